@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder, read_csv_table
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
 from latency.models.confidence import of_residuals
@@ -38,7 +39,6 @@ from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
 from nas.spaces.registry import space_named
-from runtime.shell.files.keyed_table import data_folder, read_csv_table
 
 LIMITS = np.linspace(0.1, 0.8, 8)  # shares of the architectures that are within
 LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.975, 0.99)

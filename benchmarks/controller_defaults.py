@@ -16,13 +16,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from common.files.keyed_table import data_folder, read_csv_table
 from controller.policy.rnn import RnnConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
-from runtime.shell.files.keyed_table import data_folder, read_csv_table
 
 DEVICES = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-pixel3")
 REWARDS = (ProposedReward, ConstrainedReward)

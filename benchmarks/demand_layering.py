@@ -12,8 +12,8 @@ from typing import final
 
 import torch
 
+from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
-from runtime.network.models.yolo import YOLOv4
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,

@@ -10,8 +10,8 @@ import time
 
 import torch
 
-from runtime.experiments.dispatch.modes import DispatchMode, open_executor
-from runtime.experiments.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
+from benchmarks.papers.dispatch.prepared import Setup, Source
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input

@@ -17,9 +17,9 @@ from threading import Thread
 
 import torch
 
-from runtime.experiments.dispatch.modes import DispatchMode, open_executor
-from runtime.experiments.dispatch.prepared import Prepared, Setup
-from runtime.experiments.workloads import Model, Scale, source
+from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
+from benchmarks.papers.dispatch.prepared import Prepared, Setup
+from benchmarks.papers.workloads import Model, Scale, source
 from runtime.lanes.gpu import GpuLane
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule

@@ -20,10 +20,10 @@ from hydra import compose, initialize_config_module
 from search_quality import interval
 from searchers import best_after, queries_so_far, to_the_optimum
 
+from common.files.keyed_table import data_folder, read_csv_table
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
-from runtime.shell.files.keyed_table import data_folder, read_csv_table
 
 UNLIMITED = ("device=help-gold-6226", "T=100s")
 GOLD = ("device=help-gold-6226", "T=11ms")

@@ -12,9 +12,9 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread
 
-from runtime.experiments.dispatch.feed import Feed
-from runtime.experiments.dispatch.modes import _fill, _in_turns, _issue, _serially
-from runtime.experiments.dispatch.prepared import InlineStream, Ready
+from benchmarks.papers.dispatch.feed import Feed
+from benchmarks.papers.dispatch.modes import _fill, _in_turns, _issue, _serially
+from benchmarks.papers.dispatch.prepared import InlineStream, Ready
 from runtime.network.engine import EagerEngine
 from runtime.network.segment_kind import Kind
 

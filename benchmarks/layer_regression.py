@@ -27,16 +27,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from runtime.experiments.predictor.accuracy import (
+from benchmarks.papers.predictor.accuracy import (
     alike_as_one,
     by_group,
     held_out,
     predicted_ms,
     tenths,
 )
-from runtime.experiments.predictor.forest import fit_corrected
-from runtime.experiments.predictor.regression import FEATURES, Layer, fit, fit_plain
-from runtime.experiments.predictor.timing import (
+from benchmarks.papers.predictor.forest import fit_corrected
+from benchmarks.papers.predictor.regression import FEATURES, Layer, fit, fit_plain
+from benchmarks.papers.predictor.timing import (
     LayerRun,
     Subject,
     distinct,

@@ -36,6 +36,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from common.command.conf_folder import CONF
 from latency.measuring.folder import MeasurementFolder, rows_of
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
@@ -47,7 +48,6 @@ from nas.spaces.nas_bench_201.space import TASKS
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
-from runtime.shell.conf_folder import CONF
 
 BACKENDS = ("onnxruntime", "torch")
 

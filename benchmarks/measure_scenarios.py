@@ -3,7 +3,7 @@
     $ python benchmarks/measure_scenarios.py 8 out=measurements board=epyc-vm backend=torch \
           networks=160 repeats=40 together=8 on_disturbance=flag \
           alone hog hog_held beside_nb201 small_memory
-    $ python -m nas.spaces.nas_bench_201.fitting.bundle measurements/epyc-vm-*_ms.json
+    $ python -m benchmarks.fitting.nas_bench_201.bundle measurements/epyc-vm-*_ms.json
 
 The first word is the minutes of all together; words with `=` are given to every `python -m nas.measure`;
 the others are scenarios, `alone` for none. Each gets an equal share of the minutes that are left, so

@@ -21,6 +21,7 @@ import numpy as np
 from hydra import compose, initialize_config_module
 from search_quality import interval
 
+from common.types.kind import Kind
 from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.regression import RegressionLatencyConfig
 from nas.accuracy.base import Split
@@ -31,7 +32,6 @@ from nas.spaces.registry import space_named
 from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
-from runtime.shell.provenance import Kind
 
 SEARCHERS = ("uniform", "evolution", "local_search", "rnn", "reinforce", "guided", "nsga2", "tpe")
 SPACE = space_named("mobilenet_v3")

@@ -26,13 +26,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from common.files.keyed_table import write_csv_table
 from nas.spaces.base import task_named
 from nas.spaces.registry import space_named
 from runtime.machine.description import current_state, machine_facts
 from runtime.machine.timing import Stopwatch, TimingConfig, settle, time_interleaved
 from runtime.network.backend import Backend, Device, Precision
 from runtime.network.inference import prepare
-from runtime.shell.files.keyed_table import write_csv_table
 
 SPACE = space_named("mobilenet_v3")
 TASK = task_named(SPACE, "auto")

@@ -44,6 +44,7 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 from sklearn.linear_model import RidgeCV
 
+from common.files.atomic_file import write_whole
 from nas.accuracy.images.open import open_images
 from nas.accuracy.supernet.stored import load_supernet, save_supernet
 from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
@@ -57,7 +58,6 @@ from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.files.atomic_file import write_whole
 
 TIMM = (
     "mobilenetv3_small_100",

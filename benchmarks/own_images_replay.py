@@ -25,6 +25,7 @@ from dataclasses import replace
 import numpy as np
 from joblib import Parallel, delayed
 
+from common.types.kind import Kind
 from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
 from nas.accuracy.own_images import SHARES
@@ -38,7 +39,6 @@ from nas.trials.staged.candidates import draw
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stages import LONGER, Stages
 from rewards.constrained import ConstrainedReward
-from runtime.shell.provenance import Kind
 
 DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
 TASK = SPACE.tasks["cifar10"]

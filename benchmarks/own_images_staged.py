@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from common.files.atomic_file import write_whole
+from common.types.kind import Kind
 from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
 from nas.accuracy.images.image_set import ImageSet
@@ -45,8 +47,6 @@ from nas.trials.staged.candidates import Candidates, draw, scored
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stages import Stages
 from rewards.constrained import ConstrainedReward
-from runtime.shell.files.atomic_file import write_whole
-from runtime.shell.provenance import Kind
 
 DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
 TASK = SPACE.tasks["cifar10"]

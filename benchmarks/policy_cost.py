@@ -12,12 +12,12 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.names import POLICIES, policy_named
-from runtime.scheduling.simulator import simulate
 
 JOBS = 40
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

@@ -24,6 +24,8 @@ import pytest
 import torch
 from plain_torch_controller import PlainTorchController
 
+from common.files.keyed_table import data_folder, read_csv_table
+from common.types.kind import Kind
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
@@ -36,8 +38,6 @@ from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
-from runtime.shell.files.keyed_table import data_folder, read_csv_table
-from runtime.shell.provenance import Kind
 
 SAMPLES = 5000
 ROUNDS = 5

@@ -63,7 +63,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _help(name: str) -> str:
     """Section of a command with what its `--help` prints, from the settings in conf/."""
     content = yaml.safe_load((_ROOT / "conf" / f"{name}.yaml").read_text(encoding="utf-8"))
-    package = {"map": "runtime.map", "bench/bench": "runtime.bench"}.get(name, f"nas.{name}")
+    package = {"map": "runtime.map", "bench/bench": "benchmarks"}.get(name, f"nas.{name}")
     return (
         f"### `{package} --help`\n\n```text\n{content['hydra']['help']['template'].strip()}\n```\n"
     )

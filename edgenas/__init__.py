@@ -7,6 +7,7 @@ folders. What the command prints in one line is raised as `UserError`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from common.types.errors import UserError as UserError
     from edgenas.api import export as export
     from edgenas.api import measure as measure
     from edgenas.api import search as search
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from edgenas.found import Found as Found
     from edgenas.found import Page as Page
     from edgenas.found import Study as Study
-    from runtime.shell.errors import UserError as UserError
 
 __all__ = [
     "Found", "Page", "Study", "UserError", "export", "measure", "search", "study", "train", "transfer"
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("edgenas")
     if name == "UserError":
-        return import_module("runtime.shell.errors").UserError
+        return import_module("common.types.errors").UserError
     if name in __all__:
         return getattr(import_module(f"edgenas.{_WHERE.get(name, 'api')}"), name)
     raise AttributeError(f"module 'edgenas' has no attribute {name!r}")

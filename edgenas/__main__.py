@@ -9,8 +9,8 @@ from __future__ import annotations
 import runpy
 import sys
 
-from runtime.shell.errors import did_you_mean
-from runtime.shell.exit_status import USER_ERROR
+from common.command.exit_status import USER_ERROR
+from common.types.errors import did_you_mean
 
 _MODULES = {
     "search": ("nas.search", "find the most accurate network that meets a time limit on a device"),
@@ -21,7 +21,7 @@ _MODULES = {
     "export": ("nas.export", "write a network as PyTorch, ONNX, scripts and a card"),
     "ui": ("nas.ui", "show the runs of a folder as a page on this machine"),
     "data": ("nas.data", "list, fetch, import and verify tables of accuracies and latencies"),
-    "bench": ("runtime.bench", "reproduce experiments on many networks on one machine"),
+    "bench": ("benchmarks", "reproduce experiments on many networks on one machine"),
     "map": ("runtime.map", "find the time that is left on a busy board"),
 }
 """Module and purpose of each command."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
-from runtime.shell.console import PlainConsole
-from runtime.shell.hydra_command import called, typed_call, word
+from common.command.console import PlainConsole
+from common.command.hydra_command import called, typed_call, word
 
 if TYPE_CHECKING:
     from controller.base import ControllerConfig

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from runtime.network.task import Task
-from runtime.shell.provenance import Kind, is_predicted
+from common.types.kind import Kind, is_predicted
+from common.types.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -140,7 +140,7 @@ class Latencies:
     """Answers of an oracle, and the kind of each."""
 
     ms: Float64[ndarray, "*n"]
-    kind: Int8[ndarray, "*n"]  # values of `runtime.shell.provenance.Kind`
+    kind: Int8[ndarray, "*n"]  # values of `common.types.kind.Kind`
 
     @property
     def is_predicted(self) -> Bool[ndarray, "*n"]:

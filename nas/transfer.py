@@ -15,6 +15,11 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.command.console import PlainConsole, say
+from common.command.hydra_command import typed_hydra_command
+from common.files.atomic_file import replacing
+from common.types.errors import UserError
+from common.types.task import Task
 from latency.base import EnumerableSpace
 from latency.models.calibration import read_calibration, write_calibration
 from latency.models.process import FEWEST_NETWORKS
@@ -23,11 +28,6 @@ from latency.probe.config import exported
 from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
-from runtime.network.task import Task
-from runtime.shell.console import PlainConsole, say
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.hydra_command import typed_hydra_command
 
 
 @final

@@ -13,10 +13,10 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from common.command.conf_folder import CONF
 from edgenas.__main__ import _MODULES as COMMANDS
 from nas.data.__main__ import _parser
 from nas.spaces.registry import space_named
-from runtime.shell.conf_folder import CONF
 
 ROOT = Path(__file__).parents[1]
 COMPOSED = {  # module -> module of its `main`, file of its settings
@@ -29,7 +29,7 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "runtime.map": ("runtime.mapping.command", "map"),
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
-OTHERS = {"runtime.bench", "nas.data", "nas.ui", "nas.spaces.nas_bench_201.fitting.bundle"}
+OTHERS = {"benchmarks", "nas.data", "nas.ui", "benchmarks.fitting.nas_bench_201.bundle"}
 
 
 def started(line):
@@ -102,7 +102,7 @@ def test_the_settings_of_every_command_compose(module, monkeypatch, capsys):
 def test_the_settings_of_every_experiment_are_among_the_defaults():
     """Of their names alone: importing all experiments takes seconds."""
     defaults = OmegaConf.load(CONF / "bench/bench.yaml")
-    for words in DOCUMENTED["runtime.bench"]:
+    for words in DOCUMENTED["benchmarks"]:
         assert {one.key_or_group for one in overrides(words)} <= set(defaults), words
 
 

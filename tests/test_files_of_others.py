@@ -29,6 +29,10 @@ from PIL import Image
 from searching import signed
 from synthetic import problem
 
+from common.files.keyed_table import latency_files, parse_csv_table
+from common.page.results import read_results
+from common.types.errors import UserError
+from common.types.kind import Kind
 from controller.evolution import EvolutionConfig
 from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
@@ -55,10 +59,6 @@ from nas.ui.runs import found_runs
 from runtime.machine.timing import Statistic
 from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import read_timing_table
-from runtime.page.results import read_results
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import latency_files, parse_csv_table
-from runtime.shell.provenance import Kind
 
 PROBLEM = problem()
 TOKENS = re.compile(rb'-?\d[\d.e+-]*|"[^"\n]*"|\b(?:true|false|null)\b')
@@ -423,8 +423,8 @@ def training_checkpoint(tmp_path):
 
 @reader
 def weights(tmp_path):
+    from common.types.task import Task  # noqa: PLC0415 - likewise
     from nas.export.network import with_weights  # noqa: PLC0415 - imports torch
-    from runtime.network.task import Task  # noqa: PLC0415 - likewise
 
     task = Task("tiny", 2, 8, 3, "Tiny")
     row = SPACE.architectures(np.array(0))

@@ -11,6 +11,20 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import (
+    HIGH,
+    LATENCY_SUFFIX,
+    PREDICTED,
+    CsvTable,
+    belongs,
+    data_folder,
+    header,
+    latency_files,
+    read_csv_table,
+)
+from common.types.errors import UserError
+from common.types.task import Task
+from common.types.units import LEAST_MS, MOST_MS
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
@@ -23,20 +37,6 @@ from latency.devices.registry import (
     unregistered,
 )
 from runtime.machine.timing import Statistic
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import (
-    HIGH,
-    LATENCY_SUFFIX,
-    PREDICTED,
-    CsvTable,
-    belongs,
-    data_folder,
-    header,
-    latency_files,
-    read_csv_table,
-)
-from runtime.shell.units import LEAST_MS, MOST_MS
 
 NEAR_ZERO_MS = 0.1
 """Below the time that any runtime needs to start a network."""

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
+from common.types.errors import UserError
+from common.types.task import Task
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, read
@@ -21,8 +23,6 @@ from runtime.machine.description import versions
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import OnDisturbance, Watch
 from runtime.machine.timing import Samples
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 
 @final

@@ -10,14 +10,14 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
+from common.files.atomic_file import replacing
+from common.files.safe_file import read_text
+from common.types.errors import UserError
 from latency.devices.registry import solo_id
 from latency.measuring.journal import judged, read
 from latency.measuring.settings import MeasureConfig
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_file import read_text
 
 _OF_A_PART = ("core", "shard")
 """Settings that may differ between the parts of one measurement."""

@@ -11,6 +11,10 @@ from jaxtyping import Int64
 from numpy import ndarray
 from omegaconf import OmegaConf
 
+from common.command.conf_folder import CONF
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import Latencies, Space
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement
@@ -19,10 +23,6 @@ from latency.measuring.settings import MeasureConfig
 from runtime.machine.stability import OnDisturbance
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device, Precision
-from runtime.network.task import Task
-from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 _BACKENDS = {runtime: backend for backend, runtime in RUNTIMES.items()}
 

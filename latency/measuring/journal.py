@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.atomic_file import naming
+from common.files.safe_file import opened, read_bytes, read_text
+from common.types.errors import UserError
+from common.types.units import MOST_MS
 from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import naming
-from runtime.shell.files.safe_file import opened, read_bytes, read_text
-from runtime.shell.units import MOST_MS
 
 _FIELDS = (
     "arch",

@@ -12,6 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
+from common.types.errors import UserError
+from common.types.task import Task
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
@@ -23,8 +25,6 @@ from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_
 from runtime.machine.stability import Monitor, Watch
 from runtime.machine.timing import Stopwatch, settle, time_interleaved
 from runtime.network.backend import Backend, Device, Precision
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 RUNTIMES = {
     Backend.torch: "torch",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from common.types.errors import UserError
 from latency.probe.config import BoardsConfig, addresses
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.backend import Backend, Precision
-from runtime.shell.errors import UserError
 
 
 @final

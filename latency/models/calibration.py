@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.files.safe_file import read_text
+from common.types.errors import UserError
+from common.types.units import LEAST_MS, MOST_MS
 from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_file import read_text
-from runtime.shell.units import LEAST_MS, MOST_MS
 
 _COLUMNS = ("arch", "latency_ms")
 

@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder
+from common.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import MeasuredLatency, measured_on
 from latency.devices.registry import Device, registered
 from latency.models.confidence import Uncertainty, of_residuals
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder
 
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""

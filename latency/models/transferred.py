@@ -14,14 +14,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.base import EnumerableSpace
-from latency.models.calibration import Calibration
-from latency.models.process import HeldOut, Transfer, unlike
-from latency.models.regression import Quality, judge
-from runtime.machine.description import versions
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing, require_writable
-from runtime.shell.files.keyed_table import (
+from common.files.atomic_file import replacing, require_writable
+from common.files.keyed_table import (
     HIGH,
     LOW,
     PREDICTED,
@@ -31,6 +25,12 @@ from runtime.shell.files.keyed_table import (
     origin_beside,
     write_csv_table,
 )
+from common.types.errors import UserError
+from latency.base import EnumerableSpace
+from latency.models.calibration import Calibration
+from latency.models.process import HeldOut, Transfer, unlike
+from latency.models.regression import Quality, judge
+from runtime.machine.description import versions
 
 
 @final

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.types.printable import printable
 from latency.probe.connection import Connection, EndedError, LostConnectionError
 from latency.probe.settings import Precision, Runtime, Settings
 from latency.probe.state import UNKNOWN, State, state_of
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
-from runtime.shell.printable import printable
 
 _LONGEST_NAME = 200
 """Characters of a board's name that are used: it becomes part of a file's name."""

@@ -16,10 +16,10 @@ from typing import Any, final
 
 import numpy as np
 
+from common.files import atomic_file
+from common.files.safe_file import read_bytes
+from common.types.errors import UserError
 from latency.probe.board import Timed
-from runtime.shell.errors import UserError
-from runtime.shell.files import atomic_file
-from runtime.shell.files.safe_file import read_bytes
 
 _LARGEST = 2**28
 """Bytes that a file of times may have; a line takes some hundred."""

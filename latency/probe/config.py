@@ -11,6 +11,8 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import final
 
+from common.types.errors import UserError, require_at_least_1
+from common.types.task import Task
 from latency.base import Space
 from latency.probe.address import Connect, command_of, split_addresses
 from latency.probe.board import Board, Patience
@@ -19,8 +21,6 @@ from latency.probe.pool import BoardPool
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import TimingConfig
-from runtime.network.task import Task
-from runtime.shell.errors import UserError, require_at_least_1
 
 OPSET = 13
 """ONNX operator set that TensorRT 8.2 of JetPack 4.6 and everything newer reads."""

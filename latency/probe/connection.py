@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, final
 
+from common.types.printable import printable
 from latency.probe import agent
-from runtime.shell.printable import printable
 
 _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes kept of output that is no message

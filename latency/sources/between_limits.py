@@ -15,6 +15,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder, latency_files, origin_beside
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import SCENARIO_MARK, id_of_statistic
@@ -26,10 +30,6 @@ from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.scenario import Scenario
 from runtime.contention.sensitivity import LEAST_LEVELS, fit
 from runtime.machine.timing import Statistic
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder, latency_files, origin_beside
-from runtime.shell.provenance import Kind
 
 _WAY_OUT = "measure it: python -m nas.measure board=... scenario=... networks=200"
 

@@ -25,6 +25,11 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder
+from common.files.safe_yaml import load_yaml
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
 from latency.models.regression import (
     FEWEST_MEASURED,
@@ -33,11 +38,6 @@ from latency.models.regression import (
     cross_validate,
     fit,
 )
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder
-from runtime.shell.files.safe_yaml import load_yaml
-from runtime.shell.provenance import Kind
 
 _MOST_BYTES = 2**20  # of a file; a published one has 15 kB
 _FITTED_ON = 10_000  # architectures; the model is fitted on those whose blocks are all known

@@ -15,6 +15,8 @@ from typing import final
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import SCENARIO_MARK
@@ -25,8 +27,6 @@ from latency.sources.table import AutoLatencyConfig
 from runtime.contention.scenario import Scenario, scenario_named
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 _TAILS = tuple(f"@{one.value}" for one in Statistic if one is not Statistic.median)
 

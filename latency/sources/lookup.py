@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from latency.base import EnumerableSpace, Latencies, Space, UnmeasuredError
 from latency.models.confidence import Uncertainty
-from runtime.shell.provenance import Kind
 
 
 @final

@@ -14,6 +14,10 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
+from common.types.units import milliseconds
 from latency.base import Latencies, LatencyConfig, Place, Space, UnmeasuredError
 from latency.devices.measured import device_named
 from latency.models.confidence import Uncertainty
@@ -21,10 +25,6 @@ from latency.sources.lookup import Table
 from latency.sources.table import AutoLatencyConfig
 from runtime.machine.timing import Statistic
 from runtime.mapping.model.effective_latency import effective_ms
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
-from runtime.shell.units import milliseconds
 
 
 @final

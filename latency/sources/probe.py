@@ -12,6 +12,10 @@ from typing import Any, final
 
 import platformdirs
 
+from common.command.console import PlainConsole
+from common.command.exit_status import reason
+from common.types.errors import UserError, require_at_least_1
+from common.types.task import Task
 from latency.base import LatencyConfig, Space
 from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
@@ -21,10 +25,6 @@ from latency.probe.oracle import ProbeLatency
 from latency.probe.settings import Precision
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
-from runtime.network.task import Task
-from runtime.shell.console import PlainConsole
-from runtime.shell.errors import UserError, require_at_least_1
-from runtime.shell.exit_status import reason
 
 
 @final

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from common.types.task import Task
 from latency.base import LatencyConfig, Space
 from latency.devices.measured import device_named
 from latency.models.regression import embedded_models
 from latency.sources.lookup import Table
 from latency.sources.table import find_measured, predicted_table
 from runtime.machine.timing import Statistic
-from runtime.network.task import Task
 
 
 @final

@@ -11,6 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
@@ -27,10 +31,6 @@ from latency.models.regression import EmbeddedModel, disconnected, features_time
 from latency.models.slowdown import FEWEST_BOTH_WAYS, Pairs, fit, quality
 from latency.sources.lookup import Fill, Table, make_table, predicting
 from runtime.machine.timing import Statistic
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder
-from runtime.shell.provenance import Kind
 
 _DOUBTFUL_ERROR = 0.1
 """A median error on held-out architectures above this is worth a warning."""
@@ -72,7 +72,7 @@ class AutoLatencyConfig(LatencyConfig):
 @final
 @dataclass
 class TableLatencyConfig(LatencyConfig):
-    """Measurements in any latency CSV of the data folder; see `runtime.shell.files.keyed_table`."""
+    """Measurements in any latency CSV of the data folder; see `common.files.keyed_table`."""
 
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median

@@ -12,6 +12,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import EnumerableSpace, LatencyConfig, Space
 from latency.devices.measured import measured_on
 from latency.devices.registry import Device, find, registered
@@ -25,9 +28,6 @@ from latency.models.transferred import Transferred
 from latency.sources.blocks import any_choices
 from latency.sources.lookup import Fill, Table, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 _SAMPLED = 2000
 """Architectures that stand for a space that cannot be listed."""

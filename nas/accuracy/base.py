@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import NumberedKeys
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.training.recipe import Recipe
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import NumberedKeys
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -167,7 +167,7 @@ class Accuracies:
     """Answers of an accuracy source, and how each of them came about."""
 
     fraction: Float64[ndarray, "*n"]  # top-1, in [0, 1]
-    kind: Int8[ndarray, "*n"]  # values of `runtime.shell.provenance.Kind`
+    kind: Int8[ndarray, "*n"]  # values of `common.types.kind.Kind`
 
 
 @runtime_checkable

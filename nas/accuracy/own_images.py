@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.base import (
     Accuracies,
     Accuracy,
@@ -20,8 +22,6 @@ from nas.accuracy.base import (
     Split,
 )
 from nas.accuracy.images.image_set import ImageSet
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
 """Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""

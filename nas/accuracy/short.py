@@ -16,13 +16,13 @@ from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
+from common.types.kind import Kind
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import Trained
 from nas.accuracy.training.trial import NetworkOf, checkpoint_of
-from runtime.shell.provenance import Kind
 
 
 @final

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.base import Accuracy, AccuracyConfig, HasSurrogate, Space, Split
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 
 @final

@@ -10,6 +10,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.keyed_table import CsvTable, data_folder, read_csv_table
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.base import (
     Accuracy,
     AccuracyConfig,
@@ -20,10 +24,6 @@ from nas.accuracy.base import (
 )
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.tabular import TabularAccuracy
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import CsvTable, data_folder, read_csv_table
-from runtime.shell.provenance import Kind
 
 
 @final
@@ -45,7 +45,7 @@ class AutoAccuracyConfig(AccuracyConfig):
 @final
 @dataclass
 class TableAccuracyConfig(AccuracyConfig):
-    """The table in the data folder; see `runtime.shell.files.keyed_table`."""
+    """The table in the data folder; see `common.files.keyed_table`."""
 
     def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:
         """Read two columns: the searched accuracy, and the test accuracy for reports.

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import NumberedKeys
+from common.types.kind import Kind
 from nas.accuracy.base import Accuracies, Split
-from runtime.shell.files.keyed_table import NumberedKeys
-from runtime.shell.provenance import Kind
 
 
 @final

@@ -10,6 +10,11 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from common.command.bounds import require_hours
+from common.command.plug_ins import load, plug_ins
+from common.types.errors import UserError
+from common.types.task import Task
+from common.types.units import milliseconds
 from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
@@ -58,11 +63,6 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
-from runtime.network.task import Task
-from runtime.shell.bounds import require_hours
-from runtime.shell.errors import UserError
-from runtime.shell.plug_ins import load, plug_ins
-from runtime.shell.units import milliseconds
 
 NAMES: dict[str, dict[str, type[Any]]] = {
     "reward": {

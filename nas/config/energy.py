@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.keyed_table import data_folder, energy_files, read_csv_table
+from common.types.errors import UserError
+from common.types.task import Task
 from latency.base import EnumerableSpace
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import Device, find
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder, energy_files, read_csv_table
 
 
 @final

@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from controller.base import ControllerConfig
 from latency.base import Latencies, LatencyConfig, LatencyOracle
 from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
 from rewards.base import Reward
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 _BASES: Mapping[str, type[Any]] = {
     "reward": Reward,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from common.types.errors import UserError
+from common.types.task import Task
+from common.types.units import millijoules, parameter_count
 from nas.config.energy import energy_of
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import Limit, Limits
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.units import millijoules, parameter_count
 
 
 def limits_of(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from nas.accuracy.base import HasAccuracyTable
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import training_seconds
 from nas.trials.executor import Simulated
 from nas.trials.problem import SearchProblem
-from runtime.shell.provenance import Kind
 
 _SECONDS_PER_FLOP = 1e-5
 """Duration of a simulated training that no table has; only the order of completion depends on it."""

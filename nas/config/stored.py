@@ -14,9 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from runtime.shell.bounds import require_in_bounds
-from runtime.shell.errors import UserError
-from runtime.shell.hydra_command import word
+from common.command.bounds import require_in_bounds
+from common.command.hydra_command import word
+from common.types.errors import UserError
 
 _STARTS = ("ssh_config", "python")
 """Names of settings that decide which program is started."""

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from common.command.console import PlainConsole
+from common.command.exit_status import USER_ERROR, one_line_errors
+from common.files.keyed_table import data_folder
 from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData, raw_folder
 from nas.spaces.registry import space_named
-from runtime.shell.console import PlainConsole
-from runtime.shell.exit_status import USER_ERROR, one_line_errors
-from runtime.shell.files.keyed_table import data_folder
 
 _SPACE, _DEFAULT = "space=", "nas_bench_201"
 

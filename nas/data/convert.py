@@ -12,6 +12,15 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.files.keyed_table import (
+    CsvTable,
+    header,
+    latency_files,
+    numeric_columns,
+    read_csv_table,
+    write_csv_table,
+)
+from common.types.errors import UserError
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download
 from nas.spaces.base import Enumerable, SearchSpace
@@ -21,15 +30,6 @@ from nas.spaces.public_data import (
     PublicData,
     raw_folder,
     table_folder,
-)
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import (
-    CsvTable,
-    header,
-    latency_files,
-    numeric_columns,
-    read_csv_table,
-    write_csv_table,
 )
 
 

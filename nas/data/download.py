@@ -11,8 +11,8 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from common.types.errors import UserError
 from nas.spaces.public_data import RemoteFile
-from runtime.shell.errors import UserError
 
 
 def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries: int = 2) -> None:

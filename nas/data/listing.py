@@ -11,14 +11,14 @@ from typing import final
 import numpy as np
 from rich.table import Table
 
+from common.files.keyed_table import data_folder, latency_files, read_csv_table
+from common.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import measured_on, scenarios
 from latency.devices.registry import Device, find, registered, unregistered
 from latency.models.regression import Quality, embedded_models
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import data_folder, latency_files, read_csv_table
 
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 

@@ -11,13 +11,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
-from latency.devices.registry import registered
-from latency.models.plausibility import implausibly_fast
-from nas.accuracy.base import HasAccuracyTable
-from nas.spaces.base import SearchSpace
-from nas.spaces.public_data import HasPublicData
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import (
+from common.files.keyed_table import (
     ENERGY_SUFFIX,
     CsvTable,
     HasWholeTables,
@@ -28,6 +22,12 @@ from runtime.shell.files.keyed_table import (
     origin_beside,
     parse_csv_table,
 )
+from common.types.errors import UserError
+from latency.devices.registry import registered
+from latency.models.plausibility import implausibly_fast
+from nas.accuracy.base import HasAccuracyTable
+from nas.spaces.base import SearchSpace
+from nas.spaces.public_data import HasPublicData
 
 _TOLERANCE = 1e-4  # of a reference value, which is rounded
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from common.command.console import PlainConsole, say
+from common.command.hydra_command import quoted, typed_hydra_command
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
-from runtime.shell.console import PlainConsole, say
-from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, final
 
+from common.types.errors import UserError, require_at_least_1
 from latency.probe.config import BoardsConfig
 from nas.export.found import Which
 from nas.export.precisions import Precision
 from runtime.machine.timing import TimingConfig
-from runtime.shell.errors import UserError, require_at_least_1
 
 
 class Precisions(Enum):

@@ -16,6 +16,8 @@ from numpy import ndarray
 from safetensors.torch import save
 from torch import nn
 
+from common.files.typed_json import write_json
+from common.types.errors import UserError
 from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared, resized
 from nas.export.card import card
 from nas.export.config import ExportConfig
@@ -38,8 +40,6 @@ from nas.search.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import write_json
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""

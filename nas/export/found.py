@@ -11,14 +11,14 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.export.docstring import plain
 from nas.report.summary import Network, Summary, read_summary
 from nas.search.folder import RunFolder
 from nas.search.record import read_row
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 
 class Which(Enum):
@@ -34,7 +34,7 @@ class Which(Enum):
 class Searched:
     """Numbers of a network from the sources of the run that found it, not from this machine.
 
-    It is part of `export.json`; kinds are names of `runtime.shell.provenance.Kind`.
+    It is part of `export.json`; kinds are names of `common.types.kind.Kind`.
     """
 
     run: str

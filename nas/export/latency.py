@@ -12,6 +12,7 @@ import onnxruntime
 from jaxtyping import Float32
 from numpy import ndarray
 
+from common.types.errors import UserError
 from latency.probe.board import BoardError, Identity
 from latency.probe.connection import LostConnectionError
 from latency.probe.settings import Precision as ProbePrecision
@@ -24,7 +25,6 @@ from runtime.machine.monitors import OtherLoad
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.errors import UserError
 
 
 @final

@@ -14,10 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.spaces.base import SearchSpace
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 IMAGES = 4
 """Number of images on which the forms of a network are compared, one at a time."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
+from common.types.kind import Kind
 from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import Accuracy
 from nas.export.found import Searched
 from nas.export.latency import Latency
-from runtime.shell.provenance import Kind
 
 SCHEMA = 3
 

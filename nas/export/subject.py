@@ -9,6 +9,9 @@ from typing import final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
+from common.types.units import milliseconds
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.training.trained_folder import (
@@ -26,9 +29,6 @@ from nas.export.precisions import Precision
 from nas.search.folder import RunFolder
 from nas.spaces.base import Enumerable, SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.units import milliseconds
 
 _DEFAULT_SPACE = "nas_bench_201"
 

@@ -15,6 +15,10 @@ from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
 from rich.progress import track
 
+from common.command.console import PlainConsole, say
+from common.command.hydra_command import typed_hydra_command
+from common.files.atomic_file import remove_unfinished
+from common.files.file_lock import held
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
@@ -28,10 +32,6 @@ from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
-from runtime.shell.console import PlainConsole, say
-from runtime.shell.files.atomic_file import remove_unfinished
-from runtime.shell.files.file_lock import held
-from runtime.shell.hydra_command import typed_hydra_command
 
 
 def main() -> None:

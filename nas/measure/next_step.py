@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.keyed_table import read_csv_table
+from common.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import SCENARIO_MARK, id_of_statistic, solo_id
@@ -19,8 +21,6 @@ from latency.measuring.settings import MeasureConfig
 from latency.models.regression import FEWEST_MEASURED
 from latency.models.slowdown import FEWEST_BOTH_WAYS
 from runtime.machine.timing import Statistic
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import read_csv_table
 
 
 def next_step(

@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.errors import UserError, require_at_least_1
+from common.types.task import Task
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.measuring.settings import MeasureConfig
 from latency.models.process import FEWEST_NETWORKS
 from latency.sources.transfer import choose_networks
-from runtime.network.task import Task
-from runtime.shell.errors import UserError, require_at_least_1
 
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

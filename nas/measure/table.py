@@ -12,6 +12,11 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.command.console import say
+from common.files.atomic_file import remove_unfinished, replacing
+from common.files.file_lock import held
+from common.files.keyed_table import write_csv_table
+from common.types.errors import UserError
 from latency.base import EnumerableSpace, Space
 from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
@@ -21,11 +26,6 @@ from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
-from runtime.shell.console import say
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import remove_unfinished, replacing
-from runtime.shell.files.file_lock import held
-from runtime.shell.files.keyed_table import write_csv_table
 
 
 def write_measured_table(

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.command.console import say
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.settings import MeasureConfig
@@ -17,7 +18,6 @@ from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.next_step import search_by
 from nas.measure.table import in_words, measured
-from runtime.shell.console import say
 
 
 def write_predicted_table(

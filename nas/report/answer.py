@@ -8,6 +8,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.page.document import KeyFigure, Tone
+from common.page.parts import Note, Part
+from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.summary import Network, Summary, predicted_shares
@@ -18,9 +21,6 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey
 from nas.trials.trajectory import WINDOW
 from nas.trials.trial import Trials
-from runtime.page.document import KeyFigure, Tone
-from runtime.page.parts import Note, Part
-from runtime.shell.provenance import FLAGGED, Kind
 
 _WHY_FLAGGED = {
     Kind.disturbed: "other work ran on {}, its clock fell or its control network drifted. Such times are no "

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from common.files.atomic_file import replacing
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from nas.trials.trial import Trials
-from runtime.shell.files.atomic_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from common.files.atomic_file import replacing
+from common.page.document import Page, Section
+from common.page.parts import Listing, Part, Slider
+from common.types.kind import Kind
 from nas.report.answer import answer, key_figures
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
@@ -22,10 +26,6 @@ from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import State, Trials
-from runtime.page.document import Page, Section
-from runtime.page.parts import Listing, Part, Slider
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.provenance import Kind
 
 
 def run_page(

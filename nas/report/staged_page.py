@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from common.page.document import KeyFigure, Page, Section
+from common.page.parts import Listing, Part, Table
 from nas.report.answer import accuracy_figures, answer, latency_figure
 from nas.report.provenance import provenance
 from nas.report.stages import stages_table
@@ -15,8 +17,6 @@ from nas.report.tables import drawn, found
 from nas.report.wording import Wording, milliseconds, percent
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
-from runtime.page.document import KeyFigure, Page, Section
-from runtime.page.parts import Listing, Part, Table
 
 
 def staged_page(

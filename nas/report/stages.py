@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
+from common.command.console import say
+from common.page.parts import Table
 from nas.report.wording import percent
 from nas.trials.staged.stage_result import StageResult
-from runtime.page.parts import Table
-from runtime.shell.console import say
 
 _TITLES = {
     "draw": "latencies",

@@ -17,6 +17,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.files.typed_json import read_json
+from common.types.errors import UserError
+from common.types.kind import FLAGGED, Kind
 from latency.base import Latencies, OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.spaces.base import Enumerable, SearchSpace
@@ -27,9 +30,6 @@ from nas.trials.staged.stage_result import StageResult
 from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
 from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import read_json
-from runtime.shell.provenance import FLAGGED, Kind
 
 SCHEMA = 4
 
@@ -59,7 +59,7 @@ class OnDevice:
 @final
 @dataclass(frozen=True)
 class Network:
-    """One architecture with its numbers; kinds are names of `runtime.shell.provenance.Kind`."""
+    """One architecture with its numbers; kinds are names of `common.types.kind.Kind`."""
 
     arch: str
     index: int | None  # its number, where the space has numbers

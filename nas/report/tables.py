@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.page.parts import Columns, Part, Table
+from common.types.kind import Kind
 from latency.base import OfBlocks
 from nas.report.summary import Network, Summary
 from nas.report.terminal import policy_arrived
@@ -16,8 +18,6 @@ from nas.report.wording import Wording, kind_note, milliseconds, percent
 from nas.spaces.base import Enumerable, Layered, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-from runtime.page.parts import Columns, Part, Table
-from runtime.shell.provenance import Kind
 
 LISTED = 10
 _FEW_POSITIONS = 16

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from common.files.atomic_file import naming
 from controller.base import Controller
 from nas.spaces.base import SearchSpace
 from nas.trials.choice_history import ChoiceHistory
@@ -17,7 +18,6 @@ from nas.trials.survey import Survey
 from nas.trials.tracker import Tracker
 from nas.trials.trajectory import BAND
 from nas.trials.trial import Trials
-from runtime.shell.files.atomic_file import naming
 
 if TYPE_CHECKING:
     from tensorboard.plugins.custom_scalar.layout_pb2 import Layout

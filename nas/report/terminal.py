@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from common.command.console import say, wrapped
+from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.summary import LimitResult, Network, OnDevice, Summary, TimedAgain
 from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
-from runtime.shell.console import say, wrapped
-from runtime.shell.provenance import FLAGGED, Kind
 
 _STEPS = 8  # of a front, between those that are printed
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+from common.types.kind import Kind
 from nas.report.summary import Network, Summary, predicted_shares
 from nas.trials.limits import cost_text
-from runtime.shell.provenance import Kind
 
 _SPLITS = {"valid": "validation", "test": "test"}
 NO_BREAK = "\u00a0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from runtime.shell.exit_status import one_line_errors
+    from common.command.exit_status import one_line_errors
 
     with one_line_errors():  # Ctrl-C while the rest is imported
         from nas.search.command import main

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from common.command.console import say
 from latency.base import Doubtful
 from nas.config.build import Experiment
 from nas.report.summary import Summary, predicted_shares
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
-from runtime.shell.console import say
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:

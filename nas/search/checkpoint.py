@@ -11,12 +11,12 @@ from typing import Any, final
 import numpy as np
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.files.safe_arrays import load_arrays
+from common.types.errors import UserError
 from controller.base import Controller
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.trial import Trials
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_arrays import load_arrays
 
 INTERVAL_S = 1.0
 _EVENTS = "events"

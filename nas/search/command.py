@@ -16,6 +16,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from common.command.console import PlainConsole
+from common.command.exit_status import USER_ERROR, one_line_errors, plain_interrupts, reason
+from common.command.hydra_command import hydra_command, user_errors
+from common.files.atomic_file import remove_unfinished, replacing
+from common.files.file_lock import held
+from common.files.safe_yaml import load_settings
+from common.types.errors import UserError
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.config.build import NAMES, Experiment, build, register
@@ -24,13 +31,6 @@ from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
 from nas.search.sweep import compare_runs, run_job
-from runtime.shell.console import PlainConsole
-from runtime.shell.errors import UserError
-from runtime.shell.exit_status import USER_ERROR, one_line_errors, plain_interrupts, reason
-from runtime.shell.files.atomic_file import remove_unfinished, replacing
-from runtime.shell.files.file_lock import held
-from runtime.shell.files.safe_yaml import load_settings
-from runtime.shell.hydra_command import hydra_command, user_errors
 
 
 def main() -> None:

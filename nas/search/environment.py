@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from runtime.shell.files.atomic_file import replacing
+from common.files.atomic_file import replacing
 
 PACKAGES = (
     "edgenas",

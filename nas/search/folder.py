@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
+from common.files.safe_file import read_bytes, read_text
+from common.types.errors import UserError
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
-from runtime.shell.errors import UserError
-from runtime.shell.files.safe_file import read_bytes, read_text
 
 _FACTS = {"date", "platform", "processors", "python", "packages"}
 """Facts in the file of the environment."""

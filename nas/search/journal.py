@@ -21,14 +21,14 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.files.atomic_file import naming
+from common.files.safe_file import opened
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import naming
-from runtime.shell.files.safe_file import opened
-from runtime.shell.provenance import Kind
 
 VERSION = 3
 _ASKED, _TOLD = "asked", "told"

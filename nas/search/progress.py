@@ -6,9 +6,9 @@ from typing import final
 
 from rich.console import Console
 
+from common.command.progress import progress_bar
 from nas.trials.tracker import Tracker
 from nas.trials.trial import Trials
-from runtime.shell.progress import progress_bar
 
 
 @final

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.files.safe_file import require_regular
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import Limits
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_file import require_regular
-from runtime.shell.provenance import Kind
 
 
 def write_record(

@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.kind import is_predicted
 from controller.base import Controller
 from latency.base import Latencies
 from nas.search.journal import Asked, Event
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import is_predicted
 
 _ROUNDING = 1e-5
 """Relative difference of a prediction on another processor, whose float32 arithmetic rounds otherwise."""

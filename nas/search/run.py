@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.files.typed_json import write_json
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
 from nas.config.build import Experiment
@@ -35,7 +36,6 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
 from nas.trials.tracker import Tracker
 from nas.trials.trial import State, Trials
-from runtime.shell.files.typed_json import write_json
 
 OnTrials: TypeAlias = Callable[[Trials], None]
 """Called with each batch of finished trials of a search, after it was journalled."""

@@ -19,16 +19,16 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table as TerminalTable
 
+from common.command.console import say
+from common.files.atomic_file import replacing
+from common.files.typed_json import read_json, write_json
+from common.page.document import Page, Section
+from common.page.parts import Note, Table
+from common.types.errors import UserError
+from common.types.printable import printable
 from nas.report.summary import Summary, read_summary
 from nas.report.wording import Wording, percent
 from nas.search.folder import RunFolder
-from runtime.page.document import Page, Section
-from runtime.page.parts import Note, Table
-from runtime.shell.console import say
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.typed_json import read_json, write_json
-from runtime.shell.printable import printable
 
 _begun: list[Path] = []
 """Folder of this process's sweep, which Hydra tells `Begun`."""

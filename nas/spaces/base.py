@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
 from controller.base import Choices, EnumerableChoices
 from controller.rows import keys_of, rows_of
 from latency.base import EnumerableSpace, Space
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 if TYPE_CHECKING:
-    from runtime.page.parts import Part
+    from common.page.parts import Part
 
 
 @runtime_checkable

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint
 
+from common.command.plug_ins import GROUPS, load, plug_ins
+from common.types.errors import UserError, did_you_mean
 from nas.spaces.base import SearchSpace
-from runtime.shell.errors import UserError, did_you_mean
-from runtime.shell.plug_ins import GROUPS, load, plug_ins
 
 _BUILT_IN = {
     "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",

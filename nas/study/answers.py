@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Float64, Int8, Shaped
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy, HasAccuracyTable
 from nas.accuracy.table import training_seconds
 from nas.spaces.base import Enumerable
-from runtime.network.task import Task
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.provenance import Kind
 
 
 @final
@@ -27,7 +27,7 @@ class Answers:
     """Columns of answers about n architectures; NaN where there is none."""
 
     accuracy: Float64[ndarray, "n"]  # on the split that is searched on, a fraction
-    accuracy_kind: Int8[ndarray, "n"]  # values of `runtime.shell.provenance.Kind`
+    accuracy_kind: Int8[ndarray, "n"]  # values of `common.types.kind.Kind`
     accuracy_test: Float64[ndarray, "n"]
     train_s: Float64[ndarray, "n"]  # duration of one training
     latency_ms: Float64[ndarray, "n"]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import final
 
+from common.types.errors import UserError
 from latency.base import LatencyOracle
 from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatency
-from runtime.shell.errors import UserError
 
 
 @final

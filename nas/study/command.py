@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,15 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.text import Text
 
+from common.command.console import PlainConsole, say
+from common.command.exit_status import plain_interrupts, reason
+from common.command.hydra_command import hydra_command
+from common.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
-from nas.study.analyses.base import Analysis
-from nas.study.analyses.registry import ANALYSES
+from nas.study.analysis import Analysis
 from nas.study.answers import fingerprints, predicted_shares, save_tables
 from nas.study.config import FREE, StudyConfig
 from nas.study.evaluation.results import Results, gather, write_measures, write_results
@@ -36,21 +40,20 @@ from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.terminal import print_results
 from nas.study.work import work
-from runtime.shell.console import PlainConsole, say
-from runtime.shell.errors import UserError
-from runtime.shell.exit_status import plain_interrupts, reason
-from runtime.shell.hydra_command import hydra_command
 
 SOURCES = ("accuracy", "latency")
 
 
-def main() -> None:
-    """Run the command line's study, or this machine's share of one; status 2 if a setting failed."""
+def main(analyses: Sequence[Analysis] = ()) -> None:
+    """Run the command line's study, or this machine's share of one; status 2 if a setting failed.
+
+    `analyses` add their findings to the general report where they apply.
+    """
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    hydra_command("nas.study", "study", _run, removed=register())
+    hydra_command("nas.study", "study", partial(_run, analyses), removed=register())
 
 
-def _run(composed: DictConfig) -> None:
+def _run(analyses: Sequence[Analysis], composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     choices = {name: str(one) for name, one in hydra_config.runtime.choices.items()}
     given = list(hydra_config.overrides.task)
@@ -59,11 +62,15 @@ def _run(composed: DictConfig) -> None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
         composed.workers = composed.workers or 1  # the launcher decides how many jobs run at once
-    run_study(composed, choices, given, PlainConsole())
+    run_study(composed, choices, given, PlainConsole(), analyses)
 
 
 def run_study(
-    composed: DictConfig, choices: Mapping[str, str], given: Sequence[str], console: Console
+    composed: DictConfig,
+    choices: Mapping[str, str],
+    given: Sequence[str],
+    console: Console,
+    analyses: Sequence[Analysis] = (),
 ) -> StudyFolder:
     """Search the settings that are not finished, and write the report when all are.
 
@@ -75,7 +82,7 @@ def run_study(
     choices = {name: choices[name] for name in SOURCES}
     folder, composed, choices = _folder(composed, choices, given)
     plan = make_plan(composed)
-    analyses = [analysis for analysis in ANALYSES if analysis.applies(plan)]
+    applicable = [analysis for analysis in analyses if analysis.applies(plan)]
     _announce(plan, console)
     _begin(plan, composed, choices, given, folder)
     config = plan.config
@@ -90,7 +97,7 @@ def run_study(
                 backend=config.backend,
                 console=console,
             )
-            _report(plan, analyses, folder, given, console)
+            _report(plan, applicable, folder, given, console)
     except KeyboardInterrupt:
         console.print(f"continue with: python -m nas.study resume={folder.path}", soft_wrap=True)
         raise

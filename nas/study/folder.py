@@ -15,13 +15,13 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
+from common.files.atomic_file import replacing
+from common.files.file_lock import held
+from common.files.safe_file import read_bytes
+from common.files.safe_yaml import load_settings
+from common.types.errors import UserError
 from nas.config.stored import flat
 from nas.study.plan import Setting
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.file_lock import held
-from runtime.shell.files.safe_file import read_bytes
-from runtime.shell.files.safe_yaml import load_settings
 
 SCHEMA = 2
 """Version of the files of a study; folders of another version are refused."""

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from nas.study.analyses.base import Analysis
+from common.files.atomic_file import replacing
+from common.page.document import KeyFigure, Page, Section
+from common.page.parts import Columns, Listing, Note, Part, Table
+from nas.study.analysis import Analysis
 from nas.study.evaluation.charts import (
     Curves,
     accuracy_by_bins,
@@ -23,9 +26,6 @@ from nas.study.evaluation.charts import (
 from nas.study.evaluation.results import TESTED, Comparison, Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
 from nas.study.plan import Setting
-from runtime.page.document import KeyFigure, Page, Section
-from runtime.page.parts import Columns, Listing, Note, Part, Table
-from runtime.shell.files.atomic_file import replacing
 
 COLUMNS = {
     "how good the best network is": (

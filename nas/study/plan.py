@@ -18,6 +18,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from common.command.bounds import require_in_bounds
+from common.types.errors import UserError
+from common.types.task import Task
 from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from latency.sources.mapped import MappedLatencyConfig
@@ -31,9 +34,6 @@ from nas.study.problems import Problems
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey
 from rewards.base import Reward
-from runtime.network.task import Task
-from runtime.shell.bounds import require_in_bounds
-from runtime.shell.errors import UserError
 
 _MOST_SAMPLES = 10**9
 

@@ -9,6 +9,9 @@ from typing import final
 
 import numpy as np
 
+from common.types.errors import UserError
+from common.types.task import Task
+from common.types.units import milliseconds
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import Enumerable, SearchSpace
@@ -16,9 +19,6 @@ from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
 from nas.trials.preflight import describe_limit, require_complete
 from nas.trials.survey import Survey, survey
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.units import milliseconds
 
 
 @final

@@ -17,15 +17,15 @@ import numpy as np
 from jaxtyping import Float64, Int64, Integer
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.files.safe_arrays import load_arrays
+from common.types.errors import UserError
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import Job
 from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_arrays import load_arrays
 
 
 @final

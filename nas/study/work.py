@@ -13,15 +13,15 @@ from typing import Any, final
 from rich.console import Console
 from rich.progress import TaskProgressColumn
 
+from common.command.exit_status import reason
+from common.command.parent import end_with
+from common.command.progress import progress_bar
+from common.types.errors import UserError
 from controller.base import DivergedError
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.plan import Job
 from nas.study.search_log import save_log, search_setting
-from runtime.shell.errors import UserError
-from runtime.shell.exit_status import reason
-from runtime.shell.parent import end_with
-from runtime.shell.progress import progress_bar
 
 
 @final

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from common.command.console import PlainConsole, say
+from common.command.hydra_command import quoted, typed_hydra_command
+from common.files.atomic_file import remove_unfinished
+from common.files.file_lock import held
+from common.types.errors import UserError
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
-from runtime.shell.console import PlainConsole, say
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import remove_unfinished
-from runtime.shell.files.file_lock import held
-from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 if TYPE_CHECKING:
     import torch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
+from common.command.bounds import require_hours
+from common.types.errors import UserError
 from nas.accuracy.training.recipe import Recipe, recipe_named
 from nas.accuracy.training.train_on import TrainOn
-from runtime.shell.bounds import require_hours
-from runtime.shell.errors import UserError
 
 
 @final

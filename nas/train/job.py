@@ -15,6 +15,9 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from common.command.console import say
+from common.command.exit_status import plain_interrupts
+from common.types.errors import UserError
 from nas.accuracy.base import at_chance
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import accuracy_of
@@ -34,9 +37,6 @@ from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
 from runtime.machine.description import versions
-from runtime.shell.console import say
-from runtime.shell.errors import UserError
-from runtime.shell.exit_status import plain_interrupts
 
 CHECKPOINT = "checkpoint.safetensors"
 _TENSORBOARD = "tensorboard"

@@ -7,9 +7,9 @@ from typing import final
 
 from rich.console import Console
 
+from common.command.progress import progress_bar
 from nas.accuracy.training.trainer import Epoch
 from nas.report.event_file import EventFile
-from runtime.shell.progress import progress_bar
 
 _FLUSH_S = 5.0
 _LINES = 20

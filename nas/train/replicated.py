@@ -12,8 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from common.types.errors import UserError
 from nas.accuracy.training.optimization.replicas import join, leave
-from runtime.shell.errors import UserError
 
 _ATTEMPTS = 5
 """Beginnings of the training, the first included."""

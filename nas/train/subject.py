@@ -10,6 +10,8 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.files.safe_yaml import load_settings
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.training.trained_folder import trained_folder
@@ -17,8 +19,6 @@ from nas.report.summary import Summary, read_summary
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
-from runtime.shell.errors import UserError
-from runtime.shell.files.safe_yaml import load_settings
 
 _KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
 """Types of the stored settings that a training takes over."""

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from controller.base import Controller
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies
@@ -19,7 +20,6 @@ from nas.accuracy.slow import Evaluation, SlowAccuracySource
 from nas.trials.loop import OnAsked
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
-from runtime.shell.provenance import Kind
 
 LOST_IN_A_ROW = 3
 """Trials in a row that lose the board of the latencies, after which a search ends."""

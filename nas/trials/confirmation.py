@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from latency.base import Latencies
 from nas.trials.trial import Trials
-from runtime.shell.provenance import Kind
 
 _ROUNDS = 10
 """Most batches that are timed again, for a device on which none stays within the limit."""

@@ -28,9 +28,9 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.command.parent import end_with
+from common.types.errors import UserError
 from nas.accuracy.slow import Evaluation, Fidelity
-from runtime.shell.errors import UserError
-from runtime.shell.parent import end_with
 
 Evaluate = Callable[[Int64[ndarray, "D"], Fidelity, int], Evaluation]
 """Evaluates an architecture to a fidelity with a seed."""

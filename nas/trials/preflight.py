@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from common.types.errors import UserError
 from nas.trials.survey import FILLED, Survey
 from rewards.base import Reward
-from runtime.shell.errors import UserError
 
 UNUSED_SHARE = 0.4
 """Leaving more of every limit than this unused is worth a warning."""

@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.kind import Kind, is_predicted
 from latency.base import LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind, is_predicted
 
 ESTIMATED_FROM = 10_000
 """Uniform samples from which the feasible share of a space is estimated that cannot be listed."""

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import with_margin
 from nas.trials.trajectory import WINDOW
 from nas.trials.trial import State, Trials
-from runtime.shell.provenance import Kind
 
 
 @final

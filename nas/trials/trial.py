@@ -27,7 +27,7 @@ class Trials:
     """Columns of trials: `(R, B)` in a step of R replicas, `(n,)` in the record of one search.
 
     What is not known is NaN, and its kind `missing`. Kinds are values of
-    `runtime.shell.provenance.Kind`.
+    `common.types.kind.Kind`.
     """
 
     number: Int64[ndarray, "*n"]  # from 0, in the order in which a replica asked

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from runtime.shell.exit_status import one_line_errors
+from common.command.exit_status import one_line_errors
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ from html import escape
 from importlib.resources import files
 from urllib.parse import quote
 
+from common.page.document import document
+from common.types.kind import Kind
 from nas.report.summary import Network, Summary
 from nas.report.wording import Wording, milliseconds
 from nas.ui.runs import FoundRun
-from runtime.page.document import document
-from runtime.shell.provenance import Kind
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import final
 
+from common.types.errors import UserError
 from nas.report.summary import Summary, read_summary
-from runtime.shell.errors import UserError
 
 FILES = {
     "report.html": ("report.html", "text/html; charset=utf-8", 64 << 20),

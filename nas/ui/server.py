@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, cast, final
 from urllib.parse import unquote, urlsplit
 
+from common.command.exit_status import reason
+from common.types.errors import UserError
 from nas.ui.page import POLICY, runs_page
 from nas.ui.runs import found_runs, served_file
-from runtime.shell.errors import UserError
-from runtime.shell.exit_status import reason
 
 _HOST = "127.0.0.1"
 _REPORT = (

@@ -19,15 +19,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
+from common.command.conf_folder import CONF
+from common.files.safe_yaml import load_yaml
+from common.types.errors import UserError, did_you_mean
+from common.types.units import parse_bytes
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
-from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError, did_you_mean
-from runtime.shell.files.safe_yaml import load_yaml
-from runtime.shell.units import parse_bytes
 
 BUNDLED = CONF / "scenarios"
 

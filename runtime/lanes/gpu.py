@@ -11,6 +11,7 @@ from typing import final
 
 import torch
 
+from common.types.closeable import Closeable
 from runtime.lanes.base import Began, Ended, Events, RealLane
 from runtime.network.completion import Completion, Compute
 from runtime.network.cuda.graph import GraphEngine
@@ -19,7 +20,6 @@ from runtime.network.cuda.stream_pool import stream_pool
 from runtime.network.engine import EagerEngine, Engine
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.dispatcher import Ticket
-from runtime.shell.closeable import Closeable
 
 _ORIGIN_LASTS_S = 60.0
 """After a minute, the resolution of the 24 bits of a CUDA event time is 4 us."""

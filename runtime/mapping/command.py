@@ -18,6 +18,10 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from common.command.hydra_command import typed_hydra_command
+from common.page.print import print_lines, print_results, wide_console
+from common.page.results import Results
+from common.types.errors import did_you_mean
 from runtime.mapping.config import MapConfig, ProfileConfig
 from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
 from runtime.mapping.model.platform_description import Platform, read_platform
@@ -25,10 +29,6 @@ from runtime.mapping.model.this_machine import this_machine
 from runtime.mapping.model.timing_table import TimingTable, read_timing_table
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
-from runtime.page.print import print_lines, print_results, wide_console
-from runtime.page.results import Results
-from runtime.shell.errors import did_you_mean
-from runtime.shell.hydra_command import typed_hydra_command
 
 DOES_NOT_FIT = 1
 
@@ -64,9 +64,9 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 
 def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
-    from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - imports torch
-    from runtime.mapping.running.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
-    from runtime.mapping.running.view import MAPPED  # noqa: PLC0415 - likewise
+    from benchmarks.papers.mapped.needed_margin import needed_margin  # noqa: PLC0415 - imports torch
+    from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
+    from benchmarks.papers.mapped.view import MAPPED  # noqa: PLC0415 - likewise
     from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - likewise
 
     table, platform = read_board(tasks, config)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from common.types.units import MOST_MS
 from runtime.mapping.model.timing_table import Bound
 from runtime.mapping.solving.baselines import Method
-from runtime.shell.units import MOST_MS
 
 _MOST_MARGIN = 100
 

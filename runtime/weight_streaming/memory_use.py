@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from runtime.shell.units import format_bytes
+from common.types.units import format_bytes
 
 
 @final

@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from runtime.shell.closeable import Closeable
+from common.types.closeable import Closeable
 from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
     LayeredNetwork,

@@ -13,9 +13,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from common.types.closeable import Closeable
+from common.types.units import parse_bytes
 from runtime.network.engine import CPU
-from runtime.shell.closeable import Closeable
-from runtime.shell.units import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.pipeline import Pipeline

@@ -16,6 +16,8 @@ from omegaconf import OmegaConf
 
 import edgenas
 import nas.search.command
+from common.command import plug_ins
+from common.command.hydra_command import word
 from controller.uniform import UniformConfig
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import NAMES, SearchConfig
@@ -25,8 +27,6 @@ from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
 from nas.transfer import TransferConfig
 from rewards.base import Reward
-from runtime.shell import plug_ins
-from runtime.shell.hydra_command import word
 
 
 @dataclass

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
+from common.types.task import Task
 
 
 @dataclass(frozen=True)

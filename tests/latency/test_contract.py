@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from small_space import SmallSpace
 
+from common.types.kind import Kind
 from latency.base import LatencyOracle, UnmeasuredError, every_architecture
 from latency.sources.lookup import Fill, PartialLatency, TableLatency, make_table, predicting
 from latency.sources.mapped import Left, MappedLatency
 from nas.spaces.registry import space_named
-from runtime.shell.provenance import Kind
 
 SMALL = SmallSpace()
 ROWS = every_architecture(SMALL)

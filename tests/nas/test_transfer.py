@@ -9,6 +9,8 @@ import pytest
 
 import nas.search.command
 import nas.transfer
+from common.files.keyed_table import latency_files, read_csv_table
+from common.types.errors import UserError
 from latency.models.calibration import Calibration, read_calibration, write_calibration
 from latency.models.regression import judge
 from latency.models.transferred import write_transferred
@@ -23,8 +25,6 @@ from latency.sources.transfer import (
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import latency_files, read_csv_table
 
 ARCHITECTURES = NAS_BENCH_201.rows
 STRINGS = NAS_BENCH_201.strings

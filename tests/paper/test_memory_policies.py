@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.experiments.placement.model.policy import MemoryPolicy, footprint
+from benchmarks.papers.placement.model.policy import MemoryPolicy, footprint
 
 D, M, _ = MemoryPolicy
 

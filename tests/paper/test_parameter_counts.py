@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseNet
 from runtime.network.models.resnet import ResNet
 from runtime.network.models.vgg import VGG
-from runtime.network.models.yolo import YOLOv4
 
 PUBLISHED = [
     (AlexNet, (), 61_100_840),

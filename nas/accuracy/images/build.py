@@ -18,6 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 from numpy import ndarray
 
+from common.files.atomic_file import naming
+from common.files.typed_json import write_json
+from common.types.errors import UserError
 from nas.accuracy.images.decode import Decoded, Treatment, UndecodableError, decode
 from nas.accuracy.images.findings import (
     check_classes,
@@ -30,9 +33,6 @@ from nas.accuracy.images.image_set import CHANNELS
 from nas.accuracy.images.source import Encoded, Listing, Source
 from nas.accuracy.images.splits import Part, drawn, missing
 from nas.accuracy.images.stored import DESCRIPTION, LABELS, PIXELS, Description
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import naming
-from runtime.shell.files.typed_json import write_json
 
 _BATCH = 64  # images that are read and decoded at once, fewer if they are large
 _BATCH_BYTES = 2**28

@@ -1,6 +1,6 @@
 """The official archives of CIFAR-10 and CIFAR-100 (Krizhevsky, 2009), Python version.
 
-They are pickles, read by `runtime.shell.files.safe_pickle`. Nothing is unpacked to the disk.
+They are pickles, read by `common.files.safe_pickle`. Nothing is unpacked to the disk.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from common.files import safe_pickle
+from common.files.safe_pickle import ForbiddenError
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import CHANNELS
 from nas.accuracy.images.source import Listing, stamp
 from nas.accuracy.images.splits import Part
-from runtime.shell.errors import UserError
-from runtime.shell.files import safe_pickle
-from runtime.shell.files.safe_pickle import ForbiddenError
 
 SIDE = 32
 _SHAPE = (CHANNELS, SIDE, SIDE)

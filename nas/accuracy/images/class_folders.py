@@ -10,10 +10,10 @@ from typing import final
 
 import numpy as np
 
+from common.types.errors import UserError
+from common.types.printable import printable
 from nas.accuracy.images.source import Listing, safe_name, stamp
 from nas.accuracy.images.splits import Part
-from runtime.shell.errors import UserError
-from runtime.shell.printable import printable
 
 SPLITS = {
     "train": Part.train,

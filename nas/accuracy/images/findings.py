@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Int8, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
 from nas.accuracy.images.decode import Treatment
 from nas.accuracy.images.splits import Part
-from runtime.shell.errors import UserError
 
 MOST_SHARED = 0.05
 """Share of validation or test images that may be training images too; beyond it, accuracy is a sham."""

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy import ndarray
 
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
+from common.types.task import Task
 
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
+from common.types.errors import UserError
 from nas.accuracy.images.build import Draw, build
 from nas.accuracy.images.cifar import CifarArchive, is_unpacked
 from nas.accuracy.images.class_folders import ClassFolders
@@ -19,7 +20,6 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.images.source import Source
 from nas.accuracy.images.stored import stored
-from runtime.shell.errors import UserError
 
 DEFAULT_SIDE = 32
 """Pixels; the side that the bundled latency tables are for."""

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from common.types.errors import UserError
+from common.types.printable import printable
 from nas.accuracy.images.class_folders import SPLITS
 from nas.accuracy.images.source import Listing, safe_name, stamp
 from nas.accuracy.images.splits import Part
-from runtime.shell.errors import UserError
-from runtime.shell.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

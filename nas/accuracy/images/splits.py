@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int8, Int64
 from numpy import ndarray
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 class Part(IntEnum):

@@ -16,11 +16,11 @@ from typing import final
 import numpy as np
 from numpy import ndarray
 
+from common.files.file_lock import held
+from common.files.safe_arrays import load_array
+from common.files.typed_json import read_json
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet
-from runtime.shell.errors import UserError
-from runtime.shell.files.file_lock import held
-from runtime.shell.files.safe_arrays import load_array
-from runtime.shell.files.typed_json import read_json
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
 

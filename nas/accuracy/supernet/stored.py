@@ -14,11 +14,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
+from common.files.atomic_file import replacing
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.supernet.training import inherited
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
 
 
 def save_supernet(path: Path, shared: SharedNetwork) -> None:

@@ -19,6 +19,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
+from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.augmented.batches import source_of
@@ -27,7 +28,6 @@ from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
 from nas.accuracy.training.untrained import HasNetworks, resize, untrained
-from runtime.network.task import Task
 
 RECALIBRATED_ON = 4096
 """Training images that give an architecture its own statistics of batch normalisation."""

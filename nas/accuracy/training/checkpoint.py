@@ -13,9 +13,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from common.files.atomic_file import replacing
+from common.types.errors import UserError
 from nas.accuracy.training.optimization.step import restore
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
 
 
 @final

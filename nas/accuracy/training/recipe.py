@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 @final

@@ -14,9 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.typed_json import read_json, write_json
+from common.files.atomic_file import replacing
+from common.files.typed_json import read_json, write_json
+from common.types.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar, final
 import torch
 from torch import nn
 
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.augmented.batches import Batches, Source, hash_of, source_of
 from nas.accuracy.training.checkpoint import (
@@ -30,7 +31,6 @@ from nas.accuracy.training.optimization.replicas import average_statistics, plac
 from nas.accuracy.training.optimization.step import Normalised, Step, copied, restore
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
-from runtime.shell.errors import UserError
 
 Result = TypeVar("Result")
 

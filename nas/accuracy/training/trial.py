@@ -13,12 +13,12 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.trainer import train
-from runtime.network.task import Task
-from runtime.shell.provenance import Kind
 
 NetworkOf = Callable[[Int64[ndarray, "D"], Task], nn.Module]
 """Builds the untrained network of an architecture."""

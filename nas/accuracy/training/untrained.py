@@ -12,7 +12,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from runtime.network.task import Task
+from common.types.task import Task
 
 
 @runtime_checkable

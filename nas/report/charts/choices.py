@@ -8,9 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.spaces.base import SearchSpace
-from nas.trials.choice_history import ChoiceHistory
-from runtime.page.palette import (
+from common.page.palette import (
     BLUE,
     GREEN,
     GREY,
@@ -21,7 +19,9 @@ from runtime.page.palette import (
     SKY,
     VERMILLION,
 )
-from runtime.page.parts import Columns, Figure, Legend, Part
+from common.page.parts import Columns, Figure, Legend, Part
+from nas.spaces.base import SearchSpace
+from nas.trials.choice_history import ChoiceHistory
 
 COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE, GREEN, PURPLE, INK)
 """By option; positions with more options than these repeat them."""

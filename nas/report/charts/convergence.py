@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
+from common.page.parts import Columns, Figure
 from nas.report.wording import Wording, percent
 from nas.trials.survey import Survey
 from nas.trials.trajectory import BAND, bin_edges
 from nas.trials.trial import Trials
-from runtime.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
-from runtime.page.parts import Columns, Figure
 
 _SHARE = percent(BAND, 0)
 FEW = 200

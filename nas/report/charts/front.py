@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
+from common.page.parts import Figure
+from common.types.kind import Kind
 from nas.report.charts.limit_line import limit_line
 from nas.report.charts.thinning import spread
 from nas.report.wording import Wording, kind_note, lines_of
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import Trials
-from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
-from runtime.page.parts import Figure
-from runtime.shell.provenance import Kind
 
 MOST_DOTS = 2000
 """Points of the whole space, and of the samples, that are drawn."""

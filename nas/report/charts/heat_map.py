@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.page.parts import Figure
 from nas.report.charts.limit_line import limit_line
 from nas.report.wording import Wording
 from nas.trials.trial import Trials
-from runtime.page.parts import Figure
 
 _RANGES = 40
 """Ranges an axis, at most."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.page.chart import limit
+from common.page.palette import GROUND, VERMILLION
 from nas.report.wording import Wording
-from runtime.page.chart import limit
-from runtime.page.palette import GROUND, VERMILLION
 
 
 def limit_line(limit_ms: float, wording: Wording) -> dict[str, Any]:

@@ -13,6 +13,10 @@ from typing import final
 import torch
 from rich.console import Console
 
+from common.command.console import say
+from common.files.typed_json import write_json
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import LiveOracle
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
@@ -57,10 +61,6 @@ from nas.trials.staged.stage_result import StageResult, stage_results
 from nas.trials.staged.stages import LONGER, Job, Stages
 from nas.trials.survey import estimated_share
 from nas.trials.trial import Trials
-from runtime.shell.console import say
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import write_json
-from runtime.shell.provenance import Kind
 
 EPOCHS = (1, 3, 12, 36)
 """Lengths of the trainings that rank."""

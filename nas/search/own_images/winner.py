@@ -11,6 +11,8 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.files.typed_json import read_json
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.evaluation import accuracy_of, device_named
@@ -22,8 +24,6 @@ from nas.config.build import Experiment
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import Subject
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import read_json
 
 _PLANNED = 0.95
 """Share of the time that the epochs are planned for."""

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.spaces.mobilenet_v3.costs import each_block, summed
 from nas.spaces.mobilenet_v3.layers import Block, Widths, first_block, image_side, stage_sides
 from nas.spaces.mobilenet_v3.space import EXPANSIONS, KERNELS, SIDES, STAGES, settings_of
-from runtime.network.task import Task
 
 Cost: TypeAlias = Callable[[int, str], float]
 """Cost of a block, by the side of the network's images in pixels and the text of the block."""

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.spaces.mobilenet_v3.layers import (
     Block,
     Widths,
@@ -33,7 +34,6 @@ from nas.spaces.mobilenet_v3.space import (
     Settings,
     settings_of,
 )
-from runtime.network.task import Task
 
 _STAGE = np.arange(STAGES)[:, None]
 _PLACE = np.minimum(np.arange(MOST_BLOCKS), 1)  # blocks after the first of a stage cost the same

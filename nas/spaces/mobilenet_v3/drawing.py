@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement
 
+from common.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
+from common.page.parts import Drawing
 from nas.spaces.mobilenet_v3.layers import Block, Widths
 from nas.spaces.mobilenet_v3.space import EXPANSIONS, KERNELS, MOST_BLOCKS
-from runtime.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
-from runtime.page.parts import Drawing
 
 _CAPTION = "A box is a block with its kernel and its expansion: as high as the kernel, as wide as the expansion."
 _COLOURS = dict(zip(KERNELS, (SKY, BLUE, VERMILLION), strict=True))

@@ -12,8 +12,8 @@ from typing import final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.spaces.mobilenet_v3.space import SIDES, stages_of
-from runtime.network.task import Task
 
 STRIDES = (2, 2, 2, 1, 2)
 SQUEEZES = (False, True, False, True, True)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import Layer
 from nas.spaces.mobilenet_v3.blocks import block_text, sum_of_blocks, texts_outside
@@ -25,12 +26,11 @@ from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
 from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3, side_of, stages_of
 from nas.spaces.public_data import PublicData
-from runtime.network.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from runtime.page.parts import Part
+    from common.page.parts import Part
 
 _BYTES_PER_WEIGHT = 4
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"

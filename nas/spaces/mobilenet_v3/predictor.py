@@ -16,6 +16,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.base import Accuracies, AccuracyConfig, Space, Split
 from nas.spaces.mobilenet_v3.space import (
     EXPANSIONS,
@@ -28,9 +31,6 @@ from nas.spaces.mobilenet_v3.space import (
     settings_of,
 )
 from nas.spaces.public_data import raw_folder
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 if TYPE_CHECKING:
     from torch import Tensor

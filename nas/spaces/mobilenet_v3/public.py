@@ -17,12 +17,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.files import safe_pickle
+from common.files.safe_pickle import ForbiddenError
+from common.types.errors import UserError
 from nas.spaces.mobilenet_v3.predictor import FILE
 from nas.spaces.mobilenet_v3.space import MobileNetV3
 from nas.spaces.public_data import NewTable, RemoteFile
-from runtime.shell.errors import UserError
-from runtime.shell.files import safe_pickle
-from runtime.shell.files.safe_pickle import ForbiddenError
 
 _HELP = "HayeonLee/HELP/45f70eb92d0d735970a33b608d1544ad3c52f285/data/ofa"
 """Latency of 5,000 networks (Lee et al., HELP, NeurIPS 2021); MIT licence."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+from common.types.task import Task
 from nas.spaces.mobilenet_v3.layers import Block, Widths
-from runtime.network.task import Task
 
 
 def network_source(blocks: list[Block], channels: Widths, task: Task) -> str:

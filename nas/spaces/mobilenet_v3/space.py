@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.spaces.base import ChoiceSpace
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 SIDES = tuple(range(128, 225, 4))
 DEPTHS, KERNELS, EXPANSIONS = (2, 3, 4), (3, 5, 7), (3, 4, 6)

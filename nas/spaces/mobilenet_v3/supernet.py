@@ -16,12 +16,12 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from common.types.task import Task
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
 from nas.spaces.mobilenet_v3.layers import Block, image_side
 from nas.spaces.mobilenet_v3.network import Block as BlockModule
 from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, MobileNetV3, side_of, stages_of
-from runtime.network.task import Task
 
 LARGEST: Int64[ndarray, "D"] = np.array(MobileNetV3.num_choices) - 1
 SMALLEST: Int64[ndarray, "D"] = np.zeros_like(LARGEST)

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.spaces.base import Layer
 from nas.spaces.nas_bench_201.space import OPERATIONS
-from runtime.network.task import Task
 
 CELLS_PER_STAGE = 5
 STAGES = ((16, 1), (32, 2), (64, 4))

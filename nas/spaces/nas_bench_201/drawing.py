@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element, SubElement
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
+from common.page.parts import Drawing
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
-from runtime.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
-from runtime.page.parts import Drawing
 
 _COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
 _SHORT_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")

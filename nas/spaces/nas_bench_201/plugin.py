@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace, Layer
 from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
@@ -23,12 +24,11 @@ from nas.spaces.nas_bench_201.space import (
     NasBench201,
 )
 from nas.spaces.public_data import PublicData
-from runtime.network.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from runtime.page.parts import Part
+    from common.page.parts import Part
 
 _BYTES_PER_WEIGHT = 4
 

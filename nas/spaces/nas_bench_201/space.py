@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.base import AccuracyTable
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 """In the benchmark's own order: the choice index is the position."""

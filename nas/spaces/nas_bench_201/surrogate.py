@@ -1,6 +1,6 @@
 """Accuracy predicted by a small embedded model, for a machine that has no benchmark data.
 
-`surrogate.md` beside this file is the model card; `python -m nas.spaces.nas_bench_201.fitting.accuracy` fits the model
+`surrogate.md` beside this file is the model card; `python -m benchmarks.fitting.nas_bench_201.accuracy` fits the model
 and writes both the weights and the card.
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
+from common.files.keyed_table import NumberedKeys
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
 from nas.spaces.nas_bench_201.surrogate_network import predict
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import NumberedKeys
-from runtime.shell.provenance import Kind
 
 WEIGHTS = Path(__file__).with_name("surrogate.safetensors")
 CARD = Path(__file__).with_name("surrogate.md")

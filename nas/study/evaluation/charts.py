@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 from numpy import ndarray
 
+from common.page.chart import limit
+from common.page.markup import chart_text
+from common.page.palette import FAINT, INK, SERIES, band
+from common.page.parts import Figure
 from nas.study.evaluation.learning_curve import LearningCurve, at_query, bin_means, bins_of
 from nas.study.evaluation.results import Pooled
 from nas.study.evaluation.statistics import Interval, median_intervals
 from nas.trials.survey import pareto_front
-from runtime.page.chart import limit
-from runtime.page.markup import chart_text
-from runtime.page.palette import FAINT, INK, SERIES, band
-from runtime.page.parts import Figure
 
 POINTS = 40
 """Points of each line."""

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Integer
 from numpy import ndarray
 
+from common.types.kind import is_predicted
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.study.answers import Answers
 from nas.study.evaluation.statistics import hypervolume
 from nas.study.search_log import SearchLog
 from nas.trials.survey import Survey
-from runtime.shell.provenance import is_predicted
 
 BINS = 20
 """Bins of figure 5-2 of the thesis: 250 samples each at 5,000 samples."""

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.types.task import Task
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
 from nas.study.boards import Board
@@ -31,8 +33,6 @@ from nas.study.evaluation.statistics import (
 from nas.study.folder import StudyFolder
 from nas.study.plan import Plan, Setting
 from nas.study.search_log import load_log
-from runtime.network.task import Task
-from runtime.shell.files.atomic_file import replacing
 
 SCHEMA = 2
 SIGNIFICANT = 0.05

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.files.atomic_file import replacing
+from common.files.safe_arrays import load_arrays
+from common.types.errors import UserError
 from latency.base import Latencies, UnmeasuredError
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import replacing
-from runtime.shell.files.safe_arrays import load_arrays
 
 LEAST_SCORED = 100
 """Candidates that are scored however long it takes; among fewer there is little to choose."""

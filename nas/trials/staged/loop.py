@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, SlowAccuracySource
@@ -20,7 +21,6 @@ from nas.trials.loop import OnAsked
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stages import Job, Result, Stages
 from nas.trials.trial import State, Trials
-from runtime.shell.provenance import Kind
 
 
 @final

@@ -21,7 +21,6 @@ from typing import final
 import platformdirs
 import psutil
 
-import runtime
 from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 
 TIMES_THE_CACHE = 8
@@ -155,7 +154,7 @@ def _array_bytes(core: int) -> int:
 @final
 class _HogProcess(RunningHog):
     def __init__(self, command: Sequence[str], context: HogContext) -> None:
-        here = str(Path(runtime.__file__).resolve().parents[1])
+        here = str(Path(__file__).resolve().parents[3])
         places = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._cleanup = context.cleanup
         self._process = subprocess.Popen(  # noqa: S603 - a program of our own

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, final
 
+from common.types.closeable import Closeable
 from runtime.contention.hogs.control_page import MOST_HOGS, ControlPage
 from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 from runtime.contention.isolation.bandwidth import GB
 from runtime.contention.isolation.crash_cleanup import CrashCleanup
-from runtime.shell.closeable import Closeable
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice

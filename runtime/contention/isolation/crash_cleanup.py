@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
-from runtime.shell.closeable import Closeable
+from common.types.closeable import Closeable
 
 _PROGRAM = Path(__file__).with_name("cleanup_program.py")
 

@@ -16,8 +16,8 @@ from typing import Any, final
 
 import yaml
 
-from runtime.shell.errors import UserError
-from runtime.shell.files.safe_yaml import load_yaml
+from common.files.safe_yaml import load_yaml
+from common.types.errors import UserError
 
 Place = frozenset[str]
 """Set of units that are occupied together."""

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from runtime.shell.files.safe_file import read_text
-from runtime.shell.units import LEAST_MS, MOST_MS
+from common.files.safe_file import read_text
+from common.types.units import LEAST_MS, MOST_MS
 
 COLUMNS = ("network", "configuration", "min_ms", "mean_ms", "max_ms")
 

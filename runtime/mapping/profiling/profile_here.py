@@ -14,6 +14,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from common.files.atomic_file import require_writable, write_whole
+from common.files.safe_file import read_text
+from common.page.print import print_lines
+from common.types.errors import UserError
 from runtime.machine.description import machine_facts, usable_cores
 from runtime.machine.stability import watch_disturbances
 from runtime.machine.timing import TimingConfig
@@ -25,10 +29,6 @@ from runtime.mapping.model.variant import Execution, Precision, Variant, parse_v
 from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
-from runtime.page.print import print_lines
-from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import require_writable, write_whole
-from runtime.shell.files.safe_file import read_text
 
 _MORE_COLUMNS = (
     "p50_ms",

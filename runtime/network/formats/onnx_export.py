@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from common.files.atomic_file import naming
 from runtime.network.formats.tracing import tracing
-from runtime.shell.files.atomic_file import naming
 
 OPSET = 17
 """Supported by TensorRT 8.6 and newer and by ONNX Runtime 1.12 and newer."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from jaxtyping import Float32
 from numpy import ndarray
 
-from runtime.shell.files.atomic_file import naming
+from common.files.atomic_file import naming
 
 _SUMS = {"Add", "AveragePool", "BatchNormalization"}
 """ONNX Runtime's 8-bit sums are slower than its fp32 ones, and a sum of branches needs more than 8 bits."""

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, final
 import torch
 from torch import Tensor
 
-from runtime.shell.units import format_bytes
+from common.types.units import format_bytes
 from runtime.weight_streaming.files.layers import Layer, LayeredNetwork, Weight
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 

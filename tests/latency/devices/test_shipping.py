@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.fitting.nas_bench_201.bundle import main, ship
+from common.types.errors import UserError
 from latency.devices.bundled import origin_of, read_bundled
 from latency.measuring.journal import Measurement, append
-from nas.spaces.nas_bench_201.fitting.bundle import main, ship
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Samples
-from runtime.shell.errors import UserError
 
 
 def measurement(index, ms, *disturbances):

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from common.types.kind import Kind
 from latency.base import every_architecture
 from latency.devices.registry import find
 from latency.models.plausibility import FEWEST, faster_than_others_say, implausibly_fast
@@ -12,7 +13,6 @@ from latency.sources.table import AutoLatencyConfig, Implausible, TableLatencyCo
 from nas.data.verify import verify
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.shell.provenance import Kind
 
 ROWS = every_architecture(SPACE)
 CONVOLUTIONS = (OPERATIONS.index("nor_conv_3x3") == ROWS).sum(axis=1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_space import SmallSpace
 
+from common.types.kind import Kind
 from latency.base import Latencies, LatencyOracle, LiveOracle, UnmeasuredError
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience
@@ -16,7 +17,6 @@ from latency.probe.pool import BoardPool
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
-from runtime.shell.provenance import Kind
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
 QUICK = Settings(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nas.search.command
+from common.types.errors import UserError
 from latency.base import LiveOracle
 from latency.measuring.here import timed_here
 from latency.sources.corun import CorunLatencyConfig
@@ -19,7 +20,6 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
-from runtime.shell.errors import UserError
 
 BOARD = "my-board/onnxruntime/fp32/b1"
 HOG = f"{BOARD}|hog:memory"

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_space import SmallSpace
 
+from common.command.conf_folder import CONF
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatency, MappedLatencyConfig
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 nan = float("nan")
 GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"

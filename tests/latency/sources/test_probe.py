@@ -5,10 +5,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from common.command.conf_folder import CONF
+from common.types.errors import UserError
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError
 
 QUICK = (
     "latency.timing.samples=3",

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
@@ -24,8 +26,6 @@ from nas.spaces.nas_bench_201.features import cell_features
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 JETSON = "jetson-nano/fp32/b1"
 ARCHITECTURES = NAS_BENCH_201.rows

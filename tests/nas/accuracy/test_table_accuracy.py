@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from common.files.keyed_table import write_csv_table
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig, training_seconds
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import write_csv_table
-from runtime.shell.provenance import Kind
 
 SIZE = NAS_BENCH_201.size
 TWO = NAS_BENCH_201.rows[[0, 9930]]

@@ -10,6 +10,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from common.command.conf_folder import CONF
+from common.types.errors import UserError
 from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
@@ -18,8 +20,6 @@ from nas.config.build import NAMES, _own_images, build, register
 from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
-from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError
 
 
 @dataclass

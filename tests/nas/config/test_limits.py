@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.files.keyed_table import read_csv_table, write_csv_table
+from common.types.errors import UserError
 from nas.config.energy import energy_of
 from nas.config.limits import limits_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.limits import Limits, cost_text
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import read_csv_table, write_csv_table
 
 EVERYTHING = NAS_BENCH_201.rows
 DEVICE = "raspberry-pi-5/litert/fp32/b1"

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.types.errors import UserError
 from nas.data.download import download
 from nas.spaces.public_data import RemoteFile
-from runtime.shell.errors import UserError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 FILE = RemoteFile(

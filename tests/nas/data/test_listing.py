@@ -3,12 +3,12 @@
 import numpy as np
 from rich.console import Console
 
+from common.files.keyed_table import write_csv_table
 from latency.devices.registry import Device, Processor
 from latency.models.regression import Quality
 from nas.data.listing import AccuracyRow, DeviceRow, accuracy_rows, accuracy_table, devices_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.files.keyed_table import write_csv_table
 
 
 def shown(table):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from common.files.keyed_table import write_csv_table
+from common.types.errors import UserError
 from nas.data.verify import verify
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import write_csv_table
 
 SIZE = NAS_BENCH_201.size
 

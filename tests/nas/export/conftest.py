@@ -9,6 +9,8 @@ import torch
 from hydra import compose, initialize_config_dir
 from rich.console import Console
 
+from common.command.conf_folder import CONF
+from common.files.typed_json import write_json
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.trained_folder import SCHEMA, Judged, Training, write_trained
@@ -22,8 +24,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import Trials
 from runtime.machine.timing import TimingConfig
-from runtime.shell.conf_folder import CONF
-from runtime.shell.files.typed_json import write_json
 
 
 @pytest.fixture(scope="session")

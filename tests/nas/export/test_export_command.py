@@ -20,6 +20,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+from common.types.errors import UserError
 from nas.export.command import export
 from nas.export.config import Precisions
 from nas.export.folder import require_place
@@ -31,7 +32,6 @@ from nas.export.record import compared_with_search
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.timing import TimingConfig
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.errors import UserError
 
 TASK = SPACE.tasks["cifar100"]
 FILES = {

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from common.types.errors import UserError
 from nas.export.folder import RECORD, filling, require_place
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.shell.errors import UserError
 
 TASKS = SPACE.tasks
 ARCH = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"

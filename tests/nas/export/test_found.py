@@ -9,10 +9,10 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from common.types.errors import UserError
 from nas.export.found import Which, find
 from nas.search.record import read_row
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.shell.errors import UserError
 
 
 def change(run, **fields):

@@ -10,6 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.training.trained_folder import read_training, trained_folder, write_trained
 from nas.export.config import Precisions
 from nas.export.content import _calibration
@@ -17,8 +19,6 @@ from nas.export.network import with_weights
 from nas.export.precisions import Precision
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 DIGITS = Task("digits", 10, 8)
 CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")

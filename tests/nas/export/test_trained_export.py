@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+from common.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
 from nas.accuracy.images.decode import decode
@@ -31,7 +32,6 @@ from nas.export.precisions import Precision
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.errors import UserError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 import latency.probe.config
 import nas.measure.command
+from common.files.keyed_table import read_csv_table
 from latency.measuring.journal import read
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.shell.files.keyed_table import read_csv_table
 
 QUICK = (
     "dataset=imagenet16",

@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
+from common.files.keyed_table import write_csv_table
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append
 from latency.measuring.settings import MeasureConfig
@@ -19,7 +20,6 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.stability import OnDisturbance
 from runtime.machine.timing import Samples, Statistic
 from runtime.network.backend import Backend
-from runtime.shell.files.keyed_table import write_csv_table
 
 BOARD = "b3/torch/fp32/b1"
 HOG = f"{BOARD}|hog:memory"

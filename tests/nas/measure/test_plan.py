@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.types.errors import UserError
 from latency.measuring import machine as machine_module
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import (
@@ -26,7 +27,6 @@ from nas.spaces.registry import space_named
 from runtime.machine.stability import OnDisturbance, StabilityConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
 from runtime.network.backend import Backend, Precision
-from runtime.shell.errors import UserError
 
 
 def config(**changes):

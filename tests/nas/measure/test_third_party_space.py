@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import nas.measure.command
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.measuring.journal import read
 from latency.sources.regression import RegressionLatencyConfig
@@ -13,8 +15,6 @@ from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import TASKS
 from nas.spaces.registry import space_named
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 TOY = space_named("toy_space")
 TASK = TOY.tasks["shapes"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from common.types.kind import Kind
 from controller.uniform import UniformConfig
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies, Split
@@ -17,7 +18,6 @@ from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 from rewards.constrained import ConstrainedReward
-from runtime.shell.provenance import Kind
 
 ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, SPACE.size)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, SPACE.size)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from searched import BY_LATENCY, LATENCY_MS, TASK, Accuracy, Oracle, problem_of, searched
 
+from common.types.kind import Kind
 from controller.policy.rnn import RnnConfig
 from latency.models.confidence import of_residuals
 from nas.accuracy.base import Split
@@ -20,7 +21,6 @@ from nas.report.wording import Wording
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import Limit, Limits
 from nas.trials.trial import State
-from runtime.shell.provenance import Kind
 
 
 def text_of(made):

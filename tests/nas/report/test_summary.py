@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from searched import ACCURACY, BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 
+from common.files.typed_json import read_json, write_json
+from common.types.kind import Kind
 from latency.base import Latencies, Place
 from nas.accuracy.base import Split
 from nas.report.summary import SCHEMA, Summary, summarise
@@ -14,8 +16,6 @@ from nas.search.announcement import short_sources
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.confirmation import Confirmation
 from nas.trials.trial import State
-from runtime.shell.files.typed_json import read_json, write_json
-from runtime.shell.provenance import Kind
 
 
 def test_repeats_and_equal_networks_are_counted_apart():

@@ -12,13 +12,13 @@ from rich.console import Console
 from searched import BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 from test_summary import OnTwoBoards
 
+from common.types.kind import Kind
 from nas.accuracy.base import Split, at_chance
 from nas.accuracy.training.trained_folder import Judged
 from nas.report.terminal import print_front, print_next, print_summary
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
-from runtime.shell.provenance import Kind
 
 
 def printed(made, width=200, *, verbose=False):

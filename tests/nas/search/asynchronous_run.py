@@ -12,6 +12,7 @@ from pathlib import Path
 
 from synthetic import problem, worth
 
+from common.types.kind import Kind
 from controller.local_search import LocalSearchConfig
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.search.journal import Journal, cut_journal, read_journal
@@ -20,7 +21,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous, Budget
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.executor import Evaluated, Workers
-from runtime.shell.provenance import Kind
 
 
 def main(folder: Path, trials: int) -> None:

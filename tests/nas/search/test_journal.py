@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from searching import signed
 from synthetic import problem
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from controller.local_search import LocalSearchConfig
 from nas.search.journal import Asked, Journal, cut_journal, read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 PROBLEM = problem()
 

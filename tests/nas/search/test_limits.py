@@ -15,9 +15,9 @@ from searching import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from common.files.keyed_table import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.files.keyed_table import write_csv_table
 
 
 class TestUnderThreeLimits:

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from searched import ACCURACY, LATENCY_MS, Oracle, problem_of, searched
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.report.summary import feasible_of
 from nas.search.record import read_row, write_record
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.trial import State
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 
 @pytest.fixture

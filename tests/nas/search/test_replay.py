@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from synthetic import problem
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import Latencies
 from nas.search.replay import check_answers
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 PLAIN = problem()
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.search.own_images.scoring import supernet_scores
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
-from runtime.shell.errors import UserError
 
 SPACE = MobileNetV3Space("narrow", 0.25, None)
 

@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.page.parts import Part
+from common.types.errors import UserError
 from controller.base import Choices, EnumerableChoices
 from latency.base import EnumerableSpace as EnumerableLatencySpace
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
 from nas.spaces.base import Enumerable, Layered, SearchSpace, task_named
 from nas.spaces.registry import space_named, space_names
-from runtime.page.parts import Part
-from runtime.shell.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from common.types.kind import Kind
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers
 from nas.study.evaluation.learning_curve import (
@@ -17,7 +18,6 @@ from nas.study.evaluation.learning_curve import (
 from nas.study.evaluation.measures import measures_of
 from nas.study.search_log import SearchLog
 from nas.trials.survey import Survey
-from runtime.shell.provenance import Kind
 
 SPACE = space_named("nas_bench_201")
 LIMIT_MS = 10.0

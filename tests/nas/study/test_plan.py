@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 def keys(plan):

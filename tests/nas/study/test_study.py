@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from common.types.errors import UserError
 from nas.spaces.registry import space_named
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.search_log import load_log, search_setting
 from nas.study.work import Outcome, search_job, work
-from runtime.shell.errors import UserError
 
 PREDICTED = (
     "name=guessed",

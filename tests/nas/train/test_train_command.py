@@ -18,6 +18,8 @@ from rich.console import Console
 from safetensors.torch import load_file
 from searched import searched
 
+from common.files.typed_json import write_json
+from common.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.train_on import TrainOn
@@ -26,8 +28,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import write_json
 
 
 @pytest.fixture

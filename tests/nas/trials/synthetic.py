@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies, Split
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
-from runtime.shell.provenance import Kind
 
 
 def worth(architectures):

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Oracle, problem, worth
 
+from common.types.kind import Kind
 from controller.evolution import EvolutionConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
@@ -24,7 +25,6 @@ from nas.trials.asynchronous import Asynchronous, Budget
 from nas.trials.executor import Evaluated, Simulated, Workers
 from nas.trials.loop import search
 from nas.trials.trial import State, Trials
-from runtime.shell.provenance import Kind
 
 FULL = (Fidelity("200 epochs", 200),)
 RNN = RnnConfig(batch_size=1, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)

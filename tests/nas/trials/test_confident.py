@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from synthetic import problem
 
+from common.types.kind import Kind
 from latency.base import Latencies
 from latency.models.confidence import of_residuals
-from runtime.shell.provenance import Kind
 
 UNCERTAINTY = of_residuals(np.random.default_rng(0).normal(0, 0.05, 10_000))
 

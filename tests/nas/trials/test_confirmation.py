@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from synthetic import problem
 
+from common.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.confirmation import confirm
-from runtime.shell.provenance import Kind
 
 DISTINCT = np.unique(NAS_BENCH_201.network_class)
 

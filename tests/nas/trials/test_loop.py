@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from synthetic import Oracle, problem
 
+from common.types.kind import Kind
 from controller.libraries.nsga2 import Nsga2Config
 from controller.libraries.tpe import TpeConfig
 from controller.policy.rnn import RnnConfig
@@ -18,7 +19,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.loop import search
 from nas.trials.trial import State
-from runtime.shell.provenance import Kind
 
 PROBLEM = problem()
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from synthetic import Oracle, problem
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
@@ -12,8 +14,6 @@ from nas.trials.survey import Survey, estimated_share
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 SIZE = NAS_BENCH_201.size
 

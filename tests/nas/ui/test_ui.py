@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 from searched import Oracle, problem_of, searched
 
+from common.files.typed_json import write_json
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.ui.server import serve
-from runtime.shell.errors import UserError
-from runtime.shell.files.typed_json import write_json
-from runtime.shell.provenance import Kind
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 EVIL = "<script>alert(1)</script>"

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Control, Network, execute
 from runtime.lanes.profile import measured_chain
@@ -16,7 +17,6 @@ from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import slowdowns, utilisation
 from runtime.scheduling.policies.rules import ByKind, OneLane, QueueTime
-from runtime.scheduling.simulator import simulate
 
 CHAINS = [Chain("net", (Kind.CONV,), ((1.0, 2.0),))]
 LANES = (Lane("a"), Lane("b"))

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.experiments.dispatch.modes import DispatchMode, open_executor
-from runtime.experiments.dispatch.prepared import Setup, Source
-from runtime.experiments.dispatch.static_schedule import StaticSchedule
+from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
+from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.static_schedule import StaticSchedule
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import LaneTimeoutError, Network, execute

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 import runtime
+from benchmarks.papers.chrome_trace import write_trace
 from runtime.scheduling.arrivals import poisson
 from runtime.scheduling.chain import Request
-from runtime.scheduling.chrome_trace import write_trace
 from runtime.scheduling.policies.rules import OneLane
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"

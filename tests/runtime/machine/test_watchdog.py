@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from threading import Lock
 from rich.console import Console
-from runtime.experiments.driver import Step
-from runtime.experiments.driver import run_steps
+from benchmarks.papers.driver import Step
+from benchmarks.papers.driver import run_steps
 from runtime.machine.watchdog import Watchdog
-from runtime.page.results import Results
+from common.page.results import Results
 
 class Control:
     def row(self, when):

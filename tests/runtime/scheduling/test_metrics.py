@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from benchmarks.papers.chrome_trace import trace_events, write_trace
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Job, Lane, Request
-from runtime.scheduling.chrome_trace import trace_events, write_trace
 from runtime.scheduling.metrics import (
     Latency,
     antt,

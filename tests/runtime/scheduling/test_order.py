@@ -5,12 +5,12 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import deadline_misses
 from runtime.scheduling.order import Order, insert
 from runtime.scheduling.policies.rules import OneLane
-from runtime.scheduling.simulator import simulate
 
 CORE, STREAM = Lane("core"), Lane("stream", asynchronous=True)
 NETS = [Chain(name, (Kind.CONV,), ((4.0,),)) for name in "ABC"]

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
@@ -15,7 +16,6 @@ from runtime.scheduling.policies.base import PendingJobs, Placement, PlacementCo
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.names import POLICIES, policy_named
 from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
-from runtime.scheduling.simulator import simulate
 
 CPU, GPU = 0, 1
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

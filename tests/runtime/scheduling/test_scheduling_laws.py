@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.network.decompose import decompose
@@ -17,11 +19,9 @@ from runtime.network.segment_kind import Kind
 from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.optimum import best_schedule
 from runtime.scheduling.order import Order
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
-from runtime.scheduling.simulator import DispatchOverhead, simulate
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
 ROUNDING = 1 - 1e-9

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.concurrent_networks import NetworkRequest, stream_concurrently
+from benchmarks.papers.streaming.concurrent_networks import NetworkRequest, stream_concurrently
 from runtime.weight_streaming.streamable import open_streamable
 
 

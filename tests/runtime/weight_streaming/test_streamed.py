@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import runtime
+from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
-from runtime.network.models.yolo import YOLOv4
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.architectures import (

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.spaces.nas_bench_201.public.nats_pickle import load_bz2
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
 """Folder that the official archive unpacks to."""

@@ -19,6 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.accuracy.base import Split
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.public.files import (
@@ -31,8 +33,6 @@ from nas.spaces.nas_bench_201.public.files import (
 from nas.spaces.nas_bench_201.public.help_latency import read_help_files
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.public_data import NewTable, RemoteFile
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 _Columns = dict[str, Float64[ndarray, "15625"]]
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.types.errors import UserError
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.errors import UserError
 
 _MOST_BYTES = 16 * 2**20  # limit on one file; the largest that HELP published is 1.5 MB
 

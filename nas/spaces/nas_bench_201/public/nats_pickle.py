@@ -12,9 +12,9 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import final
 
-from runtime.shell.errors import UserError
-from runtime.shell.files import safe_pickle
-from runtime.shell.files.safe_pickle import ForbiddenError
+from common.files import safe_pickle
+from common.files.safe_pickle import ForbiddenError
+from common.types.errors import UserError
 
 MOST_BYTES = 32 * 2**20
 """Limit on one file, decompressed. The archive's largest, `meta`, has 1.4 MB; a cell has 0.3 MB."""

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 class Python2(pickle._Pickler):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 def counts(images):

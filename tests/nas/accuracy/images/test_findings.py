@@ -5,7 +5,7 @@ import shutil
 import pytest
 from PIL import Image
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 SPLITS = {"train/a": 30, "train/b": 30, "val/a": 20, "val/b": 20, "test/a": 20, "test/b": 20}
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.shell.errors import UserError
+from common.types.errors import UserError
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from common.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.supernet.stored import Inheriting, load_supernet, save_supernet
 from nas.accuracy.supernet.training import (
@@ -20,7 +21,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import EDGES
 from nas.spaces.nas_bench_201.supernet import SharedCell, SharedCellNetwork, distinct_networks
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork
-from runtime.shell.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from common.types.errors import UserError
 from nas.accuracy.training.recipe import RECIPES, recipe_named
-from runtime.shell.errors import UserError
 
 
 def test_the_learning_rate_of_nas_bench_201_changes_from_epoch_to_epoch():

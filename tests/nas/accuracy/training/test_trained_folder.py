@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from common.types.errors import UserError
 from nas.accuracy.training.trained_folder import (
     RECORD,
     SCHEMA,
@@ -18,7 +19,6 @@ from nas.accuracy.training.trained_folder import (
     trained_folder,
     write_trained,
 )
-from runtime.shell.errors import UserError
 
 TRAINING = Training(
     schema=SCHEMA,

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from common.types.errors import UserError
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import train_together
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import DivergedTrainingError, train
-from runtime.shell.errors import UserError
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.base import Split
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.predictor import FITTED_SIDES, OfaAccuracyConfig, encoded
 from nas.spaces.mobilenet_v3.space import FORM
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 IMAGENET = SPACE.tasks["imagenet"]
 SHAPES = {

@@ -6,11 +6,11 @@ import zipfile
 import numpy as np
 import pytest
 
+from common.files.keyed_table import read_csv_table
+from common.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.mobilenet_v3.plugin import SPACE
 from nas.spaces.mobilenet_v3.public import MobileNetV3Data
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import read_csv_table
 
 ENTRIES = [
     {"ks": [3] * 20, "e": [4] * 20, "d": [2, 2, 2, 2, side % 3 + 2], "r": [side]}

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from common.types.errors import UserError
+from common.types.task import Task
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.space import FORM, settings_of, side_of, stages_of
-from runtime.network.task import Task
-from runtime.shell.errors import UserError
 
 IMAGENET = SPACE.tasks["imagenet"]
 PUBLIC = "r204 d22223 e64466343363336346436 k75557757573753735353"  # as tables of others write it

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from common.types.task import Task
 from nas.accuracy.supernet.training import inherited
 from nas.accuracy.training.untrained import own_side
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.mobilenet_v3.supernet import LARGEST, SMALLEST
-from runtime.network.task import Task
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

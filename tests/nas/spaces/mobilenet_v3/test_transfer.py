@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.models.calibration import write_calibration
 from latency.models.regression import embedded_models, judge
 from latency.sources.transfer import TransferLatencyConfig, choose_networks
 from nas.spaces.mobilenet_v3.plugin import SPACE
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 IMAGENET = SPACE.tasks["imagenet"]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.types.errors import UserError
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
-from runtime.shell.errors import UserError
 
 architectures = st.tuples(*[st.integers(0, len(OPERATIONS) - 1)] * len(EDGES)).map(
     lambda choices: np.array(choices, np.int64)

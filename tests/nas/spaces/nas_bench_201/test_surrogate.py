@@ -9,10 +9,13 @@ import pytest
 from safetensors import safe_open
 from scipy import stats
 
+from benchmarks.fitting.nas_bench_201.accuracy import Budget, fit_and_write
+from benchmarks.fitting.nas_bench_201.accuracy_card import render
+from common.files.keyed_table import CsvTable, read_csv_table
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.accuracy.base import Split
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
-from nas.spaces.nas_bench_201.fitting.accuracy import Budget, fit_and_write
-from nas.spaces.nas_bench_201.fitting.accuracy_card import render
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.surrogate import (
@@ -22,9 +25,6 @@ from nas.spaces.nas_bench_201.surrogate import (
     WEIGHTS,
     load,
 )
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import CsvTable, read_csv_table
-from runtime.shell.provenance import Kind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,6 +7,8 @@ import pytest
 from synthetic import Accuracy, Oracle, worth
 from synthetic import problem as problem_of
 
+from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.executor import Simulated
@@ -23,8 +25,6 @@ from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stage_result import stage_results
 from nas.trials.staged.stages import LONGER, Job, Result, Stages
 from nas.trials.trial import State, Trials
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 FIDELITIES = tuple(Fidelity(f"{n} epochs", n) for n in (1, 3, 12, 36))
 ENDS_S = {"scores": 0.0, "short": 2400.0, "longer": 4000.0}

@@ -9,12 +9,12 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from common.page.parts import Drawing
+from common.types.errors import UserError
+from common.types.kind import Kind
+from common.types.task import Task
 from nas.accuracy.base import Accuracies, Split
 from nas.spaces.base import ChoiceSpace
-from runtime.network.task import Task
-from runtime.page.parts import Drawing
-from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 MOST_BLOCKS = 8
 KERNELS, WIDTHS, EXPANSIONS = (1, 3, 5), (2, 3, 4, 5, 6, 8, 10, 12), (1, 2, 3, 4)

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.profiler import profile
 
+from common.types.task import Task
 from nas.accuracy.training.optimization.kernels import Kernels, Products, computed_by, kernels_for
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.network.task import Task
 
 TASK = Task("shapes", 4, 32)
 GPU = torch.device("cuda", 0)

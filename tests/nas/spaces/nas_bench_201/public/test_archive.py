@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
+from common.types.errors import UserError
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import TASKS
-from runtime.shell.errors import UserError
 
 
 @pytest.mark.parametrize("dataset", TASKS.values())

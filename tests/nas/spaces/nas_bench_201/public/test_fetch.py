@@ -5,10 +5,10 @@ import shutil
 import numpy as np
 import pytest
 
+from common.files.keyed_table import parse_csv_table
 from nas.data.convert import fetch
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.files import FILES
-from runtime.shell.files.keyed_table import parse_csv_table
 
 pytestmark = pytest.mark.data
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from common.files.keyed_table import latency_files, parse_csv_table, write_csv_table
+from common.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.shell.errors import UserError
-from runtime.shell.files.keyed_table import latency_files, parse_csv_table, write_csv_table
 
 SIZE = NAS_BENCH_201.size
 

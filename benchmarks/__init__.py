@@ -1,0 +1,1 @@
+"""Evidence: benchmarks, reproductions of papers, studies, and how embedded models are fitted."""

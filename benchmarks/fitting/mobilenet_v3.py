@@ -1,0 +1,105 @@
+"""Fits the embedded latency models: `NAS_DATA=... python -m benchmarks.fitting.mobilenet_v3`.
+
+Reads the latency tables and the block look-ups of the registered devices (our own tables are
+`benchmarks/results/mobilenet_v3_*_ms.csv`: copy them into the folder of the others), writes
+`nas/spaces/mobilenet_v3/regression.safetensors` and its card, `regression.md`. The same data gives the same
+weights up to rounding.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from common.command.exit_status import one_line_errors
+from latency.devices.registry import Device, registered
+from latency.models.regression import (
+    MODELS,
+    EmbeddedModel,
+    fitted_models,
+    save_models,
+)
+from latency.sources.blocks import BlocksLatencyConfig, look_ups
+from nas.spaces.base import task_named
+from nas.spaces.mobilenet_v3 import plugin
+from nas.spaces.mobilenet_v3.features import FEATURES
+from nas.spaces.mobilenet_v3.plugin import SPACE
+
+WEIGHTS = Path(plugin.__file__).with_name(MODELS)
+CARD = WEIGHTS.with_suffix(".md")
+
+_ABOUT = """\
+# Embedded latency models
+
+One linear regression a device: milliseconds = weights x features + intercept. Features
+(`nas/spaces/mobilenet_v3/features.py`): how often each setting of kernel and expansion is the first block of each
+stage and how often another, as it is and times the pixels that the stage computes; the pixels of the stem; a step for
+each side.
+
+Written by `python -m benchmarks.fitting.mobilenet_v3` from the tables below; no row of the public ones is stored. The
+weights are fitted on all networks. The quality is five-fold cross-validated: each network is predicted by a fit that
+did not see it. Predictions are never below the fastest network of the fit. Devices marked * were fitted on sums of
+measured blocks, and the quality says how well these sums are predicted, not networks.
+
+**Not for** absolute promises: another runtime, clock or batch is another device, and so is another width. HELP does not
+record the width of its networks.
+
+The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
+
+| device | source | networks | R2 | Spearman | within 10 % | median error |
+|---|---|---|---|---|---|---|
+"""
+
+
+@one_line_errors()
+def main() -> None:
+    """Fit every registered device whose table or look-up the data folder holds."""
+    models, rows = [], []
+    for mark, (device, model) in [
+        *(("", found) for found in fitted_models(SPACE)),
+        *((" *", found) for found in _fitted_on_blocks()),
+    ]:
+        models.append(model)
+        quality = model.quality
+        rows.append(
+            f"| {model.device}{mark} | {device.source} | {model.measured_count:,} | {quality.r2:.4f} "
+            f"| {quality.spearman:.4f} | {quality.within_10_percent:.1%} "
+            f"| {quality.median_error:.1%} |\n"
+        )
+        sys.stdout.write(rows[-1])
+    save_models(models, WEIGHTS)
+    CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
+
+
+def _fitted_on_blocks() -> Iterator[tuple[Device, EmbeddedModel]]:
+    """A model for each registered device with look-ups, fitted on sums of measured blocks."""
+    task = task_named(SPACE, "auto")
+    for device in registered(SPACE):
+        if not look_ups(SPACE, device.column):
+            continue
+        oracle = BlocksLatencyConfig().build(device.column, SPACE, task)
+        model, quality = oracle.model, oracle.quality
+        assert model is not None
+        assert quality is not None
+        weights_ms = np.zeros(len(FEATURES))  # none of the steps between sides: few were measured
+        weights_ms[: len(model.weights_ms)] = model.weights_ms
+        embedded = replace(model, weights_ms=weights_ms)
+        yield (
+            device,
+            EmbeddedModel(
+                device.id,
+                embedded,
+                quality,
+                oracle.fitted_on,
+                saw_disconnected=True,
+                features=FEATURES,
+            ),
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Reproductions of papers on networks that share a machine: `python -m benchmarks experiment=qs`."""

@@ -1,0 +1,282 @@
+"""Co-scheduling on CPU and GPU, against the faster of both alone, for each policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import final
+
+from benchmarks.papers.config import BenchConfig
+from benchmarks.papers.coschedule.plans import Plans
+from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
+from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.driver import Step, interleaved, one_line
+from benchmarks.papers.lanes import (
+    ConvolutionsToGpu,
+    Groups,
+    HalfAndHalf,
+    Lanes,
+    only,
+    opened_lanes,
+)
+from benchmarks.papers.sharing import kept_trace, sharing
+from benchmarks.papers.simulator.simulator import simulate
+from benchmarks.papers.workloads import MIXES, Model, Workload, source
+from common.page.results import Row, summary
+from runtime.lanes.executor import Network, executed
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Request
+from runtime.scheduling.metrics import finish_spread_ms, makespan_ms, overlap
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
+from runtime.scheduling.schedule import Schedule
+
+_CELLS = {"nb201": Model.nas_bench_201, "nb201-mixed": Model.nas_bench_201_mixed}
+"""Small networks, all of one architecture; the first is the slowest of the space."""
+_FIRST = "nb201"
+_FORK = "gpu_fork_join"
+_FEW = 8
+"""Number of streams of the usual way to share a GPU."""
+_PROBES = 3
+"""Inferences of each kind of network on each kind of lane, for the times alone."""
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """Small networks on the whole GPU and on slices, mixes on all of it and on the first slice.
+
+    On a CPU each on two lanes.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([*_CELLS, "mix-8-8-2-2", "mix-5-5-5-5"])
+    slices = config.slices if config.on_gpu else []
+    cells = [name for name in names if name in _CELLS]
+    mixes = [name for name in names if name not in _CELLS]
+    parts: list[tuple[str, int | None]] = [(name, None) for name in cells]
+    parts += [(name, sms) for sms in slices for name in cells if name == _FIRST]
+    parts += [(name, None) for name in mixes]
+    parts += [(name, sms) for sms in slices[:1] for name in mixes]
+    return [
+        Step(
+            f"{name} on {'all' if sms is None else sms} multiprocessors"
+            if config.on_gpu
+            else f"{name} on two cores",
+            partial(_compare, config, name, sms),
+        )
+        for name, sms in parts
+    ]
+
+
+def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
+    """Networks and their numbers of inferences; instances of a network share its weights."""
+    if name not in _CELLS:
+        workload: Workload = MIXES[name].limited(config.most_networks if not config.on_gpu else 20)
+        kinds = {
+            model: source(model, scale=config.scale, rule=config.cut, by_channel=config.on_gpu)
+            for model, _ in workload.counts
+        }
+        sources = [kinds[model] for model, count in workload.counts for _ in range(count)]
+        return sources, config.rounds
+    jobs = config.jobs if config.jobs is not None else 256 if config.on_gpu else 24
+    networks = min(jobs, 32 if config.on_gpu else 4)
+    cell = source(_CELLS[name], scale=config.scale_of(_CELLS[name]), rule=config.cut)
+    return [cell] * networks, -(-jobs // networks)
+
+
+@final
+@dataclass(frozen=True)
+class _Task:
+    """Networks and the open lanes on which they run."""
+
+    networks: list[Network]
+    requests: tuple[Request, ...]
+    lanes: Lanes
+
+    def run(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
+        """Run on real lanes: all of them, or the allowed ones.
+
+        Raises:
+          BaseException: any error of a job.
+        """
+        return executed(self._on(allowed), self.requests, self.lanes.lanes, policy)
+
+    def simulated(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
+        """Simulate lanes that take the predicted times."""
+        chains = [network.chain for network in self._on(allowed)]
+        return simulate(chains, self.requests, [one.lane for one in self.lanes.lanes], policy)
+
+    def _on(self, allowed: Sequence[int] | None) -> list[Network]:
+        if allowed is None:
+            return self.networks
+        return [only(network, allowed) for network in self.networks]
+
+
+@final
+@dataclass(frozen=True)
+class _Variant:
+    """A variant to measure."""
+
+    run: Callable[[], Schedule]
+    """One run."""
+    timed: Callable[[], Schedule]
+    """One run in which each job is timed."""
+    simulated: Schedule | None = None
+    placed: str = "ahead"
+
+
+def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
+    sources, inferences = _workload(config, name)
+    most = config.streams if name in _CELLS else _FEW  # large networks fill it with those
+    needed = replace(config, streams=min(config.streams, most, len(sources)))
+    with opened_lanes(needed, sms) as lanes, ExitStack() as opened:
+        plans = Plans(sources, inferences, lanes)
+        opened.callback(plans.close)
+        variants = _planned(plans, lanes.groups, "" if config.on_gpu else "planned_")
+        if config.on_gpu:
+            setup = Setup(config.device, sms=lanes.part)
+            try:
+                fork = opened.enter_context(open_executor(DispatchMode.FORK_JOIN, sources, setup))
+            except Exception as error:  # noqa: BLE001 - a baseline less, which the table says
+                yield {"workload": name, "sms": sms, "variant": _FORK, "error": one_line(error)}
+            else:
+                variants[_FORK] = _Variant(
+                    lambda: fork.run(inferences, each_job=False).schedule,
+                    lambda: fork.run(inferences).schedule,
+                    placed="no scheduler",
+                )
+        else:
+            variants |= _one_by_one(sources, inferences, lanes)
+        last: dict[str, Schedule] = {}
+
+        def timed(variant: str) -> float:
+            last[variant] = variants[variant].run()
+            return makespan_ms(last[variant])
+
+        def told(schedule: Schedule) -> Row:
+            return sharing(schedule, plans.alone_ms)
+
+        samples = interleaved({one: partial(timed, one) for one in variants}, config.repeats)
+        common: Row = {
+            "workload": name,
+            "sms": sms,
+            "gpu_lanes": len(lanes.groups.gpu),
+            "cpu_lanes": len(lanes.groups.cpu),
+            "jobs": plans.inferences,
+            "rule": config.cut.value,
+            "bound_ms": round(plans.bound_ms(), 4),
+            "slowed_gpu": round(plans.slowed[0], 4),
+            "slowed_cpu": round(plans.slowed[1], 4),
+        }
+        for row in _rows(common, variants, samples, last, lanes.groups):
+            part = "all" if sms is None else sms
+            title = f"{name}-{part}-{row['variant']}"
+            yield {**row, **kept_trace(config, title, variants[row["variant"]].timed, told)}
+
+
+def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
+    """All policies, each with a static schedule that is made once."""
+    asked = _policies(groups)
+    if len(groups.gpu) > _FEW:
+        asked[f"gpu_{_FEW}_streams"] = (EarliestFinish(), groups.gpu[:_FEW])
+    found = {}
+    for name, (policy, allowed) in asked.items():
+        plan = plans.plan(policy, allowed)
+        found[f"{prefix}{name}"] = _Variant(
+            partial(plans.run, plan), partial(plans.timed, plan), plan
+        )
+    return found
+
+
+def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dict[str, _Variant]:
+    """All policies, asked for each job when it is placed; networks may change lanes."""
+    times_ms = {
+        one.name: lanes.alone(one, repeats=_PROBES).whole_ms
+        for one in {id(s): s for s in sources}.values()
+    }
+    compiled = [lanes.compiled(one.program, one.x) for one in sources]
+    requests = closed(len(sources), inferences)
+
+    def task(slowed: tuple[float, float]) -> _Task:
+        networks = [
+            Network(made, one.x, lanes.chain(one, times_ms[one.name], slowed))
+            for made, one in zip(compiled, sources, strict=True)
+        ]
+        return _Task(networks, requests, lanes)
+
+    alone = task((1.0, 1.0))
+    slowed = tuple(
+        max(_slowdown(alone, EarliestFinish(), allowed), 0.1)
+        for allowed in (lanes.groups.gpu, lanes.groups.cpu)
+    )
+    ready = task((slowed[0], slowed[1]))
+    groups, policies = lanes.groups, _policies(lanes.groups)
+    if len(groups.gpu) > 1:
+        policies["gpu_one_stream"] = (EarliestFinish(), groups.gpu[:1])
+    if any(len(one.program.kinds) > 1 for one in sources):  # a whole network is not a convolution
+        policies["convolutions_to_gpu"] = (ConvolutionsToGpu(groups), None)
+    variants = {}
+    for name, (policy, allowed) in policies.items():
+        run = partial(ready.run, policy, allowed)
+        simulated = ready.simulated(policy, allowed)
+        variants[name] = _Variant(run, run, simulated, "one by one")
+    return variants
+
+
+def _slowdown(task: _Task, policy: Policy, allowed: Sequence[int]) -> float:
+    """Mutual slowdown of the lanes of a group: measured over simulated makespan."""
+    task.run(policy, allowed)
+    real_ms = median(makespan_ms(task.run(policy, allowed)) for _ in range(3))
+    return real_ms / makespan_ms(task.simulated(policy, allowed))
+
+
+def _policies(groups: Groups) -> dict[str, tuple[Policy, Sequence[int] | None]]:
+    """Policies by name, each with the lanes that it may use; None for all."""
+    return {
+        "gpu_only": (EarliestFinish(), groups.gpu),
+        "cpu_only": (EarliestFinish(), groups.cpu),
+        "queue_time": (QueueTime(), None),
+        "earliest_finish": (EarliestFinish(), None),
+        "half_and_half": (HalfAndHalf(groups), None),
+    }
+
+
+def _rows(
+    common: Row,
+    variants: Mapping[str, _Variant],
+    samples: Mapping[str, list[float]],
+    last: Mapping[str, Schedule],
+    groups: Groups,
+) -> Iterator[Row]:
+    medians = {variant: median(taken) for variant, taken in samples.items()}
+    gpu_ms, gpu_variant = min(
+        (ms, name) for name, ms in medians.items() if name.removeprefix("planned_")[:4] == "gpu_"
+    )
+    cpu_ms = min(ms for name, ms in medians.items() if name.endswith("cpu_only"))
+    sum_of_rates_ms = 1 / (1 / gpu_ms + 1 / cpu_ms)
+    for name, taken in samples.items():
+        row: Row = {
+            **common,
+            "variant": name,
+            "placed": variants[name].placed,
+            **summary(taken),
+            "sum_of_rates_ms": round(sum_of_rates_ms, 4),
+            "strongest_gpu": gpu_variant,
+            "against_gpu": round(medians[name] / gpu_ms - 1, 5),
+            "bound_against_gpu": round(sum_of_rates_ms / gpu_ms - 1, 5),
+            "overlap": round(overlap(min(gpu_ms, cpu_ms), medians[name], sum_of_rates_ms), 4),
+            "above_sum_of_rates": round(medians[name] / sum_of_rates_ms - 1, 5),
+            "cpu_to_gpu_rate": round(gpu_ms / cpu_ms, 4),
+            "finish_spread_ms": round(finish_spread_ms(last[name]), 4),
+        }
+        simulated = variants[name].simulated
+        if simulated is not None:
+            on_gpu = sum(one.lane in groups.gpu for one in simulated.executed)
+            row |= {
+                "simulated_ms": round(makespan_ms(simulated), 4),
+                "gpu_share_of_jobs": round(on_gpu / len(simulated.executed), 4),
+            }
+        yield row

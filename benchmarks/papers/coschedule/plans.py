@@ -1,0 +1,176 @@
+"""Static schedules for lanes of a GPU and a CPU.
+
+Every inference counts as a network of its own here, so that two of one network may run concurrently on
+two lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
+from benchmarks.papers.lanes import Lanes
+from benchmarks.papers.simulator.simulator import simulate
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.bound import lower_bound_ms
+from runtime.scheduling.chain import Chain, Job
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.rules import EarliestFinish
+from runtime.scheduling.schedule import Schedule
+
+_PROBES = 3
+_ROUNDS = 3
+"""Rounds in which the mutual slowdown is measured and the schedule corrected."""
+
+
+@final
+class Plans:
+    """Makes static schedules and runs them; networks are prepared on the lanes that they use."""
+
+    def __init__(self, sources: Sequence[Source], inferences: int, lanes: Lanes) -> None:
+        """Time each kind of network alone on one lane of each device.
+
+        Sources with equal names are one network.
+
+        Raises:
+          BaseException: any error of preparing or running a network.
+        """
+        kinds = {one.name: one for one in sources}
+        self._lanes = lanes
+        self._planned = StaticSchedule([*kinds.values()], lanes.lanes)
+        self._names = [*kinds]
+        order = {name: i for i, name in enumerate(kinds)}
+        self._networks = len(sources)
+        self._of = [order[one.name] for one in sources] * inferences
+        """The network of each inference."""
+        groups = lanes.groups
+        self._alone_ms = [
+            tuple(self._once_alone_ms(lane, k) for lane in (groups.gpu[0], groups.cpu[0]))
+            for k in range(len(kinds))
+        ]
+        self.slowed = [1.0, 1.0]
+        """Mutual slowdown of the lanes of the GPU, and of the CPU, when all are used."""
+        self._fit()
+
+    @property
+    def inferences(self) -> int:
+        """Total number of inferences."""
+        return len(self._of)
+
+    def plan(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
+        """The schedule that a policy makes on the simulator's clock."""
+        lanes = [one.lane for one in self._lanes.lanes]
+        return simulate(self._chains(allowed), closed(self.inferences), lanes, policy)
+
+    def run(self, plan: Schedule) -> Schedule:
+        """Run a schedule; returns the measured one.
+
+        Raises:
+          BaseException: any error of a network.
+        """
+        return self._run(shares(plan), each_job=False)
+
+    def _run(self, given: Sequence[Sequence[int]], *, each_job: bool) -> Schedule:
+        self._planned.give([[self._of[i] for i in share] for share in given])
+        found = self._planned.run(each_job=each_job)
+        for output in found.outputs:
+            if isinstance(output, BaseException):
+                raise output
+        return found.schedule
+
+    def timed(self, plan: Schedule) -> Schedule:
+        """Run a schedule with each job timed and named after its network; cores steal no work.
+
+        Request `i * networks + k` is inference i of network k.
+
+        Raises:
+          BaseException: any error of a network.
+        """
+        given = shares(plan)
+        ran = self._run(given, each_job=True)
+        kinds = [self._planned.kinds(k) for k in self._of[: self._networks]]
+        jobs = [
+            [(i, j) for i in share for j in range(len(kinds[i % self._networks]))]
+            for share in given
+        ]
+        executed = []
+        for one in ran.executed:
+            i, j = jobs[one.lane][one.job.index]
+            executed.append(replace(one, job=Job(i, i % self._networks, j)))
+        chains = tuple(
+            Chain(self._names[k], own, ((0.0,) * len(ran.lanes),) * len(own))
+            for k, own in zip(self._of, kinds, strict=False)
+        )
+        requests = closed(self._networks, self.inferences // self._networks)
+        return Schedule(chains, ran.lanes, requests, tuple(executed))
+
+    @property
+    def alone_ms(self) -> list[float]:
+        """Time of all inferences of each network, alone on one lane of the faster device, ms."""
+        count = self.inferences // self._networks
+        return [count * min(self._alone_ms[k]) for k in self._of[: self._networks]]
+
+    def bound_ms(self) -> float:
+        """Lower bound of the makespan, ms, if the times are right."""
+        return lower_bound_ms(self._chains(None), closed(self.inferences))
+
+    def close(self) -> None:
+        """Release the networks."""
+        self._planned.close()
+
+    def _once_alone_ms(self, lane: int, network: int) -> float:
+        self._planned.give(
+            [[network] * _PROBES if i == lane else [] for i in range(len(self._lanes.lanes))]
+        )
+        return min(makespan_ms(self._planned.run().schedule) for _ in range(2)) / _PROBES
+
+    def _chains(self, allowed: Sequence[int] | None) -> list[Chain]:
+        kinds = [
+            Chain(name, (Kind.NETWORK,), (self._times_ms(alone, allowed),))
+            for name, alone in zip(self._names, self._alone_ms, strict=True)
+        ]
+        return [kinds[k] for k in self._of]
+
+    def _times_ms(
+        self, alone_ms: Sequence[float], allowed: Sequence[int] | None
+    ) -> tuple[float, ...]:
+        times = [one * slowed for one, slowed in zip(alone_ms, self.slowed, strict=True)]
+        lanes = range(len(self._lanes.lanes))
+        return tuple(
+            times[lane not in self._lanes.groups.gpu]
+            if allowed is None or lane in allowed
+            else math.inf
+            for lane in lanes
+        )
+
+    def _fit(self) -> None:
+        """Measure the mutual slowdown of lanes, on each device alone and then on both."""
+        groups = (self._lanes.groups.gpu, self._lanes.groups.cpu)
+        for side, allowed in enumerate(groups):
+            plan = self.plan(EarliestFinish(), allowed)
+            self.slowed[side] *= self._quiet_ms(plan, allowed) / makespan_ms(plan)
+        best_ms, best = math.inf, [*self.slowed]
+        for _ in range(_ROUNDS):
+            plan = self.plan(EarliestFinish())
+            real_ms = [self._quiet_ms(plan, allowed) for allowed in groups]
+            if max(real_ms) < best_ms:
+                best_ms, best = max(real_ms), [*self.slowed]
+            for side, allowed in enumerate(groups):
+                predicted_ms = _end_ms(plan, allowed)
+                if predicted_ms > 0 and real_ms[side] > 0:
+                    self.slowed[side] *= real_ms[side] / predicted_ms
+        self.slowed = best
+
+    def _quiet_ms(self, plan: Schedule, lanes: Sequence[int]) -> float:
+        """Earliest end of the last of these lanes over several runs, which excludes disturbances."""
+        return min(_end_ms(self.run(plan), lanes) for _ in range(3))
+
+
+def _end_ms(schedule: Schedule, lanes: Sequence[int]) -> float:
+    return max((one.end_ms for one in schedule.executed if one.lane in lanes), default=0.0)

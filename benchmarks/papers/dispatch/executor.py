@@ -1,0 +1,96 @@
+"""The interface of all dispatch modes, and the outcome of a run."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from torch import Tensor
+
+from common.types.closeable import Closeable
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Job, Lane
+from runtime.scheduling.schedule import Executed, Schedule
+
+
+@final
+@dataclass(frozen=True)
+class Ran:
+    """Begin and end of one job, on the clock of `time.perf_counter`, which processes share."""
+
+    inference: int
+    index: int
+    began_s: float
+    ended_s: float
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """The schedule of a run, and the outputs of its networks."""
+
+    schedule: Schedule
+    """One lane for each stream. Request `i * networks + k` is inference i of network k; all arrive at
+    0. A job is one job of the network, or a whole inference. Predicted times are 0."""
+    outputs: tuple[Tensor | BaseException, ...]
+    """For each network the output of its last inference, or the error that ended it."""
+
+
+class Executor(Closeable, Protocol):
+    """Prepared networks that can be run repeatedly; used in a `with` statement."""
+
+    @abstractmethod
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+        """Run that many inferences of every network; a network that raises runs no further one.
+
+        With `each_job` each job is timed, else each inference, which costs less. A network may
+        launch `ahead` inferences beyond the one whose end it waits for: a GPU need not wait then
+        until the thread wakes.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End threads and processes, and release the networks."""
+
+
+def outcome(  # noqa: PLR0917 - called in two places, with all of them
+    names: Sequence[str],
+    kinds: Sequence[Sequence[Kind]],
+    lane_of: Sequence[int],
+    inferences: int,
+    begin_s: float,
+    ran: Sequence[Sequence[Ran]],
+    outputs: Sequence[Tensor | BaseException],
+) -> Outcome:
+    """Combine the jobs of all networks into one outcome.
+
+    `lane_of` is the stream of each network; all inferences arrive at `begin_s`.
+    """
+    lanes = tuple(
+        Lane(f"stream{i}", asynchronous=True) for i in range(max(lane_of, default=-1) + 1)
+    )
+    chains = tuple(
+        Chain(
+            name,
+            tuple(own),
+            (tuple(0.0 if i == lane else math.inf for i in range(len(lanes))),) * len(own),
+        )
+        for name, own, lane in zip(names, kinds, lane_of, strict=True)
+    )
+    executed = [
+        Executed(
+            Job(one.inference * len(names) + k, k, one.index),
+            lane_of[k],
+            max(1e3 * (one.began_s - begin_s), 0.0),
+            1e3 * (one.ended_s - begin_s),
+        )
+        for k, own in enumerate(ran)
+        for one in own
+    ]
+    executed.sort(key=lambda one: (one.start_ms, one.end_ms, one.lane))
+    requests = closed(len(names), inferences)
+    return Outcome(Schedule(chains, lanes, requests, tuple(executed)), tuple(outputs))

@@ -1,0 +1,109 @@
+"""Results of the frames that ran, as rows of timetables, of their networks, and of margins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from common.page.results import Row, summary
+from runtime.mapping.model.timing_table import Bound
+from runtime.mapping.solving.baselines import Method
+from runtime.mapping.solving.candidates import Board, Candidate
+from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.timetable import planned_ms
+
+
+def result_rows(
+    board: Board, found: Sequence[Candidate], answers: Mapping[float, Answer], tolerance: float
+) -> list[Row]:
+    """Return all rows so far; each has a key `timetable`, `network` or `margin`.
+
+    `answers` are those of the mapper, by margin.
+    """
+    length_ms = {one.name: _lengths_ms(one) for one in found}
+    serial = next((one for one in found if Method.serial in one.methods), None)
+    serial_ms = None if serial is None else length_ms[serial.name]
+    rows: list[Row] = []
+    for one in found:
+        own_ms = length_ms[one.name]
+        row: Row = {
+            "timetable": one.name,
+            "ways": [way.value for way in one.methods],
+            "frame_ms": board.frame_ms,
+            "planned_ms": None,
+            "error": one.error,
+        }
+        if Method.at_once not in one.methods:  # the table does not predict its length
+            row["planned_ms"] = round(planned_ms(one.timetable), 4)
+        if own_ms:
+            row |= summary(own_ms)
+            row |= {
+                "p99_ms": round(float(np.quantile(own_ms, 0.99)), 4),
+                "worst_ms": round(max(own_ms), 4),
+                "frames": len(own_ms),
+                "late": sum(ms > board.frame_ms for ms in own_ms),
+            }
+            if row["planned_ms"]:
+                row["needed_margin"] = round(max(own_ms) / row["planned_ms"] - 1, 4)
+                row["needed_margin_median"] = round(row["ms"] / row["planned_ms"] - 1, 4)
+            if serial_ms:
+                row["against_serial"] = round(row["ms"] / float(np.median(serial_ms)) - 1, 4)
+        rows.append(row)
+    for one in found:
+        rows += _of_networks(board, one, tolerance)
+    for margin, answer in answers.items():
+        owner = next((one for one in found if margin in one.margins), None)
+        own_ms = [] if owner is None else length_ms[owner.name]
+        late = sum(ms > board.frame_ms for ms in own_ms)
+        rows.append(
+            {
+                "margin": margin,
+                "answer": answer.value,
+                "of": None if owner is None else owner.name,
+                "frames": len(own_ms),
+                "late": late,
+                "holds": bool(own_ms) and not late and not (owner and owner.error),
+            }
+        )
+    return rows
+
+
+def _lengths_ms(one: Candidate) -> list[float]:
+    return [float(frame[:, 1].max()) for frame in one.ms]
+
+
+def _of_networks(board: Board, one: Candidate, tolerance: float) -> list[Row]:
+    """Return one row per network, sorted by planned start."""
+    alone_ms = board.table.of(Bound.mean)
+    rows: list[Row] = []
+    for placed in one.timetable:
+        row: Row = {
+            "of": one.name,
+            "network": board.table.networks[placed.network],
+            "configuration": placed.configuration,
+            "place": board.platform.place_name(placed.place) if placed.is_exclusive else "anywhere",
+            "planned_start_ms": round(placed.start_ms, 4),
+            "planned_end_ms": round(placed.end_ms, 4),
+        }
+        if one.ms:
+            own_ms = np.array([frame[placed.network] for frame in one.ms])
+            took_ms = own_ms[:, 1] - own_ms[:, 0]
+            column = board.table.configurations.index(placed.configuration)
+            alone = float(alone_ms[placed.network, column])
+            row |= {
+                "start_ms": round(float(np.median(own_ms[:, 0])), 4),
+                "end_ms": round(float(np.median(own_ms[:, 1])), 4),
+                "worst_end_ms": round(float(own_ms[:, 1].max()), 4),
+                "after_plan_ms": round(float(own_ms[:, 1].max()) - placed.end_ms, 4),
+                "took_ms": round(float(np.median(took_ms)), 4),
+                "worst_took_ms": round(float(took_ms.max()), 4),
+                "alone_ms": round(alone, 4),
+                "slower": round(float(np.median(took_ms)) / alone - 1, 4),
+                "late": int((own_ms[:, 1] > board.frame_ms).sum()),
+            }
+        if one.differences is not None:
+            difference = float(one.differences[placed.network])
+            row |= {"difference": difference, "agrees": difference <= tolerance}
+        rows.append(row)
+    return rows

@@ -1,0 +1,262 @@
+"""`python -m runtime.map tasks=here.csv run=<folder>`: runs the mapped frame and its baselines.
+
+Timetables are interleaved: some frames of each per round, in random order. A frame begins when the
+previous one has ended and its period is over. Before each turn every network gets another input;
+after it every output is compared with fp32.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from benchmarks.papers.mapped.frames import Frame, FrameBuilder
+from benchmarks.papers.mapped.place_lanes import PlaceLanes
+from benchmarks.papers.mapped.rows import result_rows
+from common.command.progress import progress_bar
+from common.files.safe_file import read_text
+from common.page.print import print_lines
+from common.page.results import Results
+from runtime.machine.description import experiment_facts
+from runtime.machine.stability import watch_disturbances
+from runtime.machine.watchdog import Watchdog, exit_if_silent
+from runtime.mapping.config import ProfileConfig, RunConfig
+from runtime.mapping.model.variant import parse_variant
+from runtime.mapping.profiling.build_variant import unsupported_reason
+from runtime.mapping.profiling.networks import build_network, check_name
+from runtime.mapping.profiling.variant_profile import reference
+from runtime.mapping.solving.baselines import Method
+from runtime.mapping.solving.candidates import Board, Candidate, candidates
+from runtime.network.backend import Device
+
+EXPERIMENT = "mapped"
+
+
+def run_here(
+    board: Board,
+    config: RunConfig,
+    profiling: ProfileConfig,
+    path: Path,
+    console: Console,
+    *,
+    show: Callable[[Results], None],
+) -> Results:
+    """Run the frame by every method; results are written after each round.
+
+    `profiling` has the settings with which the networks of the timing table were built. `show` is
+    called at the end, also after Ctrl-C.
+
+    Raises:
+      ValueError: if a network or unit does not exist, or a network cannot run at its place.
+      KeyboardInterrupt: after the measurements have been written.
+    """
+    names = board.table.networks
+    for name in names:
+        check_name(name)
+    found, answers = candidates(board, [Method(name) for name in config.ways], config.margins)
+    for margin, answer in answers.items():
+        if answer is not answer.feasible:
+            console.print(f"margin {margin:g}: no mapping ({answer.value})")
+    variants = [parse_variant(placed.configuration) for one in found for placed in one.timetable]
+    on_gpu = any(variant.device is Device.cuda for variant in variants)
+    settings = {
+        "networks": [*names],
+        "frame_ms": board.frame_ms,
+        "bound": board.bound.value,
+        **vars(config),
+        "batch": profiling.batch,
+        "width": profiling.width,
+        "tolerance": profiling.tolerance,
+        "weights": "random",
+    }
+    with PlaceLanes(board.platform) as lanes:
+        _check(found, lanes)  # fails before the slow steps
+        print_lines(console, f"timetables: {'; '.join(one.name for one in found)}")
+        results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
+        flags: list[str] = []
+
+        def write() -> None:
+            results.rows = result_rows(board, found, answers, profiling.tolerance)
+            for row in results.rows:
+                row["flagged"] = flags
+            results.write(path)
+
+        known = {
+            name: build_network(
+                name, batch=profiling.batch, width=profiling.width, compared=profiling.compared
+            )
+            for name in dict.fromkeys(names)
+        }
+        references = {name: reference(one, variants) for name, one in known.items()}
+        builder = FrameBuilder([known[name] for name in names], lanes)
+        rounds = Rounds(
+            found,
+            [builder.frame(one.timetable) for one in found],
+            [references[name] for name in names],
+            frame_ms=board.frame_ms,
+            tolerance=profiling.tolerance,
+        )
+        watch = watch_disturbances(on_gpu=on_gpu)
+        watchdog = Watchdog()  # a thread that waits for a GPU cannot be interrupted
+        try:
+            with exit_if_silent(watchdog, write):
+                for count in _shown(_turns(config), config.minutes, console):
+                    rounds.run(count, watchdog)
+                    write()
+        finally:  # also after Ctrl-C
+            flags += watch.disturbances()
+            _close(results, found, config, flags)
+            write()
+            show(results)
+    return results
+
+
+def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
+    """Check that this machine can run all candidates.
+
+    Raises:
+      ValueError: naming the place or the variant.
+    """
+    for placed in (placed for one in found for placed in one.timetable):
+        variant = parse_variant(placed.configuration)
+        lanes.lane(variant, placed.place)
+        if (why := unsupported_reason(variant)) is not None:
+            raise ValueError(f"{variant.name}: {why}")
+
+
+def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
+    """Return the settings recorded beside a timing table, or `config` if there is no record.
+
+    Raises:
+      OSError: if the record cannot be read.
+      ValueError: if it is invalid.
+    """
+    if not path.exists():
+        return config
+    try:
+        settings = json.loads(read_text(path))["settings"]
+        made = replace(
+            config,
+            batch=int(settings["batch"]),
+            width=float(settings["width"]),
+            compared=int(settings["compared"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a record of a profile: {error}; move it away, or profile again"
+        ) from error
+    made.check()
+    return made
+
+
+def has_run(results: Results) -> bool:
+    """Return whether there is a mapping for the least margin and no network failed."""
+    margins = [row for row in results.rows if "margin" in row]
+    has_mapping = not margins or margins[0]["of"] is not None
+    return has_mapping and not results.faults
+
+
+def _turns(config: RunConfig) -> list[int]:
+    """Return the number of frames of each round."""
+    full, rest = divmod(config.frames, config.turn)
+    return [config.turn] * full + [rest] * bool(rest)
+
+
+def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[int]:
+    """Yield the rounds within the time limit, with a progress bar or line."""
+    until_s = time.monotonic() + 60 * minutes
+    with progress_bar(console) as bar:
+        task = bar.add_task("rounds", total=len(turns))
+        began_s = time.monotonic()
+        for done, count in enumerate(turns):
+            now_s = time.monotonic()
+            if now_s > until_s:
+                return
+            bar.update(task, completed=done)
+            if not console.is_terminal and done == 1:
+                remaining_s = (now_s - began_s) * (len(turns) - 1)
+                console.print(f"1 of {len(turns)} rounds, about {remaining_s:.0f} s remaining")
+            yield count
+
+
+def _close(
+    results: Results, found: Sequence[Candidate], config: RunConfig, flags: list[str]
+) -> None:
+    results.controls.append({"when": "all of it", "disturbances": flags})
+    results.faults += [{"step": one.name, "error": one.error} for one in found if one.error]
+    results.not_measured += [
+        f"{config.frames - len(one.ms)} frames of {one.name}"
+        for one in found
+        if len(one.ms) < config.frames and not one.error
+    ]
+    results.is_complete = not results.faults and not results.not_measured
+
+
+_WARM_UP = 2
+"""Frames at the beginning of a turn that are not counted, because other timetables used the caches."""
+
+
+@final
+class Rounds:
+    """Runs rounds; a round is one turn of each timetable that has not failed."""
+
+    def __init__(
+        self,
+        found: Sequence[Candidate],
+        frames: Sequence[Frame],
+        references: Sequence[Sequence[Tensor]],
+        *,
+        frame_ms: float,
+        tolerance: float,
+    ) -> None:
+        """The references are fp32 outputs of each network, for each of its inputs."""
+        self._found = found
+        self._frames = frames
+        self._references = references
+        self._frame_ms = frame_ms
+        self._tolerance = tolerance
+        self._order = np.random.default_rng(0)
+        self._round = 0
+
+    def run(self, count: int, watchdog: Watchdog) -> None:
+        """Run one more round with `count` frames of each timetable."""
+        for i in self._order.permutation(len(self._found)):
+            one = self._found[i]
+            if one.error:
+                continue
+            try:
+                self._turn(one, self._frames[i], count, watchdog)
+            except RuntimeError as error:
+                one.error = str(error)
+        self._round += 1
+
+    def _turn(self, one: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
+        frame.put(self._round)
+        next_s = time.perf_counter()
+        for k in range(count + _WARM_UP):
+            time.sleep(max(0.0, next_s - time.perf_counter()))
+            next_s = time.perf_counter() + self._frame_ms / 1e3
+            ms = frame.run()
+            watchdog.beat()
+            if k >= _WARM_UP:
+                one.ms.append(ms)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        differences = frame.differences(self._references, self._round)
+        before = 0.0 if one.differences is None else one.differences
+        one.differences = np.maximum(differences, before)
+        for i, difference in enumerate(differences):
+            if not difference <= self._tolerance:  # also if it is NaN
+                raise RuntimeError(
+                    f"{frame.label(i)}: its output differs from fp32 by {difference:.2g} of the "
+                    f"largest output, more than {self._tolerance:g}"
+                )

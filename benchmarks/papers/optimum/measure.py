@@ -1,0 +1,173 @@
+"""Distance of each policy from the optimal schedule, on small cases.
+
+Schedules are simulated with job times measured on the lanes of this machine; the times of the random
+cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from benchmarks.papers.config import BenchConfig
+from benchmarks.papers.driver import Step
+from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf, opened_lanes
+from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.simulator.simulator import simulate
+from benchmarks.papers.workloads import Model, source
+from common.page.results import Row
+from runtime.network.decompose import Rule
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.bound import lower_bound_ms
+from runtime.scheduling.chain import Chain, Lane
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.names import policy_named
+from runtime.scheduling.policies.rules import OneLane
+
+_CASES = {
+    "nb201-2": ((Model.nas_bench_201,) * 2, 4),
+    "nb201-3": ((Model.nas_bench_201,) * 3, 3),
+    "alex-nb201": ((Model.alexnet, Model.nas_bench_201), 4),
+    "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
+    "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
+}
+"""Networks of each case, and the number of jobs into which each is bundled."""
+
+_DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
+
+_RANDOM = "random"
+_RANDOM_CASES = 100
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """One step for each set of small networks.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([_RANDOM, *_CASES])
+    return [
+        Step(name, _random if name == _RANDOM else partial(_compare, config, name))
+        for name in names
+    ]
+
+
+def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
+    models, parts = _CASES[name]
+    small = replace(config, streams=1, cores=1 if config.on_gpu else None)
+    with opened_lanes(small, None) as lanes:
+        chains = []
+        for model in models:
+            one = source(model, scale=config.scale_of(model), rule=Rule.CELL)
+            whole = lanes.chain(one, lanes.alone(one, repeats=5).whole_ms, (1.0, 1.0))
+            chains.append(bundled(whole, parts))
+        descriptions = [lane.lane for lane in lanes.lanes]
+        groups = lanes.groups
+    requests = closed(len(chains))
+    best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
+    policies: dict[str, Policy] = {
+        **{name: policy_named(name) for name in _DYNAMIC},
+        **_fixed(groups),
+    }
+    for name_of, policy in policies.items():
+        took_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
+        yield {
+            "workload": name,
+            "jobs": sum(map(len, chains)),
+            "policy": name_of,
+            "simulated_ms": round(took_ms, 4),
+            "optimum_ms": round(best_ms, 4),
+            "bound_ms": round(lower_bound_ms(chains, requests), 4),
+            "above_optimum": round(took_ms / best_ms - 1, 5),
+        }
+
+
+def _fixed(groups: Groups) -> dict[str, Policy]:
+    return {
+        "gpu_only": OneLane(groups.gpu[0]),
+        "half_and_half": HalfAndHalf(groups),
+        "convolutions_to_gpu": ConvolutionsToGpu(groups),
+    }
+
+
+def _random() -> Iterator[Row]:
+    """One row per policy: sums over the cases; median and worst distance from the optimum."""
+    generator = np.random.default_rng(0)
+    cases = [random_case(generator) for _ in range(_RANDOM_CASES)]
+    best_ms = [
+        makespan_ms(best_schedule(chains, closed(len(chains)), LANES, sync_ms=SYNC_MS))
+        for chains in cases
+    ]
+    policies = {
+        **{name: policy_named(name, SYNC_MS) for name in _DYNAMIC},
+        **_fixed(Groups(gpu=(1,), cpu=(0,))),
+    }
+    for name, policy in policies.items():
+        took_ms = [
+            makespan_ms(simulate(chains, closed(len(chains)), LANES, policy, sync_ms=SYNC_MS))
+            for chains in cases
+        ]
+        above = [took / best - 1 for took, best in zip(took_ms, best_ms, strict=True)]
+        yield {
+            "workload": f"{len(cases)} random (synthetic times)",
+            "jobs": max(sum(map(len, chains)) for chains in cases),
+            "policy": name,
+            "simulated_ms": round(sum(took_ms), 4),
+            "optimum_ms": round(sum(best_ms), 4),
+            "bound_ms": round(
+                sum(lower_bound_ms(chains, closed(len(chains))) for chains in cases), 4
+            ),
+            "above_optimum": round(median(above), 5),
+            "worst_above_optimum": round(max(above), 5),
+            "share_within_5": sum(one <= 0.05 for one in above) / len(above),
+        }
+
+
+def bundled(chain: Chain, parts: int) -> Chain:
+    """Merge neighbouring jobs until at most `jobs` remain.
+
+    A bundle has the kind of its longest job.
+    """
+    parts = min(parts, len(chain))
+    cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]
+    kinds, times = [], []
+    for begin, end in pairwise(cuts):
+        own = chain.predicted_ms[begin:end]
+        longest = max(range(begin, end), key=lambda i: min(chain.predicted_ms[i]))
+        kinds.append(chain.kinds[longest])
+        times.append(_sums(own))
+    return Chain(chain.name, tuple(kinds), tuple(times))
+
+
+def _sums(times_ms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*times_ms, strict=True)))
+
+
+LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
+SYNC_MS = ((0.0, 0.0), (0.5, 0.0))
+"""Synchronisation from GPU to CPU takes 0.5 ms."""
+
+
+def random_case(generator: np.random.Generator) -> list[Chain]:
+    """Two networks of two to four jobs, or three of two or three, on a core and a GPU.
+
+    A job takes 1 to 4 ms on the GPU and 0.5 to 4 times as long on the core; a job that gains much on
+    the GPU is a convolution.
+    """
+    networks = int(generator.integers(2, 4))
+    return [_chain(generator, 6 - networks) for _ in range(networks)]
+
+
+def _chain(generator: np.random.Generator, max_jobs: int) -> Chain:
+    gpu_ms = generator.uniform(1, 4, generator.integers(2, max_jobs + 1))
+    ratio = generator.uniform(0.5, 4, len(gpu_ms))
+    kinds = tuple(Kind.CONV if r > 1.5 else Kind.ACT for r in ratio)
+    times_ms = zip((gpu_ms * ratio).tolist(), gpu_ms.tolist(), strict=True)
+    return Chain("random", kinds, tuple(times_ms))

@@ -1,0 +1,300 @@
+"""Accuracy of predicted layer times, and the cost of scheduling by predictions.
+
+Every distinct layer of some networks, and random ones, are timed alone on two backends: on a GPU and a
+core, or on a core by ONNX Runtime and by eager torch. Only held-out layers are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from benchmarks.papers.config import BenchConfig
+from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.driver import Step, time_is_left
+from benchmarks.papers.lanes import opened_lanes
+from benchmarks.papers.optimum.measure import bundled
+from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.predictor.accuracy import (
+    PUBLISHED,
+    alike_as_one,
+    by_group,
+    held_out,
+    predicted_ms,
+    tenths,
+)
+from benchmarks.papers.predictor.forest import fit_corrected
+from benchmarks.papers.predictor.regression import (
+    Layer,
+    PredictsLayers,
+    fit,
+    fit_plain,
+    predicted_chain,
+)
+from benchmarks.papers.predictor.timing import (
+    LayerRun,
+    Subject,
+    distinct,
+    random_layers,
+    subjects_of,
+    time_layers,
+)
+from benchmarks.papers.simulator.simulator import simulate, times_of
+from benchmarks.papers.workloads import Model, source
+from common.page.results import Row
+from runtime.contention.networks import on_one_core
+from runtime.lanes.base import RealLane
+from runtime.lanes.cpu import CpuLane
+from runtime.lanes.profile import measured_chain
+from runtime.machine.description import usable_cores
+from runtime.machine.timing import TimingConfig
+from runtime.network.backend import Backend, Device
+from runtime.network.compiled import Compiled
+from runtime.network.engine import OnnxEngine
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Job, Lane
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
+from runtime.scheduling.schedule import Executed, Schedule
+
+FITS: Mapping[str, Callable[[str, Sequence[tuple[Layer, float]]], PredictsLayers]] = {
+    "as printed": fit_plain,
+    "relative": fit,
+    "corrected": fit_corrected,
+}
+"""Eq. 6 of the source; the regression of relative errors; the same, corrected by a forest."""
+
+_DECIDE_BY = ("relative", "corrected")
+"""The fits that never predict a negative time."""
+
+_CASES = {
+    "nb201": (Model.nas_bench_201,) * 3,
+    "alex-nb201": (Model.alexnet, Model.nas_bench_201, Model.nas_bench_201),
+    "vgg-alex": (Model.vgg16, Model.alexnet),
+    "res-nb201": (Model.resnet152, Model.nas_bench_201),
+    "dense-vgg": (Model.densenet201, Model.vgg16),
+}
+_INFERENCES = 3
+_SMALL_JOBS = 8
+"""Jobs of all networks of a case after bundling, for the exhaustive optimum."""
+_TIMING = TimingConfig(samples=20, warm_up_most=20)
+
+
+@final
+@dataclass(frozen=True)
+class _Times:
+    """Times of the layers, filled by the first steps and read by the others."""
+
+    ms: dict[str, dict[Layer, float]] = field(default_factory=dict)
+    """Times by backend."""
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """Time the layers on each of two backends, then choose lanes for each case.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    cases = config.chosen([*_CASES])
+    models = tuple(dict.fromkeys(model for case in cases for model in _CASES[case]))
+    times = _Times()
+    runs = _runs(config)
+    timed = [
+        Step(f"layers by {name}", partial(_layers, config, name, run, models, times))
+        for name, run in runs.items()
+    ]
+    choices = [
+        Step(f"choice for {case}", partial(_choices, config, case, [*runs], times))
+        for case in cases
+    ]
+    return timed + choices
+
+
+def _runs(config: BenchConfig) -> dict[str, LayerRun]:
+    """Backends by name; the first stands in for the GPU on a machine without one."""
+    onnx = {"onnxruntime": LayerRun(Device.cpu, Backend.onnxruntime)}
+    if config.on_gpu:
+        return {"graph": LayerRun(Device.cuda, Backend.graph), **onnx}
+    return {**onnx, "torch": LayerRun(Device.cpu, Backend.torch)}
+
+
+def _source(config: BenchConfig, model: Model) -> Source:
+    return source(model, scale=config.scale_of(model), rule=config.cut)
+
+
+def _inside(one: Source) -> list[Subject]:
+    return subjects_of(one.program, tuple(one.x.shape), one.x.nbytes)
+
+
+def _layers(
+    config: BenchConfig, name: str, run: LayerRun, models: Sequence[Model], times: _Times
+) -> Iterator[Row]:
+    inside = {model: _inside(_source(config, model)) for model in models}
+    found = [subject for subjects in inside.values() for subject in subjects]
+    every = distinct(found + random_layers(config.cut, 300 if config.on_gpu else 150))
+    of_networks = len(distinct(found))
+    rows = []
+    with on_one_core(usable_cores()[-1]):
+        for subject, one in zip(every, time_layers(every, run, _TIMING), strict=False):
+            rows.append((subject.layer, float(np.median(one.ms))))
+            if of_networks <= len(rows) < len(every) and not time_is_left():
+                break  # fewer random layers
+    timed = alike_as_one(rows)
+    times.ms[name] = dict(timed)
+    told = {fitted: held_out(timed, tenths(timed), partial(FITS[fitted], name)) for fitted in FITS}
+    for i, (layer, ms) in enumerate(timed):
+        yield {
+            "part": "layer",
+            "on": name,
+            **asdict(layer),
+            "layer_ms": ms,
+            "predicted_ms": {fitted: float(one[i]) for fitted, one in told.items()},
+        }
+    yield from _accuracies(name, "tenths", timed, told)
+    yield from _of_networks(name, inside, times.ms[name])
+
+
+def _accuracies(
+    name: str,
+    split: str,
+    timed: Sequence[tuple[Layer, float]],
+    told: Mapping[str, np.ndarray],
+) -> Iterator[Row]:
+    published = PUBLISHED["gpu" if name == "graph" else "cpu"]
+    for fitted, predicted in told.items():
+        for group, one in by_group(timed, predicted, least=5):
+            yield {
+                "part": "accuracy",
+                "on": name,
+                "split": split,
+                "fit": fitted,
+                "kind": group,
+                **{key: round(value, 5) for key, value in asdict(one).items()},
+                **{f"published_{key}": value for key, value in published.items()},
+            }
+
+
+def _of_networks(
+    name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[Layer, float]
+) -> Iterator[Row]:
+    """Predict each network by a fit that saw none of its layers."""
+    timed: list[tuple[Layer, float]] = []
+    told: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
+    for model, subjects in inside.items():
+        own = [*dict.fromkeys(subject.layer for subject in subjects)]
+        count = [sum(one.layer == layer for one in subjects) for layer in own]
+        timed += [(layer, ms[layer]) for layer in own]
+        taken_ms = np.array([ms[layer] for layer in own])
+        row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
+        row["layers_ms"] = round(float(taken_ms @ count), 4)
+        for fitted, make in FITS.items():
+            model_of = make(name, _without(ms, own))
+            predicted = predicted_ms(model_of, own)
+            told[fitted].append(predicted)
+            row[f"{fitted}_ms"] = round(float(np.nansum(predicted * count)), 4)
+        yield row
+    yield from _accuracies(
+        name, "networks", timed, {fitted: np.concatenate(parts) for fitted, parts in told.items()}
+    )
+
+
+def _without(ms: Mapping[Layer, float], own: Sequence[Layer]) -> list[tuple[Layer, float]]:
+    seen = set(own)
+    return [(layer, one) for layer, one in ms.items() if layer not in seen]
+
+
+def _choices(config: BenchConfig, case: str, runs: Sequence[str], times: _Times) -> Iterator[Row]:
+    missing = [name for name in runs if name not in times.ms]
+    if missing:
+        raise ValueError(f"the layers by {' and '.join(missing)} were not timed")
+    sources = {model: _source(config, model) for model in dict.fromkeys(_CASES[case])}
+    measured: dict[Model, Chain] = {}
+    with _two_lanes(config) as lanes:
+        descriptions = [lane.lane for lane in lanes]
+        for model, one in sources.items():
+            compiled = Compiled(one.program, one.x, [lane.engine for lane in lanes])
+            measured[model] = measured_chain(one.name, compiled, one.x, lanes)
+    own = [subject.layer for one in sources.values() for subject in _inside(one)]
+    known = [measured[model] for model in _CASES[case]]
+    for fitted in _DECIDE_BY:
+        models = [FITS[fitted](name, _without(times.ms[name], own)) for name in runs]
+        believed = [
+            predicted_chain(one.name, one.program, one.x.nbytes, models)
+            for one in (sources[model] for model in _CASES[case])
+        ]
+        yield from _regrets(case, fitted, known, believed, descriptions)
+
+
+def _regrets(
+    case: str,
+    fitted: str,
+    known: Sequence[Chain],
+    believed: Sequence[Chain],
+    lanes: Sequence[Lane],
+) -> Iterator[Row]:
+    """Policies that know the measured times, or the predicted ones; jobs take the measured ones."""
+    requests = closed(len(known), _INFERENCES)
+    policies: dict[str, Policy] = {"queue_time": QueueTime(), "earliest_finish": EarliestFinish()}
+    for named, policy in policies.items():
+        right = simulate(known, requests, lanes, policy)
+        blind = simulate(believed, requests, lanes, policy, actual_ms=times_of(known))
+        yield _choice(case, fitted, named, right, blind)
+    parts = max(1, _SMALL_JOBS // len(known))
+    few, told = ([bundled(chain, parts) for chain in chains] for chains in (known, believed))
+    once = closed(len(few))
+    right = best_schedule(few, once, lanes)
+    blind = replayed(best_schedule(told, once, lanes), times_of(few))
+    yield _choice(case, fitted, "exhaustive", right, blind)
+
+
+def _choice(case: str, fitted: str, policy: str, right: Schedule, blind: Schedule) -> Row:
+    known_ms, blind_ms = makespan_ms(right), makespan_ms(blind)
+    return {
+        "part": "choice",
+        "workload": case,
+        "fit": fitted,
+        "policy": policy,
+        "jobs": len(right.executed),
+        "by_measured_ms": round(known_ms, 4),
+        "by_predicted_ms": round(blind_ms, 4),
+        "regret": round(blind_ms / known_ms - 1, 5),
+    }
+
+
+def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Schedule:
+    """Replay a schedule with the same lanes and order, but other times."""
+    free_ms, ends_ms = [0.0] * len(schedule.lanes), [0.0] * len(schedule.chains)
+    executed = []
+    for one in schedule.executed:
+        network = one.job.network
+        start_ms = max(free_ms[one.lane], ends_ms[network])
+        free_ms[one.lane] = ends_ms[network] = start_ms + actual_ms(one.job, one.lane)
+        executed.append(Executed(one.job, one.lane, start_ms, ends_ms[network]))
+    return replace(schedule, executed=tuple(executed))
+
+
+@contextmanager
+def _two_lanes(config: BenchConfig) -> Iterator[tuple[RealLane, ...]]:
+    """Lanes in the order of `_runs`."""
+    if config.on_gpu:
+        with opened_lanes(replace(config, streams=1, cores=1), None) as lanes:
+            yield lanes.first_of_each()
+        return
+    cores = usable_cores()
+    with ExitStack() as opened:
+        yield (
+            opened.enter_context(CpuLane(cores[0], name="onnxruntime", engine=OnnxEngine())),
+            opened.enter_context(CpuLane(cores[-1], name="torch")),
+        )
+
+
+def worst_regret(rows: Sequence[Row], fitted: str) -> float | None:
+    """Worst regret over all cases and policies that decide by this fit."""
+    regrets = [row["regret"] for row in rows if row.get("fit") == fitted and "regret" in row]
+    return max(regrets) if regrets else None

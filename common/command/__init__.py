@@ -1,0 +1,1 @@
+"""The entry of every command: settings, console, exit status, plug-ins."""

@@ -1,0 +1,78 @@
+"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C; one line, no traceback.
+
+This module imports nothing slow: a command uses it while it imports the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from common.types.errors import UserError
+from common.types.printable import printable
+
+USER_ERROR = 2  # argparse's own status for a command that cannot work
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+
+
+@contextmanager
+def one_line_errors(*also: type[Exception]) -> Iterator[None]:
+    """Run a command's body; also usable as a decorator of it.
+
+    A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
+    on standard error; any other exception is a bug and keeps its traceback.
+
+    Args:
+      also: further exceptions that are errors of the user.
+
+    Raises:
+      SystemExit: with status 2 after such an error, 130 after Ctrl-C.
+    """
+    users: tuple[type[Exception], ...] = (UserError, *also)
+    try:
+        with plain_interrupts():
+            yield
+    except KeyboardInterrupt:
+        _leave("interrupted", INTERRUPTED)
+    except MemoryError as error:
+        _leave(f"not enough memory {error}; take smaller settings, or free some", USER_ERROR)
+    except OSError as error:
+        _leave(reason(error), USER_ERROR)
+    except users as error:
+        _leave(str(error), USER_ERROR)
+
+
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C ended as another exception, such as a failed import's.
+
+    Raises:
+      KeyboardInterrupt: from the exception that it had caused.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt from error
+
+
+def reason(error: OSError) -> str:
+    """The operating system's message, after the path of the file if there is one."""
+    if error.strerror is None:  # of a library, not of the system
+        return " ".join(str(one) for one in error.args if one) or type(error).__name__
+    said = error.strerror
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        said += ": the disk is full"
+    return said if error.filename is None else f"{error.filename}: {said}"
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    sys.stderr.write(f"edgenas: {printable(' '.join(message.split()))}\n")
+    sys.exit(status)

@@ -1,0 +1,98 @@
+"""JSON files whose content is a dataclass: written from it, and read back checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from common.files.atomic_file import replacing
+from common.files.safe_file import read_text
+from common.types.errors import UserError
+
+T = TypeVar("T")
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a dataclass as JSON, atomically.
+
+    Raises:
+      OSError: if it cannot be written.
+      ValueError: if it holds a number that is not finite.
+    """
+    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read what `write_json` wrote; fields that are unknown are passed over.
+
+    Raises:
+      OSError: if the file cannot be read.
+      ValueError: if it is no JSON, or a field is missing or of another type; it names the field.
+    """
+    try:
+        loaded = json.loads(read_text(path))
+        found: T = _checked(loaded, kind, "")
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in {Union, types.UnionType}:
+        other = next(one for one in inner if one is not type(None))
+        return None if value is None and type(None) in inner else _checked(value, other, where)
+    if dataclasses.is_dataclass(kind):
+        return _record(value, kind, where)
+    if origin in {tuple, dict}:
+        return _items(value, origin, inner[-2:], where)
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return _float(value, where)
+    found = _of(value, kind, where)
+    if isinstance(found, str):
+        found.encode()  # half of a character is a ValueError, too
+    return found
+
+
+def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
+    if origin is tuple:  # of any length: tuple[T, ...]
+        texts = _of(value, list, where)
+        return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(texts))
+    named = _of(value, dict, where)
+    return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in named.items()}
+
+
+def _float(value: float, where: str) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{where} is not a finite number")
+    return number
+
+
+def _record(value: Any, kind: Any, where: str) -> Any:
+    items = _of(value, dict, where)
+    hints = get_type_hints(kind)
+    fields = {}
+    for field in dataclasses.fields(kind):
+        inside = f"{where}.{field.name}".lstrip(".")
+        if field.name not in items:
+            raise ValueError(f"it has no {inside}")
+        fields[field.name] = _checked(items[field.name], hints[field.name], inside)
+    return kind(**fields)
+
+
+def _of(value: Any, kind: type, where: str) -> Any:
+    if not isinstance(value, kind) or (kind in {int, float} and isinstance(value, bool)):
+        raise ValueError(f"{where or 'it'} is {type(value).__name__}, not {kind.__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""Types that travel between packages: tasks, kinds of numbers, units, errors."""

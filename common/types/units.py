@@ -1,0 +1,120 @@
+"""Parsing of times, energies, numbers of parameters and of bytes with their units."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from common.types.errors import UserError
+
+_MS_PER = {"s": 1e3, "ms": 1.0, "us": 1e-3}
+_MJ_PER = {"J": 1e3, "mJ": 1.0, "uJ": 1e-3}
+_ONES_PER = {"": 1.0, "k": 1e3, "M": 1e6}
+_BYTES_PER = {unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))}
+_BYTES_PER |= {unit: 1024**power for power, unit in enumerate(("", "kib", "mib", "gib", "tib"))}
+LEAST_MS, MOST_MS = 1e-6, 1e5
+"""Times beyond these are mistakes: less than a cycle of a clock, more than 100 s for one inference."""
+
+_QUANTITY = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
+
+
+def milliseconds(text: str) -> float:
+    """Milliseconds of a time such as 17ms, 0.017s or 17000us.
+
+    Raises:
+      UserError: if there is no unit, an unknown one, or the time is not positive.
+    """
+    return _physical(text, "T", "a", "time", _MS_PER, ("17ms", "0.017s", "17000us"), "millisecond")
+
+
+def millijoules(text: str) -> float:
+    """Millijoules of an energy such as 5mJ, 0.005J or 5000uJ.
+
+    Raises:
+      UserError: if there is no unit, an unknown one, or the energy is not positive.
+    """
+    return _physical(text, "E", "an", "energy", _MJ_PER, ("5mJ", "0.005J", "5000uJ"), "millijoule")
+
+
+def _physical(  # noqa: PLR0917 - called in two places
+    text: str,
+    name: str,
+    article: str,
+    kind: str,
+    per: dict[str, float],
+    examples: tuple[str, str, str],
+    base: str,
+) -> float:
+    match = _QUANTITY.fullmatch(text)
+    first, second, third = (f"{name}={one}" for one in examples)
+    if match is None:
+        raise UserError(
+            f"{name}={text} is not {article} {kind}; write for example {first}, {second} or {third}"
+        )
+    number, unit = match.groups()
+    large, milli, small = per
+    if not unit:
+        raise UserError(
+            f"{name}={text} has no unit; write {name}={number}{milli} if {base}s are meant"
+        )
+    if unit not in per:
+        raise UserError(
+            f"{name}={text} has the unit {unit!r}; allowed are {large}, {milli} and {small}, "
+            f"as in {first}"
+        )
+    value = float(number) * per[unit]
+    if not LEAST_MS <= value <= MOST_MS:
+        raise UserError(
+            f"{name}={text} is not a positive {kind} of at most {MOST_MS:g} {milli}; write for example {first}"
+        )
+    return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
+
+
+def parameter_count(text: str) -> float:
+    """Number of parameters of a text such as 1M, 500k or 500000.
+
+    Raises:
+      UserError: if it is no number, has another unit, or is not positive.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise UserError(f"P={text} is not a number of parameters; write for example P=1M or P=500k")
+    number, unit = match.groups()
+    if unit not in _ONES_PER:
+        raise UserError(
+            f"P={text} has the unit {unit!r}; P counts parameters, with k or M as in P=500k or P=1M "
+            f"(4 bytes each in fp32)"
+        )
+    count = float(number) * _ONES_PER[unit]
+    return _positive(count, f"P={text} is not a positive number of parameters", "P=1M")
+
+
+def _positive(value: float, otherwise: str, example: str) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise UserError(f"{otherwise}; write for example {example}")
+    return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
+
+
+def parse_bytes(text: str | int) -> int:
+    """Parse a number of bytes.
+
+    Raises:
+      ValueError: if it is not a positive size.
+    """
+    matched = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(text))
+    try:
+        if matched and matched[2].lower() in _BYTES_PER:
+            nbytes = float(matched[1]) * _BYTES_PER[matched[2].lower()]
+            if 1 <= nbytes < math.inf:
+                return int(nbytes)
+    except ValueError:
+        pass
+    raise ValueError(f"budget={text!r} must be a positive size, as 64MB, 1.5GiB or 4096")
+
+
+def format_bytes(nbytes: float) -> str:
+    """Format a number of bytes in MB, kB or bytes."""
+    for unit, size in (("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= size:
+            return f"{nbytes / size:,.1f} {unit}"
+    return f"{nbytes:,.0f} bytes"

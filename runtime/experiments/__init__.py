@@ -1,1 +1,0 @@
-"""Reproductions of papers on networks that share a machine: `python -m runtime.bench experiment=qs`."""

@@ -1,1 +1,0 @@
-"""Parts that all commands share: errors, exit statuses, files, units."""

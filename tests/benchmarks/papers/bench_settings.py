@@ -1,0 +1,17 @@
+"""Settings of `python -m benchmarks` for tests: the defaults of the command, with changes."""
+
+from omegaconf import OmegaConf
+
+from benchmarks.papers.config import BenchConfig
+from common.command.conf_folder import CONF
+
+
+def bench_config(experiment, **changes):
+    values = OmegaConf.load(CONF / "bench" / "bench.yaml")
+    del values["defaults"], values["hydra"]
+    changed = {"experiment": experiment, "repeats": 2, **changes}
+    config = OmegaConf.to_object(
+        OmegaConf.merge(OmegaConf.structured(BenchConfig), values, changed)
+    )
+    config.check()
+    return config

@@ -1,0 +1,129 @@
+"""experiment=contention from end to end on two cores, as small as it goes."""
+
+import os
+
+import pytest
+from bench_settings import bench_config
+
+from benchmarks.papers.contention import measure as contention
+from benchmarks.papers.contention import measure_gpu as contention_gpu
+from benchmarks.papers.contention.interleaved import ConditionTimes
+from benchmarks.papers.contention.rows import counts
+from benchmarks.papers.contention.rows import rows_of as rows_of_taken
+from benchmarks.papers.contention.show import CONTENTION
+from common.page.results import Results, read_results
+from common.page.results_page import results_page
+
+
+def config(**changes):
+    chosen = {"iterations": 2, "limits": [100.0, 1000.0]}
+    return bench_config("contention", **{**chosen, **changes})
+
+
+def rows_of(*steps, **changes):
+    found = []
+    for step in contention.steps(config(workloads=[*steps], **changes)):
+        found += step.run()
+    return found
+
+
+@pytest.fixture
+def two_cores():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+
+
+@pytest.mark.slow  # tests beside it leave its hogs no processor to steal bandwidth with
+@pytest.mark.usefixtures("two_cores")
+def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
+    before = os.sched_getaffinity(0)
+    path = tmp_path / "contention.json"
+
+    rows = rows_of("conv64", "locks")
+    Results("contention", {}, {"cpu": "a core"}, rows).write(path)
+
+    assert os.sched_getaffinity(0) == before
+    measured = {row["scenario"]: row for row in rows if "p99_ms" in row}
+    most = len(before) - 1
+    assert {"solo", "spin", f"corun{most}", "fine_lock 100", "fine_lock 1000", "stop"} <= {
+        *measured
+    }
+    for row in measured.values():
+        assert row["n"] == 4
+        assert row["ms"] <= row["p99_ms"] <= row["worst_ms"]
+        assert row["cpu_ms"] > 0
+    assert measured["solo"]["stolen_gb_per_s"] == 0
+    assert measured["fine_lock 100"]["stolen_gb_per_s"] < measured["corun1"]["stolen_gb_per_s"]
+    (curve,) = [row for row in rows if row["part"] == "curve"]
+    assert len(curve["fitted"]) == len(curve["slowdown"]) >= 4
+    assert all(table.rows for table in CONTENTION.tables(read_results(path).rows))
+    html = results_page(read_results(path), CONTENTION).html()
+    assert "Slowdown over stolen bandwidth" in html
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_the_coarse_lock_starves_the_pipeline_and_leaves_rows_of_every_other_step():
+    rows = rows_of("hogs", "pipeline", "worst", iterations=4)
+
+    rate = {row["scenario"]: row["ms"] for row in rows if row["part"] == "pipeline"}
+    assert rate["coarse_lock 10"] > 3 * rate["fine_lock 10"]  # the known flaw of the coarse one
+    assert {row["hog"] for row in rows if row["part"] == "hogs"} >= {"memory", "spin", "disk"}
+    assert len([row for row in rows if row["part"] == "worst"]) == 3
+
+
+def test_the_gpus_steps_are_chosen_by_name():
+    steps = contention_gpu.steps(config(workloads=["pcie", "nb201"]))
+
+    assert [step.name for step in steps] == ["nb201", "pcie"]
+
+
+def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
+    taken = {
+        name: ConditionTimes([([1.0] * 4, [1.0] * 4)], [gb_per_s])
+        for name, gb_per_s in (("solo", []), ("spin", [71.0]), ("corun1", [14.0]))
+    }
+    rows = [
+        *rows_of_taken("network", "nb201", taken),
+        {
+            "part": "hogs",
+            "hog": "spin",
+            "hogs": 1,
+            "limit_mb_per_s": None,
+            "in_cache_gb_per_s": [71],
+        },
+    ]
+
+    hogs, networks = (table for table in CONTENTION.tables(rows) if "hogs" in table.title.lower())
+
+    assert rows[1]["in_cache_gb_per_s"] == [71.0]
+    assert rows[1]["stolen_gb_per_s"] == 0
+    assert hogs.rows == [["spin", "1", "none", "", ""]]
+    assert [row[-2] for row in networks.rows] == ["0.00", "", "14.00"]
+
+
+def test_numbers_of_hogs_grow_by_doubling_beyond_four():
+    assert counts(1) == [1]
+    assert counts(5) == [1, 2, 3, 4, 5]
+    assert counts(15) == [1, 2, 3, 4, 8, 15]
+
+
+def test_one_core_is_too_few_and_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr(contention, "usable_cores", lambda: [0])
+
+    with pytest.raises(ValueError, match="needs two cores of the CPU"):
+        contention.steps(config())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"workloads": ["nb301"]}, "there are hogs, nb201, conv64, fc8192, pipeline, locks, worst"),
+        ({"limits": [0.0]}, "limits=0.0 must be above 0"),
+        ({"iterations": 0}, "iterations=0 must be at least 1"),
+    ],
+)
+@pytest.mark.usefixtures("two_cores")
+def test_a_bad_value_is_named(changes, told):
+    with pytest.raises(ValueError, match=told):
+        contention.steps(config(**changes))

@@ -1,0 +1,172 @@
+"""Inferences given to lanes ahead, on the cores of a CPU."""
+
+import signal
+import threading
+import time
+from collections import Counter
+from itertools import chain, pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
+from benchmarks.papers.simulator.simulator import simulate
+from runtime.lanes.cpu import CpuLane
+from runtime.network.decompose import Rule
+from runtime.network.engine import OnnxEngine
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Job, Lane
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
+from runtime.scheduling.schedule import Executed, Schedule
+
+
+def source(seed, layers=2):
+    torch.manual_seed(seed)
+    parts = [part for _ in range(layers) for part in (nn.Linear(4, 4), nn.Tanh())]
+    return Source(f"net{seed}", nn.Sequential(*parts).eval(), torch.randn(1, 4), Rule.LAYER)
+
+
+SOURCES = [source(0), source(1, layers=3)]
+
+
+@pytest.fixture(scope="module")
+def lanes():
+    with (
+        CpuLane(name="as on a GPU", asynchronous=True) as stream,
+        CpuLane(name="core") as core,
+        CpuLane(name="onnx", engine=OnnxEngine()) as other,
+    ):
+        yield [stream, core, other]
+
+
+@pytest.fixture(scope="module")
+def planned(lanes):
+    with StaticSchedule(SOURCES, lanes) as made:
+        yield made
+
+
+PLANS = st.lists(st.lists(st.integers(0, len(SOURCES) - 1), max_size=5), min_size=3, max_size=3)
+
+
+@given(PLANS, st.integers(0, 2), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_shares, times, each_job):
+    planned.give(given_shares)
+
+    found = planned.run(times, each_job=each_job)
+
+    active = [lane for lane, share in enumerate(given_shares) if share]
+    assert [one.name for one in found.schedule.chains] == [lanes[i].lane.name for i in active]
+    ran = Counter(one.lane for one in found.schedule.executed)
+    for lane in active:
+        jobs = sum(len(SOURCES[k].program) for k in given_shares[lane])
+        assert ran[lane] == times * (jobs if each_job else 1)
+        own = [*found.schedule.of_lane(lane)]
+        assert [(one.job.request, one.job.index) for one in own] == sorted(
+            (one.job.request, one.job.index) for one in own
+        )
+        assert all(a.end_ms <= b.start_ms for a, b in pairwise(own))
+    for lane, output in zip(active, found.outputs, strict=True):
+        last = SOURCES[given_shares[lane][-1]]
+        with torch.inference_mode():
+            torch.testing.assert_close(output, last.module(last.x))
+
+
+@pytest.mark.parametrize("policy", [EarliestFinish(), QueueTime()], ids=str)
+def test_what_a_policy_decides_on_a_virtual_clock_runs_on_lanes(planned, lanes, policy):
+    chains = [Chain(f"net{i}", (Kind.NETWORK,), ((1.0, 2.0, 4.0),)) for i in range(14)]
+    plan = simulate(chains, closed(14), [one.lane for one in lanes], policy)
+    of_lane = shares(plan)
+    assert [len(share) for share in of_lane] == [8, 4, 2]
+    assert sorted(chain.from_iterable(of_lane)) == [*range(14)]
+
+    planned.give([[i % 2 for i in share] for share in of_lane])
+    schedule = planned.run(each_job=True).schedule
+
+    jobs = sum(len(SOURCES[i % 2].program) for i in range(14))
+    assert len(schedule.executed) == jobs
+    assert makespan_ms(schedule) > 0
+
+
+def test_an_inference_that_changes_lanes_cannot_be_given_ahead():
+    cut = Chain("cut", (Kind.CONV, Kind.OTHER), ((1.0, 1.0),) * 2)
+    ran = tuple(Executed(Job(0, 0, i), i, float(i), i + 1.0) for i in range(2))
+    plan = Schedule((cut,), (Lane("a"), Lane("b")), closed(1), ran)
+
+    with pytest.raises(ValueError, match="an inference of cut changes lanes"):
+        shares(plan)
+
+
+def test_a_plan_for_other_lanes_is_refused(planned):
+    with pytest.raises(ValueError, match="1 shares are no plan for 3 lanes"):
+        planned.give([[0]])
+
+
+class Breaks(nn.Module):
+    broken = False
+
+    def forward(self, x):
+        if self.broken:
+            raise ValueError("the network is broken")
+        return 2 * x
+
+
+@pytest.mark.parametrize("each_job", [True, False])
+def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch, each_job):
+    broken = Source("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
+    with StaticSchedule([broken, SOURCES[0]], lanes[:2]) as planned:
+        planned.give([[1, 1], [0, 1]])
+        monkeypatch.setattr(Breaks, "broken", True)
+
+        found = planned.run(each_job=each_job)
+
+        assert isinstance(found.outputs[0], torch.Tensor)
+        assert str(found.outputs[1]) == "the network is broken"
+        monkeypatch.setattr(Breaks, "broken", False)
+        assert all(isinstance(one, torch.Tensor) for one in planned.run().outputs)
+
+
+def test_a_core_that_is_done_takes_from_the_one_that_is_late():
+    with CpuLane(name="fast") as fast, CpuLane(name="slow") as slow:
+        ran = Counter()
+
+        class Counts(nn.Module):
+            def forward(self, x):
+                ran[threading.current_thread().name] += 1
+                if threading.current_thread().name == "slow":
+                    time.sleep(0.05)
+                return 2 * x
+
+        source = Source("counts", Counts().eval(), torch.ones(1, 2), Rule.WHOLE)
+        with StaticSchedule([source], [fast, slow]) as planned:
+            planned.give([[0], [0] * 10])
+            ran.clear()
+            planned.run(2)
+
+    assert ran["fast"] + ran["slow"] == 22
+    assert ran["fast"] > 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a signal at a time")
+def test_ctrl_c_ends_a_share_between_two_inferences(lanes):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    replaced = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with StaticSchedule(SOURCES, lanes) as planned:
+            planned.give([[], [0] * 1_000_000, [1]])
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            begin_s = time.perf_counter()
+            with pytest.raises(KeyboardInterrupt):
+                planned.run()
+            assert time.perf_counter() - begin_s < 10
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, replaced)

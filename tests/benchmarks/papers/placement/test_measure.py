@@ -1,0 +1,116 @@
+"""What the memory experiment says of measurements; these here are made up."""
+
+import sys
+
+import pytest
+
+from benchmarks.papers import command
+from benchmarks.papers.command import view_of
+from benchmarks.papers.placement.measure import (
+    CONSTANTS,
+    accuracy,
+    crossovers,
+    model_errors,
+)
+from common.page.results import Results
+from common.page.results_page import results_page
+
+
+def case(nbytes, reuse, measured, predicted, *, held_out=True):
+    """Overheads of D, M and H on kernels that take 1 ms."""
+    return [
+        {
+            "part": "reuse",
+            "profile": "made up",
+            "simulated": False,
+            "held_out": held_out,
+            "use": "read",
+            "bytes": nbytes,
+            "reuse": reuse,
+            "policy": policy,
+            "ms": 1 + took,
+            "low_ms": 0.99 + took,
+            "high_ms": 1.01 + took,
+            "samples_ms": [1 + took],
+            "resident_ms": 1.0,
+            "overhead_ms": took,
+            "predicted_overhead_ms": foretold,
+            "by_size_overhead_ms": foretold,
+            "guideline_1": "D",
+        }
+        for policy, took, foretold in zip("DMH", measured, predicted, strict=True)
+    ]
+
+
+ROWS = [
+    *case(1024, 1, (3.0, 9.0, 1.0), (3.3, 9.0, 1.0)),
+    *case(1024, 2, (3.0, 9.0, 2.0), (3.0, 9.0, 3.6)),  # wrong, and clear
+    *case(1024, 4, (3.0, 9.0, 4.0), (3.0, 9.0, 5.0)),
+    *case(1024, 8, (3.0, 9.0, 2.995), (3.0, 9.0, 8.0)),  # wrong, within the spread
+    *case(2048, 1, (1.0, 9.0, 2.0), (2.0, 9.0, 1.0), held_out=False),
+]
+
+
+def test_a_prediction_is_right_where_it_names_the_faster():
+    found = accuracy(ROWS, held_out=True)
+    assert (found.right, found.cases) == (2, 4)
+    assert (found.clear_right, found.clear_cases) == (2, 3)
+    assert found.largest_regret == pytest.approx(4 / 3 - 1)
+    assert accuracy(ROWS, held_out=False).right == 0
+    assert accuracy([], held_out=True) is None
+    unmeasured = [{**row, "by_size_overhead_ms": None} for row in ROWS]
+    assert accuracy(unmeasured, held_out=True) is None
+    assert accuracy(unmeasured, held_out=True, prediction=CONSTANTS) == found
+
+
+def test_a_case_that_an_interruption_cut_does_not_count():
+    lost = next(row for row in ROWS if row["policy"] == "H" and row["held_out"])
+    cut = [row for row in ROWS if row is not lost]
+
+    assert accuracy(cut, held_out=True).cases == 3
+    assert len(crossovers(cut)) == len(crossovers(ROWS))
+
+
+def test_errors_are_geometric_means_over_held_out_sizes():
+    errors = model_errors(ROWS)
+    assert errors["M"]["overhead"] == pytest.approx(1e-3)  # none, but nothing counts as less
+    assert errors["D"]["overhead"] == pytest.approx((0.1 * 1e-3**3) ** 0.25)
+    assert errors["D"]["mean_response"] == pytest.approx(0.3 / 4 / 4)
+    assert errors["H"]["published_tx2"] == 0.065
+
+
+def test_the_crossover_is_where_the_device_wins_from_there_on():
+    first, second = crossovers(ROWS)
+    assert (first["measured"], first["predicted"]) == (None, 2)
+    assert (second["measured"], second["predicted"]) == (1, None)
+
+
+def test_measurements_make_tables_and_a_page():
+    results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=ROWS, is_complete=True)
+    titles = [one.title for one in view_of(results).tables(results.rows)]
+    assert any("held-out" in title for title in titles)
+    html = results_page(results, view_of(results)).html()
+    assert "Crossover of device and pinned memory" in html
+    assert "50.0 %" in html
+
+
+def test_an_unknown_profile_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    arguments = ["bench", "experiment=memory", "profile=nano", f"out={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", arguments)
+
+    with pytest.raises(SystemExit) as left:
+        command.main()
+
+    assert left.value.code == 2
+    told = capsys.readouterr().err
+    assert "profile=nano is unknown; there are h200" in told
+    assert told.count("\n") == 1
+
+
+def test_what_was_timed_beside_simulated_rows_is_counted_alone():
+    rows = [{**row, "flagged": ["busy"]} for row in ROWS] + [{"part": "x", "simulated": True}]
+    results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=rows, is_complete=True)
+
+    html = results_page(results, view_of(results)).html()
+    assert f"{len(ROWS)} of {len(ROWS)} rows are flagged" in html
+    assert "nothing was timed" not in html

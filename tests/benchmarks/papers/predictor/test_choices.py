@@ -1,0 +1,99 @@
+"""What deciding by predicted times costs, on times chosen by hand; and the pages of such results."""
+
+import pytest
+
+from benchmarks.papers.command import view_of
+from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.predictor.measure import FITS, replayed, worst_regret
+from benchmarks.papers.simulator.simulator import simulate, times_of
+from common.page.results import Results
+from common.page.results_page import results_page
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Lane
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.rules import EarliestFinish
+
+LANES = (Lane("fast"), Lane("slow"))
+
+
+def chain(*times_ms):
+    return Chain("net", (Kind.CONV,) * len(times_ms), times_ms)
+
+
+def test_a_wrong_prediction_costs_what_the_lane_it_chose_takes_longer():
+    known, believed = [chain((2, 5))], [chain((9, 5))]
+
+    right = simulate(known, closed(1), LANES, EarliestFinish())
+    blind = simulate(believed, closed(1), LANES, EarliestFinish(), actual_ms=times_of(known))
+
+    assert (makespan_ms(right), makespan_ms(blind)) == (2, 5)
+
+
+def test_a_schedule_is_played_again_in_its_turns_with_other_times():
+    chains = [chain((2, 3), (4, 1)), chain((1, 9), (5, 2))]
+    best = best_schedule(chains, closed(2), LANES)
+
+    again = replayed(best, times_of(chains))
+    slower = replayed(best, times_of([chain((2, 3), (4, 4)), chains[1]]))
+
+    assert again == best
+    assert (makespan_ms(best), makespan_ms(slower)) == (4, 7)
+
+
+def rows():
+    rates = {"r2": 0.5, "within_10": 0.6, "within_20": 0.7, "mape": 0.2, "median_error": 0.1}
+    published = {"published_r2": 0.952, "published_within_tolerance": 0.946}
+    judged = {"part": "accuracy", "on": "graph", "split": "tenths", "layers": 10, "tau": 0.8}
+    told = dict.fromkeys(FITS, 0.1)
+    yield {
+        "part": "layer",
+        "on": "graph",
+        "kind": "conv 3x3/1",
+        "layer_ms": 0.2,
+        "predicted_ms": told,
+    }
+    for fitted in FITS:
+        for kind in ("conv", "all"):
+            yield {**judged, "kind": kind, "fit": fitted, **rates, **published}
+    sums = {f"{fitted}_ms": 1.5 for fitted in FITS}
+    yield {"part": "network", "on": "graph", "network": "a", "jobs": 3, "layers_ms": 1.0, **sums}
+    for regret in (0.02, 0.04):
+        times = {"by_measured_ms": 1.0, "by_predicted_ms": 1 + regret, "regret": regret}
+        names = {"workload": "w", "fit": "corrected", "policy": "queue_time"}
+        yield {"part": "choice", "jobs": 6, **names, **times}
+
+
+def test_an_r2_far_below_0_is_said_to_be_so_with_the_reason():
+    poor = [{**row, "r2": -389.48} if row["part"] == "accuracy" else row for row in rows()]
+    results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=poor)
+
+    means, by_kind, *_ = view_of(results).tables(results.rows)
+
+    assert means.rows[0][3] == by_kind.rows[0][5] == "below -100%"
+    html = results_page(results, view_of(results)).html()
+    assert html.count("a small error is many times that spread") == 1
+    assert ">below\u00a0-100%</td>" in html
+
+
+def test_results_are_shown_beside_what_was_published():
+    results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=[*rows()])
+
+    means, by_kind, networks, choices = view_of(results).tables(results.rows)
+
+    assert means.rows[0][:7] == [
+        "graph",
+        "tenths",
+        "as printed",
+        "50.0%",
+        "95.2%",
+        "60.0%",
+        "94.6%",
+    ]
+    assert len(by_kind.rows) == 2 * len(FITS)
+    assert networks.rows[0][-1] == "+50.0%"
+    assert [row[-1] for row in choices.rows] == ["+2.0%", "+4.0%"]
+    assert worst_regret(results.rows, "corrected") == pytest.approx(0.04)
+    html = results_page(results, view_of(results)).html()
+    assert "Layers by graph: corrected" in html
+    assert "+4.0%" in html

@@ -1,0 +1,223 @@
+"""The schedulability study: its sets, its answers, and that it goes on where it was."""
+
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from bench_settings import bench_config
+from rich.console import Console
+
+from benchmarks.papers.schedulability.measure import measure
+from benchmarks.papers.schedulability.published import published_size
+from benchmarks.papers.schedulability.scenarios import (
+    FRAME_MS,
+    SCENARIOS,
+    THRESHOLDS,
+    schedulability,
+    task_sets,
+)
+from benchmarks.papers.schedulability.show import SCHEDULABILITY
+from common.page.results import Results, read_results
+from common.page.results_page import results_page
+from runtime.mapping.model.bundled import xavier_times
+from runtime.mapping.model.choices import mapping_choices
+from runtime.mapping.solving.bounds import screen
+from runtime.mapping.solving.program import Answer, solve
+
+QUIET = Console(quiet=True)
+
+
+def shares(scenario, threshold, count=40):
+    found = schedulability(SCENARIOS[scenario], threshold, count=count, seed=0, time_limit_s=10)
+    return {one.column: one for one in found}
+
+
+def fit_on_the_reference_alone(scenario, threshold):
+    scenario = SCENARIOS[scenario]
+    first = dict([*scenario.columns.items()][:1])
+    alone = replace(scenario, columns=first)
+    (share,) = schedulability(alone, threshold, count=40, seed=0, time_limit_s=10)
+    return share.feasible
+
+
+def test_sets_fill_their_threshold_within_a_step():
+    table = xavier_times()
+    column = table.configurations.index("TC8")
+
+    drawn = task_sets(
+        table,
+        "TC8",
+        limit_ms=160,
+        slack_ms=20,
+        count=200,
+        generator=np.random.default_rng(0),
+    )
+
+    total_ms = drawn.ms[:, :, column].sum(1)
+    assert (total_ms <= 160).all()
+    assert (total_ms >= 140).all()
+    for size, own in zip(drawn.size, drawn.ms, strict=True):
+        assert (own[size:] == 0).all()
+        assert (own[:size, column] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "threshold", "published", "calibrated"),
+    [
+        ("nvdla", 1.0, 12.16, 12.7),
+        ("nvdla", 1.2, 14.66, 15.4),
+        ("gpu_tc", 1.0, 10.52, 10.5),
+        ("gpu_tc", 1.2, 11.27, 11.9),
+        ("gpu_rc", 1.0, 9.59, 10.3),
+        ("gpu_rc", 1.2, 10.54, 10.8),
+    ],
+)
+def test_sets_are_about_as_large_as_the_published_ones(scenario, threshold, published, calibrated):
+    chosen = SCENARIOS[scenario]
+    drawn = task_sets(
+        xavier_times().chosen(chosen.networks),
+        chosen.reference,
+        limit_ms=100 * threshold,
+        slack_ms=20,
+        count=1000,
+        generator=np.random.default_rng(1),
+    )
+
+    mean = drawn.size.mean()
+
+    columns = [*chosen.columns]
+    assert published_size(scenario, columns[1], threshold) == published
+    assert mean == pytest.approx(calibrated, abs=0.5)
+    assert mean == pytest.approx(published, rel=0.1)
+
+
+def test_a_set_at_100_percent_fits_on_its_reference():
+    for scenario in SCENARIOS:
+        assert fit_on_the_reference_alone(scenario, 1.0) == 40
+
+
+def test_above_100_percent_no_set_fits_on_its_reference_alone():
+    for scenario in SCENARIOS:
+        assert fit_on_the_reference_alone(scenario, 1.4) == 0
+
+
+def test_more_units_never_fit_less():
+    for scenario, threshold in (("gpu_tc", 1.6), ("gpu_rc", 1.4)):
+        feasible = [one.feasible for one in shares(scenario, threshold, count=20).values()]
+        assert feasible == sorted(feasible)
+        assert feasible[-1] > 0
+
+
+def test_2_8_is_reached_only_if_both_nvdla_as_one_are_a_third_unit():
+    column = "NVDLA+TC+RC+CPU"
+
+    assert shares("nvdla", 2.8)[column].feasible == 0
+    assert shares("nvdla-apart", 2.8)[column].feasible == 40
+
+
+def test_the_quick_answers_are_those_of_the_solver():
+    scenario = SCENARIOS["gpu_tc"]
+    table = xavier_times()
+    platform = scenario.platform.restricted(scenario.columns["TC+RC+CPU"])
+    generator = np.random.default_rng(3)
+    settled = 0
+    for threshold in (1.4, 1.6, 1.8, 2.2):
+        drawn = task_sets(
+            table,
+            "TC8",
+            limit_ms=threshold * FRAME_MS,
+            slack_ms=20,
+            count=12,
+            generator=generator,
+        )
+        for size, ms in zip(drawn.size, drawn.ms, strict=True):
+            choices = mapping_choices(ms[:size], table.configurations, platform)
+            (quick,), _ = screen(choices, choices.ms[None], FRAME_MS, generator)
+            found = solve(choices, FRAME_MS, any_will_do=True, time_limit_s=30).answer
+            if found is not Answer.unknown and quick != 0:
+                settled += 1
+                assert (quick == 1) == (found is Answer.feasible)
+    assert settled > 30
+
+
+def config(**changes):
+    chosen = {"scenarios": ["gpu_rc"], "thresholds": [1.0, 1.4], "sets": 10, "workers": 1}
+    return bench_config("schedulability", studying={**chosen, **changes})
+
+
+def study(folder, **changes):
+    results = Results("schedulability", {}, {"cpu": "a core"})
+    measure(config(**changes), results, folder / "schedulability.json", QUIET)
+    return results
+
+
+def test_a_study_continues_where_it_was_interrupted(tmp_path):
+    study(tmp_path, thresholds=[1.0])
+    first = tmp_path / "cells" / "gpu_rc-1.0.json"
+    before = first.stat().st_mtime_ns
+
+    results = study(tmp_path)
+
+    assert first.stat().st_mtime_ns == before
+    assert results.is_complete
+    assert {row["threshold"] for row in results.rows} == {1.0, 1.4}
+    assert read_results(tmp_path / "schedulability.json").rows == results.rows
+
+
+def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
+    results = study(tmp_path)
+
+    (table,) = SCHEDULABILITY.tables(results.rows)
+    first = table.rows[0]
+    assert first[:2] == ["1.0", f"100.0%; {results.rows[0]['mean_size']:.2f} (9.59)"]
+    assert len(first) == 1 + len(SCENARIOS["gpu_rc"].columns)
+    (figure,) = SCHEDULABILITY.figures(results.rows)
+    assert figure.data[0]["y"][0] == 100
+    told = SCHEDULABILITY.sentences(results.rows)
+    assert any("all sets fit up to 1.0" in line and "published" in line for line in told)
+    assert SCHEDULABILITY.flagged(results.rows) == (0, 0)
+    html = results_page(results, SCHEDULABILITY).html()
+    assert all(line in unescape(html) for line in told)
+
+
+def test_an_interrupted_study_keeps_what_it_computed(tmp_path, monkeypatch):
+    def interrupted(scenario, threshold, **settings):
+        if threshold == 1.4:
+            raise KeyboardInterrupt
+        return schedulability(scenario, threshold, **settings)
+
+    monkeypatch.setattr("benchmarks.papers.schedulability.measure.schedulability", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        study(tmp_path)
+
+    found = read_results(tmp_path / "schedulability.json")
+    assert {row["threshold"] for row in found.rows} == {1.0}
+    assert not found.is_complete
+
+
+def test_shares_of_other_settings_are_not_mixed(tmp_path):
+    study(tmp_path, thresholds=[1.0])
+
+    with pytest.raises(ValueError, match=r"'seed': 0.*another out="):
+        study(tmp_path, seed=1)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"scenarios": ["tpu"]}, {"scenarios": []}, {"thresholds": [1.1]}]
+)
+def test_unknown_scenarios_and_thresholds_are_refused(tmp_path, changes):
+    (name,) = changes
+
+    with pytest.raises(ValueError, match=rf"studying\.{name}=.* must be some of"):
+        study(tmp_path, **changes)
+
+
+@pytest.mark.slow
+def test_workers_compute_what_one_process_does(tmp_path):
+    assert study(tmp_path / "one").rows == study(tmp_path / "two", workers=2).rows
+
+
+def test_thresholds_are_those_of_the_published_figures():
+    assert (len(THRESHOLDS), THRESHOLDS[0], THRESHOLDS[-1]) == (16, 1.0, 4.0)

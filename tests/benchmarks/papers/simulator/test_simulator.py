@@ -1,0 +1,216 @@
+"""The simulator's clock, on schedules computed by hand."""
+
+import math
+
+import pytest
+
+from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.arrivals import closed, periodic
+from runtime.scheduling.chain import Chain, Lane, Request
+from runtime.scheduling.metrics import latencies_ms, makespan_ms
+from runtime.scheduling.policies.base import Placement
+from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane
+
+CPUS = (Lane("cpu0"), Lane("cpu1"))
+CPU_GPU = (Lane("cpu"), Lane("gpu", asynchronous=True))
+CONV_GPU = ByKind({Kind.CONV: 1}, otherwise=0)
+
+
+def chain(*times_ms, kinds=None):
+    return Chain("net", kinds or (Kind.CONV,) * len(times_ms), times_ms)
+
+
+def spans(schedule):
+    return [(one.lane, one.start_ms, one.end_ms) for one in schedule.executed]
+
+
+def test_one_lane_runs_networks_in_turn_a_job_at_a_time():
+    schedule = simulate(
+        [chain((1,), (2,)), chain((10,), (20,))], closed(2), [Lane("cpu")], OneLane()
+    )
+
+    assert [(one.job.network, one.job.index) for one in schedule.executed] == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+    ]
+    assert makespan_ms(schedule) == 33
+
+
+def test_two_lanes_work_at_once():
+    schedule = simulate([chain((3, 9)), chain((9, 4))], closed(2), CPUS, ByNetwork())
+
+    assert spans(schedule) == [(0, 0, 3), (1, 0, 4)]
+
+
+def test_a_job_waits_for_its_request_to_arrive():
+    schedule = simulate([chain((3,))], [Request(0, 5.0)], [Lane("cpu")], OneLane())
+
+    assert spans(schedule) == [(0, 5, 8)]
+    assert makespan_ms(schedule) == 3
+
+
+def test_requests_of_a_network_are_served_one_after_another():
+    schedule = simulate([chain((3, 3), (3, 3))], periodic(0, 4, 3), CPUS, EarliestFinish())
+
+    assert [one.job.request for one in schedule.executed] == [0, 0, 1, 1, 2, 2]
+    assert latencies_ms(schedule, 0).tolist() == [6, 8, 10]
+
+
+def test_jobs_are_launched_ahead_on_an_asynchronous_lane():
+    placed_at_ms = []
+
+    class Watching:
+        def place(self, context):
+            placed_at_ms.append(sum(context.queue_ms))
+            return Placement(0, context.predicted_ms[0])
+
+    gpu = [Lane("gpu", asynchronous=True)]
+    schedule = simulate([chain((2,), (2,), (2,))], closed(1), gpu, Watching())
+
+    assert placed_at_ms == [0, 2, 4]  # nothing had ended
+    assert spans(schedule) == [(0, 0, 2), (0, 2, 4), (0, 4, 6)]
+
+
+def test_a_worker_that_waits_for_the_gpu_holds_its_lane():
+    first = chain((9, 5), (2, 9), kinds=(Kind.CONV, Kind.POOL))
+    other = chain((1, 9), kinds=(Kind.POOL,))
+
+    schedule = simulate([first, other], [Request(0), Request(1, 1.0)], CPU_GPU, CONV_GPU)
+
+    assert spans(schedule) == [(1, 0, 5), (0, 5, 7), (0, 7, 8)]
+
+
+def test_changing_lanes_costs_what_the_table_says():
+    kinds = (Kind.POOL, Kind.CONV, Kind.POOL)
+    crossing = chain((1, 9), (9, 2), (1, 9), kinds=kinds)
+
+    schedule = simulate([crossing], closed(1), CPU_GPU, CONV_GPU, sync_ms=((0, 3), (5, 0)))
+
+    assert spans(schedule) == [(0, 0, 1), (1, 1, 6), (0, 6, 12)]
+
+
+def test_jobs_take_their_actual_time_while_policies_know_the_predicted():
+    def slow_first(_, lane):
+        return 10.0 if lane == 0 else 3.0
+
+    schedule = simulate([chain((1, 2))], closed(1), CPUS, EarliestFinish(), actual_ms=slow_first)
+
+    assert spans(schedule) == [(0, 0, 10)]
+
+
+GPU = [Lane("gpu", asynchronous=True)]
+
+
+def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
+    two = [chain((1,), (1,)), chain((1,), (1,))]
+
+    schedule = simulate(two, closed(2), GPU, OneLane(), overhead=DispatchOverhead((4.0,), (0.0,)))
+
+    assert spans(schedule) == [(0, 4, 5), (0, 8, 9), (0, 12, 13), (0, 16, 17)]
+    assert [one.job.network for one in schedule.executed] == [0, 1, 0, 1]
+
+
+def test_long_jobs_hide_the_time_to_put_them():
+    schedule = simulate(
+        [chain((9,), (9,), (9,))],
+        closed(1),
+        GPU,
+        OneLane(),
+        overhead=DispatchOverhead((4.0,), (0.0,)),
+    )
+
+    assert spans(schedule) == [(0, 4, 13), (0, 13, 22), (0, 22, 31)]
+
+
+def test_the_next_job_of_a_core_waits_until_the_thread_is_notified_and_has_put_it():
+    schedule = simulate(
+        [chain((9,), (9,))],
+        closed(1),
+        [Lane("cpu")],
+        OneLane(),
+        overhead=DispatchOverhead((4.0,), (2.0,)),
+    )
+
+    assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # noticed at 15
+
+
+def test_two_cores_share_the_thread_that_places_their_jobs():
+    two = [chain((9, 9), (9, 9)), chain((9, 9), (9, 9))]
+
+    schedule = simulate(
+        two, closed(2), CPUS, ByNetwork(), overhead=DispatchOverhead((4.0, 6.0), (0.0, 0.0))
+    )
+
+    assert spans(schedule) == [(0, 4, 13), (1, 10, 19), (0, 17, 26), (1, 25, 34)]
+
+
+def test_the_next_inference_begins_when_the_end_of_the_last_is_noticed():
+    schedule = simulate(
+        [chain((3,))], closed(1, 2), GPU, OneLane(), overhead=DispatchOverhead((1.0,), (5.0,))
+    )
+
+    assert spans(schedule) == [(0, 1, 4), (0, 10, 13)]
+
+
+def test_a_thread_that_costs_nothing_changes_nothing():
+    chains = [chain((2, 3), (4, 1), (3, 3)), chain((1, 9), (5, 2))]
+    given = chains, closed(2, 3), CPU_GPU, EarliestFinish()
+
+    free = simulate(*given, overhead=DispatchOverhead((0.0, 0.0), (0.0, 0.0)))
+
+    assert makespan_ms(free) == makespan_ms(simulate(*given))
+
+
+@pytest.mark.parametrize(
+    ("put_ms", "wake_ms", "named"),
+    [
+        ((1.0,), (), "1 times to put and 0 to wake"),
+        ((-1.0, 0.0), (0.0, 0.0), "-1.0 ms"),
+        ((1.0,), (1.0,), "1 lanes.* 2"),
+    ],
+)
+def test_an_invalid_dispatch_overhead_is_refused(put_ms, wake_ms, named):
+    with pytest.raises(ValueError, match=named):
+        simulate(
+            [chain((1, 1))], closed(1), CPUS, OneLane(), overhead=DispatchOverhead(put_ms, wake_ms)
+        )
+
+
+def test_no_request_is_an_empty_schedule():
+    assert simulate([chain((1,))], [], [Lane("cpu")], OneLane()).executed == ()
+
+
+def test_a_lane_that_cannot_run_a_job_is_an_error_of_the_policy():
+    with pytest.raises(ValueError, match=r"OneLane\(lane=1\).* job 0 of net .*cpu1"):
+        simulate([chain((1, math.inf))], closed(1), CPUS, OneLane(1))
+
+
+@pytest.mark.parametrize(
+    ("chains", "requests", "message"),
+    [
+        ([chain((1,))], closed(1), "net .* 1 lanes.* 2"),
+        ([chain((1, 1))], [Request(3)], "network 3.* 1 networks"),
+        ([chain((1, 1))], [Request(0, -1.0)], "arrival_ms=-1.0"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(chains, requests, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(chains, requests, CPUS, OneLane())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "times", "message"),
+    [
+        ((), (), "net has 0"),
+        ((Kind.CONV,), ((1,), (2,)), "net has 1.* 2"),
+        ((Kind.CONV,), ((-1,),), r"conv.*\(-1,\)"),
+        ((Kind.CONV,), ((math.nan,),), "nan"),
+        ((Kind.CONV,), ((math.inf, math.inf),), "inf"),
+    ],
+)
+def test_invalid_times_are_refused(kinds, times, message):
+    with pytest.raises(ValueError, match=message):
+        Chain("net", kinds, times)

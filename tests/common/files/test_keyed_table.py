@@ -1,0 +1,402 @@
+"""The open CSV layout: what is read, what is refused, and when the cache answers."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from common.files import keyed_table as csv_tables
+from common.files.keyed_table import (
+    data_folder,
+    latency_files,
+    parse_csv_table,
+    read_csv_table,
+    write_csv_table,
+)
+from common.types.errors import UserError
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+
+STRINGS = NAS_BENCH_201.strings
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+def write(path, lines, head="index,arch,ms"):
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return path
+
+
+def whole(tmp_path, number=lambda i: i / 4, name="nb201_ms.csv"):
+    return write(tmp_path / name, [f"{i},{text},{number(i)}" for i, text in enumerate(STRINGS)])
+
+
+def few(tmp_path, *lines, head="index,arch,ms"):
+    return write(tmp_path / "few_ms.csv", lines, head)
+
+
+def test_rows_come_in_official_order_whatever_their_order_in_the_file(tmp_path):
+    path = few(tmp_path, f"{STRINGS[7]},7.5", f"{STRINGS[2]},2.5", head="arch,ms")
+
+    column = read_csv_table(path, SPACE).column("ms")
+
+    assert column[7] == 7.5
+    assert column[2] == 2.5
+    assert np.isnan(np.delete(column, [2, 7])).all()
+
+
+def test_an_empty_field_is_not_measured(tmp_path):
+    path = few(tmp_path, f"0,{STRINGS[0]},", f"1,{STRINGS[1]},3.5")
+
+    assert np.isnan(read_csv_table(path, SPACE).column("ms")[0])
+    assert read_csv_table(path, SPACE).column("ms")[1] == 3.5
+
+
+def test_a_column_that_is_not_there_is_a_key_error(tmp_path):
+    table = read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1"), SPACE)
+
+    with pytest.raises(KeyError, match="watts"):
+        table.column("watts")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([f"0,{STRINGS[0]},fast"], "corrupt or truncated.*fast"),
+        ([f"0,{STRINGS[0]},1", f"1,{STRINGS[1]}"], "corrupt or truncated"),
+        ([f"0,{STRINGS[0]},1", f"1,{STRINGS[1][:20]}"], "corrupt or truncated"),
+        ([f"0,{STRINGS[0]},nan"], r"ms of .*avg_pool.* is nan"),
+        ([f"0,{STRINGS[0]},inf"], "is inf"),
+        ([f"0,{STRINGS[0]},1", f"0,{STRINGS[0]},1"], "more than once"),
+        (["0,|nor_conv_9x9~0|,1"], "line 2: .*nor_conv_9x9"),
+        ([f"1,{STRINGS[0]},1"], "'index' disagrees"),
+        ([f",{STRINGS[0]},1"], "'index' disagrees"),
+        ([",,"], "line 2"),
+    ],
+)
+def test_a_wrong_line_is_a_user_error_of_one_line_that_names_the_file(tmp_path, lines, message):
+    path = few(tmp_path, *lines)
+
+    with pytest.raises(UserError, match=message) as caught:
+        read_csv_table(path, SPACE)
+
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("index,cell,ms", "must name a column 'arch'"),
+        ("index,arch,ms,ms", "names a column twice"),
+        ("arch,device,ms", "has a column 'device', and so rows of several devices"),
+        ("", "must name a column 'arch'"),
+    ],
+)
+def test_a_wrong_first_line_is_a_user_error(tmp_path, head, message):
+    with pytest.raises(UserError, match=message):
+        read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1,2", head=head), SPACE)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x80", b"PK\x03\x04\x00\x00"])
+def test_a_file_that_is_no_text_is_a_user_error(tmp_path, content):
+    path = tmp_path / "few_ms.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(UserError, match="is not a table"):
+        read_csv_table(path, SPACE)
+
+
+def test_bytes_that_are_no_text_after_a_good_start_are_a_user_error(tmp_path):
+    path = few(tmp_path, f"0,{STRINGS[0]},1")
+    path.write_bytes(path.read_bytes() + b"1,\xff\xfe,2\n")
+
+    with pytest.raises(UserError, match="corrupt or truncated"):
+        read_csv_table(path, SPACE)
+
+
+def test_a_missing_file_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match=r"cannot read .*nowhere\.csv: No such file"):
+        read_csv_table(tmp_path / "nowhere.csv", SPACE)
+
+
+def test_a_folder_in_place_of_a_file_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match="is not a regular file"):
+        read_csv_table(tmp_path, SPACE)
+
+
+@pytest.mark.parametrize("rows", [0, 15_624])
+def test_a_table_named_for_the_whole_space_has_to_cover_it(tmp_path, rows):
+    lines = [f"{i},{text},1" for i, text in enumerate(STRINGS[:rows])]
+
+    with pytest.raises(UserError, match=f"has {rows:,} rows, .* 15,625"):
+        read_csv_table(write(tmp_path / "nb201_ms.csv", lines), SPACE)
+
+
+def test_a_table_of_the_whole_space_cut_in_the_middle_of_a_line_is_a_user_error(tmp_path):
+    path = whole(tmp_path)
+    path.write_bytes(path.read_bytes()[:-40])
+
+    with pytest.raises(UserError, match=r"nb201_ms\.csv"):
+        read_csv_table(path, SPACE)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_table_of_the_whole_space_cut_inside_its_last_number_is_a_user_error(tmp_path, lost):
+    path = whole(tmp_path, number=lambda _: 12.5)
+    path.write_bytes(path.read_bytes()[:-lost])
+
+    with pytest.raises(UserError, match="is truncated: its last line has no end"):
+        read_csv_table(path, SPACE)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
+    path = few(tmp_path, f"{STRINGS[0]},1.5", head="arch,ms")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+
+    table = read_csv_table(path, SPACE)
+
+    assert table.columns == ("ms",)
+    assert table.column("ms")[0] == 1.5
+
+
+def test_the_second_reading_comes_from_the_cache(tmp_path, monkeypatch):
+    path = whole(tmp_path)
+    first = read_csv_table(path, SPACE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # importing it would now fail
+
+    second = read_csv_table(path, SPACE)
+
+    assert second.columns == first.columns
+    np.testing.assert_array_equal(second.values, first.values)
+
+
+def test_a_file_that_was_replaced_is_read_again(tmp_path):
+    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
+    read_csv_table(path, SPACE)
+    few(tmp_path, f"0,{STRINGS[0]},9.5")
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))  # on a coarse clock, too
+
+    assert read_csv_table(path, SPACE).column("ms")[0] == 9.5
+
+
+def test_two_files_of_one_name_do_not_share_a_cache(tmp_path):
+    for folder, number in (("a", 1.5), ("b", 2.5)):
+        (tmp_path / folder).mkdir()
+        path = few(tmp_path / folder, f"0,{STRINGS[0]},{number}")
+        os.utime(path, ns=(0, 0))
+
+    assert read_csv_table(tmp_path / "a/few_ms.csv", SPACE).column("ms")[0] == 1.5
+    assert read_csv_table(tmp_path / "b/few_ms.csv", SPACE).column("ms")[0] == 2.5
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda _: b"", lambda c: c[:100], lambda c: c[:-500] + bytes(500)]
+)
+def test_a_damaged_cache_is_built_anew(tmp_path, cache, damage):
+    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
+    read_csv_table(path, SPACE)
+    (cached,) = cache.rglob("*.npz")
+    good = cached.read_bytes()
+    cached.write_bytes(damage(good))
+
+    assert read_csv_table(path, SPACE).column("ms")[0] == 1.5
+    with np.load(cached) as stored:
+        assert stored["columns"].tolist() == ["ms"]
+
+
+def test_a_cache_flipped_inside_its_numbers_is_built_anew(tmp_path, cache):
+    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
+    read_csv_table(path, SPACE)
+    (cached,) = cache.rglob("*.npz")
+    content = bytearray(cached.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    cached.write_bytes(content)
+
+    table = read_csv_table(path, SPACE)
+
+    assert table.column("ms")[0] == 1.5
+    assert np.isnan(table.column("ms")[1:]).all()
+
+
+def test_a_cache_of_the_wrong_shape_is_built_anew(tmp_path, cache):
+    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
+    read_csv_table(path, SPACE)
+    (cached,) = cache.rglob("*.npz")
+    with np.load(cached) as stored:
+        key = stored["key"]
+    np.savez(cached, key=key, columns=np.array(["ms"]), values=np.zeros((1, 3)))
+
+    assert read_csv_table(path, SPACE).column("ms")[0] == 1.5
+
+
+def test_a_cache_that_cannot_be_written_is_harmless(tmp_path, monkeypatch):
+    in_its_place = tmp_path / "file"
+    in_its_place.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_its_place))
+
+    assert read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1.5"), SPACE).column("ms")[0] == 1.5
+
+
+def test_a_full_disk_leaves_no_half_cache(tmp_path, cache, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(csv_tables.np, "savez", full)
+
+    assert read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1.5"), SPACE).column("ms")[0] == 1.5
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_nas_data_names_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+
+    assert data_folder() == tmp_path
+
+
+def test_nas_data_that_names_no_folder_is_a_user_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path / "nowhere"))
+
+    with pytest.raises(UserError, match=r"NAS_DATA=.* is not a folder"):
+        data_folder()
+
+
+@pytest.mark.parametrize("named", [None, ""])
+def test_without_nas_data_it_is_the_users_own_folder(monkeypatch, tmp_path, named):
+    monkeypatch.delenv("NAS_DATA", raising=False)
+    if named is not None:
+        monkeypatch.setenv("NAS_DATA", named)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+    assert data_folder() == tmp_path / "edgenas"
+
+
+def test_latency_columns_are_those_of_every_table_but_accuracy_and_energy(tmp_path):
+    write(tmp_path / "nb201_accuracy.csv", [], "arch,cifar10_test")
+    write(tmp_path / "nb201_energy_mj.csv", [], "arch,board")
+    write(tmp_path / "notes.csv", [], "who,what")
+    a = write(tmp_path / "a_ms.csv", [], "index,arch,phone,gpu")
+    b = write(tmp_path / "b.csv", [], "arch,tpu")
+
+    assert latency_files(tmp_path, SPACE) == {"phone": a, "gpu": a, "tpu": b}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("energy.csv", "board"), ("b.csv", "board-mJ"), ("pi_joules.csv", "board")]
+)
+def test_a_table_that_speaks_of_energy_is_not_read_as_latencies(tmp_path, name, column):
+    write(tmp_path / name, [], f"arch,{column}")
+
+    with pytest.raises(UserError, match=r"rename it to \*_mj\.csv"):
+        latency_files(tmp_path, SPACE)
+
+
+def test_one_latency_column_in_two_files_is_a_user_error(tmp_path):
+    write(tmp_path / "a_ms.csv", [], "arch,phone")
+    write(tmp_path / "b_ms.csv", [], "arch,phone")
+
+    with pytest.raises(UserError, match=r"'phone' is in .*a_ms\.csv and in .*b_ms\.csv"):
+        latency_files(tmp_path, SPACE)
+
+
+@pytest.fixture
+def columns():
+    numbers = np.random.default_rng(0).lognormal(size=(2, NAS_BENCH_201.size))
+    numbers[0, 5:] = np.nan
+    numbers[1, 9:] = np.nan
+    return {"gpu": numbers[0], "phone": numbers[1]}
+
+
+@pytest.mark.parametrize(("name", "rows"), [("nb201_ms.csv", 15_625), ("some_ms.csv", 9)])
+def test_every_number_that_is_written_reads_back_exactly(tmp_path, columns, name, rows):
+    path = tmp_path / name
+
+    write_csv_table(path, SPACE, columns)
+
+    table = parse_csv_table(path, SPACE)
+    assert table.columns == ("gpu", "phone")
+    np.testing.assert_array_equal(table.values, list(columns.values()))
+    assert len(path.read_text().splitlines()) == 1 + rows
+
+
+def test_a_column_name_with_a_comma_survives(tmp_path, columns):
+    write_csv_table(tmp_path / "some_ms.csv", SPACE, {"gpu, hot": columns["gpu"]})
+
+    assert parse_csv_table(tmp_path / "some_ms.csv", SPACE).columns == ("gpu, hot",)
+
+
+class Digits:
+    """Architectures without numbers: `3-0-1`, whose last choice counts only if the first is above 0."""
+
+    name = "digits"
+    num_choices = (4, 2, 3)
+
+    def normal(self, architectures):
+        switched_on = architectures[..., :1] > 0
+        return np.where([True, True, False] | switched_on, architectures, 0)
+
+    def text(self, architecture):
+        return "-".join(map(str, architecture))
+
+    def parse(self, text):
+        try:
+            return np.array([int(word) for word in text.split("-")], np.int64)
+        except ValueError as error:
+            raise UserError(f"architecture {text!r} is not like 3-0-1") from error
+
+
+def test_a_table_of_a_space_without_numbers_keeps_the_order_of_its_file(tmp_path, monkeypatch):
+    rows = np.array([[3, 0, 1], [0, 1, 0], [1, 1, 2]])
+    path = tmp_path / "board_ms.csv"
+    write_csv_table(path, Digits(), {"board": np.array([1.5, np.nan, 2.5])}, rows)
+    first = read_csv_table(path, Digits())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # the second reading is from the cache
+
+    for table in (first, read_csv_table(path, Digits())):
+        np.testing.assert_array_equal(table.architectures, rows[[0, 2]])
+        np.testing.assert_array_equal(table.column("board"), [1.5, 2.5])
+
+
+def test_two_texts_of_one_architecture_are_one_too_many(tmp_path):
+    path = write(tmp_path / "board_ms.csv", ["0-1-0,1", "0-1-2,1"], "arch,board")
+
+    with pytest.raises(UserError, match="more than once"):
+        read_csv_table(path, Digits())
+
+
+def test_a_table_belongs_to_the_space_of_its_first_architecture(tmp_path):
+    ours = few(tmp_path, f"{STRINGS[7]},7.5", head="arch,phone")
+    theirs = write(tmp_path / "theirs_ms.csv", ["3-0-1,1"], "arch,phone")
+
+    assert latency_files(tmp_path, SPACE) == {"phone": ours}
+    assert latency_files(tmp_path, Digits()) == {"phone": theirs}
+
+
+def test_a_table_whose_origin_names_another_space_is_of_that_space(tmp_path):
+    path = write(tmp_path / "board_ms.csv", ["3-0-1,1"], "arch,board")
+    path.with_suffix(".json").write_text('{"space": "other"}')
+
+    assert latency_files(tmp_path, Digits()) == {}
+
+
+def test_a_table_in_the_folder_of_a_space_is_of_that_space(tmp_path):
+    (tmp_path / "digits").mkdir()
+    path = write(tmp_path / "digits/board_ms.csv", [], "arch,board")
+
+    assert latency_files(tmp_path, Digits()) == {"board": path}
+    assert latency_files(tmp_path, SPACE) == {}
+
+
+def test_one_file_is_cached_for_each_space_that_reads_it(tmp_path):
+    path = write(tmp_path / "board_ms.csv", ["3-0-1,1"], "arch,board")
+    read_csv_table(path, Digits())
+
+    with pytest.raises(UserError, match="line 2"):
+        read_csv_table(path, SPACE)

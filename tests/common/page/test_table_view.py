@@ -1,0 +1,117 @@
+"""What experiments show, of rows small enough to check by eye."""
+
+import pytest
+
+from benchmarks.papers.command import view_of
+from common.page.results import Results, summary
+from common.page.results_page import results_page
+from common.page.table_view import with_spread
+
+SHARED = {"stp": 1.5, "antt": 1.25, "fairness": 0.9, "ends_ms": 0.5}
+BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}
+ROWS = {
+    "qs": [
+        {
+            "workload": "vgg15",
+            "mode": "captured",
+            "way": way,
+            "bound_ms": 5.0,
+            "busy": BUSY,
+            "trace": f"traces/{way}.json",
+            **summary([ms]),
+            **SHARED,
+        }
+        for way, ms in (("queue_stream", 10.0), ("multi_context", 20.0), ("serial", 15.0))
+    ]
+    + [{"workload": "vgg15", "mode": "captured", "way": "fork_join", "error": "none left"}],
+    "coschedule": [
+        {
+            "workload": "nb201",
+            "sms": 16,
+            "gpu_lanes": 31,
+            "cpu_lanes": 14,
+            "variant": variant,
+            "cpu_to_gpu_rate": 1.0,
+            "sum_of_rates_ms": 10.0,
+            "bound_against_gpu": -0.5,
+            "against_gpu": ms / 20 - 1,
+            "overlap": 2 - ms / 10,
+            "above_sum_of_rates": ms / 10 - 1,
+            **summary([ms]),
+            **SHARED,
+        }
+        for variant, ms in (("gpu_only", 20.0), ("cpu_only", 20.0), ("queue_time", 12.0))
+    ],
+    "decompose": [
+        {"network": "vgg16", "mode": "eager", "rule": rule, "jobs": 2, **summary([ms])}
+        for rule, ms in (("layer", 4.0), ("whole", 1.0))
+    ],
+    "optimum": [
+        {
+            "workload": "random",
+            "jobs": 6,
+            "optimum_ms": 3.0,
+            "policy": "look_ahead",
+            "above_optimum": 0.0,
+            "worst_above_optimum": 0.25,
+        }
+    ],
+    "simulator": [
+        {
+            "workload": "nb201",
+            "rule": "whole",
+            "arrivals": "closed",
+            "policy": "queue_time",
+            "simulated_ms": 9.5,
+            "error_of_simulator": -0.05,
+            "error_without_issuer": -0.5,
+            "bound_ms": 9.0,
+            **summary([10.0]),
+        }
+    ],
+}
+TOLD = {
+    "qs": ["-50.0%", "-40.8%", "-33.3%", "failed", "0.50", "1.50"],
+    "coschedule": ["-40.0%", "+20.0%", "0.80", "0.90"],
+    "decompose": ["-75.0%"],
+    "optimum": ["+0.0%, +25.0%"],
+    "simulator": ["-5.0%", "-50.0%"],
+}
+KEY_FIGURES = {
+    "qs": "captured Q-S to M-C, least gain",
+    "coschedule": "queue_time; bound -50.0%",
+    "decompose": "Makespan of Q-S by rule",
+    "optimum": "Policies and the best schedule",
+    "simulator": "median error of the makespan",
+}
+
+
+def test_one_round_has_no_spread():
+    assert with_spread(summary([10.0])) == "10.00"
+    assert with_spread(summary([9.0, 10.0, 11.0])) == "10.00 ±5%"
+
+
+@pytest.mark.parametrize("experiment", [*ROWS])
+def test_an_experiment_shows_its_rows(experiment):
+    machine = {"cpu": "a core", "versions": {}}
+    results = Results(experiment, {}, machine, rows=ROWS[experiment], is_complete=True)
+
+    cells = {
+        cell
+        for table in view_of(results).tables(results.rows)
+        for row in table.rows
+        for cell in row
+    }
+    html = results_page(results, view_of(results)).html()
+
+    assert set(TOLD[experiment]) <= cells
+    assert KEY_FIGURES[experiment] in html
+    assert ("traces/serial.json" in html) == (experiment == "qs")
+
+
+@pytest.mark.parametrize("experiment", [*ROWS])
+def test_an_experiment_that_was_interrupted_at_once_is_shown(experiment):
+    results = Results(experiment, {}, {"cpu": "a core", "versions": {}})
+
+    assert all(table.rows == [] for table in view_of(results).tables(results.rows))
+    assert "the experiment was interrupted" in results_page(results, view_of(results)).html()

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from common.types.errors import UserError
+from common.types.units import (
+    format_bytes,
+    millijoules,
+    milliseconds,
+    parameter_count,
+    parse_bytes,
+)
+
+
+@pytest.mark.parametrize("text", ["17ms", "0.017s", "17000us", " 17 ms", "1.7e1ms"])
+def test_one_time_written_in_any_unit_is_the_same_milliseconds(text):
+    assert milliseconds(text) == 17.0
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("17", "write T=17ms"),
+        ("17m", "allowed are s, ms and us"),
+        ("fast", "write for example T=17ms"),
+        ("", "write for example T=17ms"),
+        ("0ms", "not a positive time"),
+        ("-3ms", "not a positive time"),
+        ("1e999s", "not a positive time"),
+    ],
+)
+def test_anything_else_is_refused_with_a_hint(text, hint):
+    with pytest.raises(UserError, match=hint):
+        milliseconds(text)
+
+
+@pytest.mark.parametrize("text", ["5mJ", "0.005J", "5000uJ", " 5 mJ"])
+def test_one_energy_written_in_any_unit_is_the_same_millijoules(text):
+    assert millijoules(text) == 5.0
+
+
+@pytest.mark.parametrize("text", ["1M", "1000k", "1000000", "1e6", "0.001e3 M"])
+def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
+    assert parameter_count(text) == 1e6
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "hint"),
+    [
+        (millijoules, "5", "E=5 has no unit; write E=5mJ"),
+        (millijoules, "5ms", "allowed are J, mJ and uJ"),
+        (millijoules, "little", "write for example E=5mJ"),
+        (millijoules, "-1mJ", "not a positive energy"),
+        (parameter_count, "4MB", "P counts parameters.*4 bytes each"),
+        (parameter_count, "1m", "with k or M"),
+        (parameter_count, "few", "write for example P=1M"),
+        (parameter_count, "0", "not a positive number of parameters"),
+    ],
+)
+def test_any_other_energy_or_number_is_refused_with_a_hint(parse, text, hint):
+    with pytest.raises(UserError, match=hint):
+        parse(text)
+
+
+def test_sizes_are_parsed_with_decimal_and_binary_units():
+    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
+    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(67_200_000, "67.2 MB"), (2_500, "2.5 kB"), (999, "999 bytes")]
+)
+def test_sizes_are_formatted_in_the_largest_unit_up_to_megabytes(nbytes, text):
+    assert format_bytes(nbytes) == text
