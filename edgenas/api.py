@@ -143,7 +143,7 @@ def study(
       reference: the reward or controller that the others are tested against; "" for none.
       experiment: a preset, such as "smoke".
       workers: number of processes.
-      folder: where to write it; several processes may share it.
+      folder: where to write it.
       resume: folder of an interrupted study.
       settings: further settings by name.
 

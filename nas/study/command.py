@@ -58,10 +58,7 @@ def _run(analyses: Sequence[Analysis], composed: DictConfig) -> None:
     choices = {name: str(one) for name, one in hydra_config.runtime.choices.items()}
     given = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
-        if composed.folder is None and composed.resume is None:
-            raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
-        register()  # a launcher may have started another process
-        composed.workers = composed.workers or 1  # the launcher decides how many jobs run at once
+        raise UserError("-m: a study is one command; workers= and backend=ray spread its settings")
     run_study(composed, choices, given, PlainConsole(), analyses)
 
 
@@ -84,10 +81,10 @@ def run_study(
     plan = make_plan(composed)
     applicable = [analysis for analysis in analyses if analysis.applies(plan)]
     _announce(plan, console)
-    _begin(plan, composed, choices, given, folder)
     config = plan.config
     try:
-        with plain_interrupts():
+        with folder.held(), plain_interrupts():
+            _begin(plan, composed, choices, given, folder)
             work(
                 plan.jobs,
                 folder,
@@ -131,12 +128,6 @@ def _report(
             f"{why.strip().splitlines()[-1]} ({folder.ledger} has the rest); the others are kept, "
             f"retry with resume={folder.path}"
         )
-    left = folder.pending(settings)
-    if left:
-        console.print(
-            f"other processes search {len(left)} settings; the last to finish writes the report"
-        )
-        return
     results = gather(plan, folder)
     findings = {analysis: analysis.measure(results) for analysis in analyses}
     sentences = answer(results, findings)

@@ -58,7 +58,6 @@ class StudyConfig:
     grid_rewards: list[str]  # all, if empty
     workers: int | None  # processes; by default, one for each processor
     backend: Backend
-    worker: int  # numbers the jobs of a launcher
     runs: str
     folder: str | None
     resume: str | None
@@ -67,5 +66,5 @@ class StudyConfig:
     latency: LatencyConfig = MISSING
 
 
-FREE = ("workers", "backend", "worker", "runs", "folder", "resume")
+FREE = ("workers", "backend", "runs", "folder", "resume")
 """Settings that change where and how fast a study runs, but not its results."""

@@ -1,14 +1,14 @@
-"""Folder of a study, which several processes may fill at once: search logs, ledger, locks.
+"""Folder of a study: its configuration, one search log a setting, and the ledger of their states.
 
 A setting is finished when its search log is there. `study.json`, the ledger, holds the state of every
-setting, and why one failed; it is replaced atomically, under a lock, after each setting.
+setting, and why one failed; it is replaced atomically after each setting.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, final
@@ -29,7 +29,7 @@ SCHEMA = 2
 
 @final
 class StudyFolder:
-    """Paths of a study's files, and the locks of those that write them."""
+    """Paths of a study's files, and the states of its settings."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,66 +46,39 @@ class StudyFolder:
         return self.path / "logs" / f"{setting.stem}.npz"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock of the ledger and the configuration; waits for it."""
-        with held(self._lock("study"), wait=True):
-            yield
+    def held(self) -> Iterator[None]:
+        """Hold the study's lock while the block runs.
 
-    @contextmanager
-    def claimed(self, setting: Setting, *, finished: bool = False) -> Iterator[bool]:
-        """Hold the lock of a setting; False if another process has it, or it is finished.
-
-        With `finished`, the lock of a finished setting is taken too.
+        Raises:
+          UserError: if the folder holds something else, or another process holds the study.
         """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(held(self._lock(setting.stem)))
-                mine = finished or not self.file(setting).is_file()
-            except UserError:
-                mine = False
-            yield mine
-
-    def _lock(self, name: str) -> Path:
-        path = self.path / "locks" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        return path
+        self._refuse_other_content()
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = self.path / "lock"
+        lock.touch()
+        with held(lock):
+            yield
 
     def begin(self, config: Mapping[str, Any], settings: Sequence[Setting]) -> None:
         """Store the configuration of a new study, or check that it is that of the stored one.
 
         Raises:
-          UserError: if the folder holds another study, or something else.
+          UserError: if the folder holds another study.
         """
-        self._refuse_strangers()
-        with self.locked():
-            if self.config.is_file():
-                _require_same(self.path, self.stored(), config)
-            else:
-                with replacing(self.config) as file:
-                    file.write(OmegaConf.to_yaml({"schema": SCHEMA, **config}).encode())
-            for name in ("study.json", "config.yaml"):
-                for left in self.path.glob(f"{name}.*.tmp"):
-                    left.unlink()  # by a killed process: only who holds the lock writes these
-            entries = self._entries()
-            for setting in settings:
-                self._sweep(setting)
-                entry = entries.setdefault(setting.key, {"state": "pending"})
-                if entry["state"] == "searching":
-                    with self.claimed(setting) as mine:  # by nobody, then: its process was killed
-                        entry = entries[setting.key] = {"state": "pending"} if mine else entry
-                there = self.file(setting).is_file()
-                if there != (entry["state"] == "finished"):  # a kill fell between file and ledger
-                    entries[setting.key] = {"state": "finished" if there else "pending"}
-            self._write(entries)
-
-    def _sweep(self, setting: Setting) -> None:
-        """Remove unfinished files of a setting, unless another process searches it now."""
-        left = list(self.file(setting).parent.glob(f"{setting.stem}.npz.*.tmp"))
-        if left:
-            with self.claimed(setting, finished=True) as mine:
-                for file in left if mine else ():
-                    file.unlink(missing_ok=True)
+        if self.config.is_file():
+            _require_same(self.path, self.stored(), config)
+        else:
+            with replacing(self.config) as file:
+                file.write(OmegaConf.to_yaml({"schema": SCHEMA, **config}).encode())
+        for unfinished in (*self.path.glob("*.tmp"), *self.path.glob("logs/*.tmp")):
+            unfinished.unlink()  # written by a process that was killed
+        entries = self._entries()
+        for setting in settings:
+            state = entries.setdefault(setting.key, {"state": "pending"})["state"]
+            is_finished = self.file(setting).is_file()
+            if is_finished != (state == "finished"):  # a kill fell between log and ledger
+                entries[setting.key] = {"state": "finished" if is_finished else "pending"}
+        self._write(entries)
 
     def stored(self) -> dict[str, Any]:
         """The configuration that the study was begun with.
@@ -128,31 +101,29 @@ class StudyFolder:
     def record(self, setting: Setting, entry: Mapping[str, Any]) -> None:
         """Write the state of a setting into the ledger."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        with self.locked():
-            entries = self._entries()
-            entries[setting.key] = {**entry, "time": now}
-            self._write(entries)
+        self._write({**self._entries(), setting.key: {**entry, "time": now}})
 
     def failures(self, settings: Sequence[Setting]) -> dict[str, str]:
         """Errors of the settings that failed, by key."""
         entries = self._entries()
-        found = {setting.key: entries.get(setting.key, {}) for setting in settings}
-        return {key: str(entry["error"]) for key, entry in found.items() if "error" in entry}
+        return {
+            setting.key: str(entries[setting.key]["error"])
+            for setting in settings
+            if "error" in entries.get(setting.key, {})
+        }
 
     def pending(self, settings: Sequence[Setting]) -> list[Setting]:
         """Settings that are not finished."""
         return [setting for setting in settings if not self.file(setting).is_file()]
 
-    def _refuse_strangers(self) -> None:
-        if not self.path.is_dir():
+    def _refuse_other_content(self) -> None:
+        if self.config.is_file() or not self.path.is_dir():
             return
-        strange = [
-            p.name for p in self.path.iterdir() if not p.name.startswith(("locks", "config"))
-        ]
-        if strange and not self.config.is_file():  # asked last: another process may be beginning
-            raise UserError(
-                f"folder={self.path} is no study, but holds {strange[0]}; name another folder"
-            )
+        for path in self.path.iterdir():
+            if path.name != "lock" and not path.name.startswith("config"):
+                raise UserError(
+                    f"folder={self.path} is no study, but holds {path.name}; name another folder"
+                )
 
     def _entries(self) -> dict[str, dict[str, Any]]:
         if not self.ledger.is_file():
@@ -171,16 +142,15 @@ class StudyFolder:
             file.write(f"{text}\n".encode())
 
 
-def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    before, now = flat(stored), flat(given)
+def _require_same(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    before, now = flat(stored), flat(wanted)
     for name in sorted({*before, *now}):
         # the command and the names of files may differ
         if name in {"schema", "command"} or name.endswith(".description"):
             continue
-        was, wanted = before.get(name), now.get(name)
-        if was != wanted:
-            what = name.removeprefix("values.")
+        if before.get(name) != now.get(name):
+            setting = name.removeprefix("values.")
             raise UserError(
-                f"{path} holds a study with {what}={was}, not {wanted}; name another "
-                f"folder with folder="
+                f"{path} holds a study with {setting}={before.get(name)}, not {now.get(name)}; name "
+                f"another folder with folder="
             )

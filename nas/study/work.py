@@ -7,7 +7,6 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from typing import Any, final
 
 from rich.console import Console
@@ -24,15 +23,6 @@ from nas.study.plan import Job
 from nas.study.search_log import save_log, search_setting
 
 
-@final
-class Outcome(Enum):
-    """State in which a process leaves a job."""
-
-    finished = "finished"
-    failed = "failed"
-    elsewhere = "elsewhere"  # another process has it, or has finished it
-
-
 def work(
     jobs: Sequence[Job],
     folder: StudyFolder,
@@ -43,7 +33,7 @@ def work(
     backend: Backend,
     console: Console,
 ) -> None:
-    """Search the settings that are not finished and that no other process has.
+    """Search the settings that are not finished, and record each in the ledger.
 
     Raises:
       UserError: if a worker process died, or the backend is not installed.
@@ -51,27 +41,21 @@ def work(
     """
     waiting = set(folder.pending([job.setting for job in jobs]))
     pending = sorted(
-        (job for job in jobs if job.setting in waiting), key=lambda job: -_work(job, budget)
+        (job for job in jobs if job.setting in waiting), key=lambda job: -_cost(job, budget)
     )  # the longest first, so that no process ends long after the others
     console.print(
         f"{len(jobs)} settings of {len(seeds)} seeds x {budget:,} samples, {len(pending)} to go, "
         f"{min(workers, max(len(pending), 1))} at a time -> {folder.path}",
         soft_wrap=True,
     )
-    with _Progress(console, [_work(job, budget) for job in pending]) as progress:
-        outcomes = _outcomes(pending, folder, seeds, budget, workers=workers, backend=backend)
-        elsewhere = []
-        for job, outcome in outcomes:
-            progress.add(job, outcome, _work(job, budget))
-            if outcome is Outcome.elsewhere:
-                elsewhere.append(job)
-    for job in elsewhere:  # its process may have been killed; a finished one is left alone
-        outcome = search_job(job, folder, seeds, budget)
-        if outcome is not Outcome.elsewhere:
-            console.print(f"taken over, {outcome.value}: {job.setting.key}", soft_wrap=True)
+    with _Progress(console, [_cost(job, budget) for job in pending]) as progress:
+        entries = _entries(pending, folder, seeds, budget, workers=workers, backend=backend)
+        for job, entry in entries:
+            folder.record(job.setting, entry)
+            progress.add(job, entry["state"], _cost(job, budget))
 
 
-def _outcomes(
+def _entries(
     jobs: Sequence[Job],
     folder: StudyFolder,
     seeds: Sequence[int],
@@ -79,7 +63,8 @@ def _outcomes(
     *,
     workers: int,
     backend: Backend,
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Each job with its entry of the ledger, in the order in which they end."""
     if min(workers, len(jobs)) <= 1 and backend is Backend.loky:
         for job in jobs:
             yield job, search_job(job, folder, seeds, budget)
@@ -87,7 +72,7 @@ def _outcomes(
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
-    calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    calls = [delayed(_numbered)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
     # loky returns each result as it ends; Ray returns all together, so it is given few at once
     rounds, return_as = [calls], "generator_unordered"
     begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
@@ -104,9 +89,9 @@ def _outcomes(
         **begin,
     )
     try:
-        for some in rounds:
-            for number, outcome in parallel(some):
-                yield jobs[number], outcome
+        for calls_at_once in rounds:
+            for number, entry in parallel(calls_at_once):
+                yield jobs[number], entry
     except TerminatedWorkerError as error:
         raise UserError(
             f"a worker process died, perhaps for lack of memory; finished settings are kept, continue "
@@ -137,34 +122,26 @@ def _begin_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
 
 
-def _in_worker(
+def _numbered(
     number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
-) -> tuple[int, Outcome]:
+) -> tuple[int, dict[str, Any]]:
     return number, search_job(job, folder, seeds, budget)
 
 
-def search_job(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> Outcome:
-    """Search one setting unless another process does, and write its log and its line of the ledger.
+def search_job(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> dict[str, Any]:
+    """Search one setting and write its log; returns its entry of the ledger.
 
     Raises:
       OSError: if the folder cannot be written.
     """
-    with folder.claimed(job.setting) as mine:
-        if not mine:
-            return Outcome.elsewhere
-        folder.record(
-            job.setting, {"state": "searching", "process": os.getpid()}
-        )  # clears a failure
-        try:
-            log = search_setting(job, seeds, budget)
-        except Exception as error:  # noqa: BLE001 - any error; the other settings go on
-            folder.record(job.setting, {"state": "failed", "error": _why(error)})
-            return Outcome.failed
-        save_log(folder.file(job.setting), job.problem.space, log)
-        facts = {"seconds": round(log.seconds, 3), "process": os.getpid()}
-        file = str(folder.file(job.setting).relative_to(folder.path))
-        folder.record(job.setting, {"state": "finished", "file": file, **facts})
-    return Outcome.finished
+    try:
+        log = search_setting(job, seeds, budget)
+    except Exception as error:  # noqa: BLE001 - any error; the other settings go on
+        return {"state": "failed", "error": _why(error)}
+    path = folder.file(job.setting)
+    save_log(path, job.problem.space, log)
+    file = str(path.relative_to(folder.path))
+    return {"state": "finished", "file": file, "seconds": round(log.seconds, 3)}
 
 
 def _why(error: Exception) -> str:
@@ -175,7 +152,7 @@ def _why(error: Exception) -> str:
     return "".join(traceback.format_exception(error))[-4000:]
 
 
-def _work(job: Job, budget: int) -> float:
+def _cost(job: Job, budget: int) -> float:
     """Duration of a setting's search, in arbitrary units.
 
     A step costs about as much as five samples of 32 seeds; measured with controller=rnn.
@@ -187,9 +164,9 @@ def _work(job: Job, budget: int) -> float:
 class _Progress:
     """A bar with the time left on a terminal, a line for each setting elsewhere."""
 
-    def __init__(self, console: Console, works: Sequence[float]) -> None:
+    def __init__(self, console: Console, costs: Sequence[float]) -> None:
         self._console = console
-        self._total, self._settings = sum(works), len(works)
+        self._total, self._settings = sum(costs), len(costs)
         self._done, self._count = 0.0, 0
         self._started_s = time.perf_counter()
         self._bar = progress_bar(console, TaskProgressColumn())
@@ -202,17 +179,17 @@ class _Progress:
     def __exit__(self, *_error: object) -> None:
         self._bar.stop()
 
-    def add(self, job: Job, outcome: Outcome, work: float) -> None:
-        """Count one job that has ended."""
+    def add(self, job: Job, state: str, cost: float) -> None:
+        """Count a job that has ended."""
         self._count += 1
-        self._done += work
-        what = f"{self._count} / {self._settings} settings"
+        self._done += cost
+        count = f"{self._count} / {self._settings} settings"
         if self._console.is_terminal:
-            self._bar.update(self._task, completed=self._done, description=what)
+            self._bar.update(self._task, completed=self._done, description=count)
             return
         spent_s = time.perf_counter() - self._started_s
         left_s = spent_s * (self._total - self._done) / self._done
-        said = "" if outcome is Outcome.finished else f" {outcome.value}:"
+        mark = "" if state == "finished" else f" {state}:"
         self._console.print(
-            f"{what}, {left_s / 60:.1f} min left:{said} {job.setting.key}", soft_wrap=True
+            f"{count}, {left_s / 60:.1f} min left:{mark} {job.setting.key}", soft_wrap=True
         )

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import shutil
 import signal
 import sys
 import time
-from contextlib import ExitStack
 from html import unescape
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from common.types.errors import UserError
 from nas.spaces.registry import space_named
-from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.search_log import load_log, search_setting
-from nas.study.work import Outcome, search_job, work
+from nas.study.work import search_job
 
 PREDICTED = (
     "name=guessed",
@@ -70,7 +66,7 @@ class TestASmallStudy:
             "tables.npz",
             "study.json",
             "logs",
-            "locks",
+            "lock",
             "measures.csv",
             "results.json",
             "report.html",
@@ -220,115 +216,6 @@ def test_a_crash_in_one_setting_keeps_the_others_and_is_retried(study, tmp_path,
     assert before.items() <= logs(path).items()
 
 
-def test_a_setting_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    job = plan.jobs[0]
-    folder.begin(CONFIG, [job.setting])
-
-    with folder.claimed(job.setting) as mine:
-        assert mine
-        assert search_job(job, folder, plan.seeds, 48) is Outcome.elsewhere
-    assert search_job(job, folder, plan.seeds, 48) is Outcome.finished
-    assert search_job(job, folder, plan.seeds, 48) is Outcome.elsewhere
-
-
-def test_a_setting_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    settings = [job.setting for job in plan.jobs]
-    folder.begin(CONFIG, settings)
-    console = Console(file=io.StringIO())
-    holder = ExitStack()
-    holder.enter_context(folder.claimed(settings[0]))
-
-    def let_go_after_the_bar(*_):
-        holder.close()
-
-    with holder:
-        leaving = "nas.study.work._Progress.__exit__"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(leaving, let_go_after_the_bar)
-            work(
-                plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console
-            )
-
-    assert states(folder.path) == ["finished", "finished"]
-    assert "taken over, finished" in console.file.getvalue()
-
-
-def test_only_failures_of_its_own_settings_count_and_a_claim_ends_one(
-    plan_of, tmp_path, monkeypatch
-):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    one, two = (job.setting for job in plan.jobs)
-    folder.begin(CONFIG, [one, two])
-    folder.record(one, {"state": "failed", "error": "a bug"})
-    assert folder.failures([one]) == {one.key: "a bug"}
-    assert folder.failures([two]) == {}
-
-    def see(job, *_):
-        assert folder.failures([job.setting]) == {}
-        assert ledger(folder.path)[one.key]["state"] == "searching"
-        return search_setting(job, plan.seeds, 48)
-
-    monkeypatch.setattr("nas.study.work.search_setting", see)
-
-    assert search_job(plan.jobs[0], folder, plan.seeds, 48) is Outcome.finished
-
-
-def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    settings = [job.setting for job in plan.jobs]
-    left = [folder.file(c).with_name(f"{folder.file(c).name}.0a1b2c3d.tmp") for c in settings]
-    folder.begin(CONFIG, settings)
-    left[0].parent.mkdir()
-    half_a_ledger = folder.path / "study.json.0a1b2c3d.tmp"
-    for file in (*left, half_a_ledger):
-        file.write_bytes(b"PK")
-
-    with folder.claimed(settings[1]):  # another process writes it now
-        folder.begin(CONFIG, settings)
-
-    assert [file.is_file() for file in (*left, half_a_ledger)] == [False, True, False]
-
-
-def test_a_setting_is_searching_only_while_a_process_holds_it(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    settings = [job.setting for job in plan.jobs]
-    folder.begin(CONFIG, settings)
-    for setting in settings:
-        folder.record(setting, {"state": "searching"})
-
-    with folder.claimed(settings[0]):
-        folder.begin(CONFIG, settings)
-
-    assert states(folder.path) == ["pending", "searching"]
-
-
-def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    settings = [job.setting for job in plan.jobs]
-    folder.begin(CONFIG, settings)
-    search_job(plan.jobs[0], folder, plan.seeds, 48)
-    folder.ledger.unlink()
-
-    folder.begin(CONFIG, settings)
-
-    assert states(folder.path) == ["finished", "pending"]
-    assert folder.pending(settings) == settings[1:]
-
-
-def test_a_search_that_diverges_says_so_in_the_ledger(plan_of, tmp_path):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of("grid=['controller.lr=1e300']")
-    job = plan.jobs[-1]
-    folder.begin(CONFIG, [job.setting])
-
-    assert search_job(job, folder, plan.seeds, 480) is Outcome.failed
-
-    (why,) = folder.failures([job.setting]).values()
-    assert "Traceback" not in why
-    assert "diverged" in why
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -343,7 +230,8 @@ def test_a_search_that_diverges_says_so_in_the_ledger(plan_of, tmp_path):
 def test_a_ledger_that_is_none_is_named(plan_of, tmp_path, text):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
     settings = [job.setting for job in plan.jobs]
-    folder.begin(CONFIG, settings)
+    with folder.held():
+        folder.begin(CONFIG, settings)
     folder.ledger.write_text(text)
 
     with pytest.raises(UserError, match=r"study\.json"):
@@ -361,7 +249,54 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_path):
+def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
+    folder, settings = StudyFolder(tmp_path / "one"), [job.setting for job in plan_of().jobs]
+    with folder.held():
+        folder.begin(CONFIG, settings)
+        (folder.path / "logs").mkdir()
+        unfinished = [
+            folder.path / "study.json.0a1b2c3d.tmp",
+            folder.path / "logs" / f"{settings[0].stem}.npz.0a1b2c3d.tmp",
+        ]
+        for file in unfinished:
+            file.write_bytes(b"PK")
+
+        folder.begin(CONFIG, settings)
+
+    assert not any(file.exists() for file in unfinished)
+
+
+def test_a_kill_between_log_and_ledger_is_mended(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    settings = [job.setting for job in plan.jobs]
+    with folder.held():
+        folder.begin(CONFIG, settings)
+        assert search_job(plan.jobs[0], folder, plan.seeds, 48)["state"] == "finished"
+        assert states(folder.path) == ["pending", "pending"]
+
+        folder.begin(CONFIG, settings)
+
+    assert states(folder.path) == ["finished", "pending"]
+    assert folder.pending(settings) == settings[1:]
+
+
+def test_a_search_that_diverges_is_a_failed_one(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of("grid=['controller.lr=1e300']")
+
+    entry = search_job(plan.jobs[-1], folder, plan.seeds, 480)
+
+    assert entry["state"] == "failed"
+    assert "Traceback" not in entry["error"]
+    assert "diverged" in entry["error"]
+
+
+def test_a_folder_that_another_process_holds_is_refused(study, tmp_path):
+    path = tmp_path / "one"
+    with StudyFolder(path).held(), pytest.raises(UserError, match=str(path)):
+        study(f"folder={path}")
+
+
+def test_a_killed_study_goes_on(command, tmp_path):
     path = tmp_path / "one"
     many = ("budget=400", "controllers=[rnn,uniform,evolution]", f"folder={path}")
     killed = command(*many)
@@ -371,10 +306,10 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
     before = logs(path)
     assert before
 
-    both = [command(*many) for _ in range(2)]
-    outputs = [process.communicate(timeout=600) for process in both]
+    resumed = command(*many)
+    output = resumed.communicate(timeout=600)
 
-    assert [process.returncode for process in both] == [0, 0], outputs
+    assert resumed.returncode == 0, output
     assert states(path) == ["finished"] * 6
     assert before.items() <= logs(path).items()
     assert (path / "report.html").is_file()
@@ -383,7 +318,7 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
 def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
     path = tmp_path / "one"
     running = command("seeds=8", "budget=1000000", "workers=2", f"folder={path}")
-    wait_for(lambda: (path / "study.json").is_file() and states(path) == ["searching"] * 2, running)
+    wait_for(lambda: (path / "study.json").is_file() and states(path) == ["pending"] * 2, running)
 
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=600)
@@ -391,29 +326,6 @@ def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
     assert running.returncode in {130, -signal.SIGINT}, err  # a shell calls both 130
     assert f"resume={path}" in out
     assert err == "edgenas: interrupted\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
-def test_hydras_launchers_start_the_jobs_of_a_study(command, tmp_path, launcher):
-    path = tmp_path / "one"
-
-    jobs = command("-m", f"hydra/launcher={launcher}", "worker=0,1", f"folder={path}")
-    out, err = jobs.communicate(timeout=300)
-
-    assert jobs.returncode == 0, out + err
-    assert states(path) == ["finished", "finished"]
-    assert (path / "report.html").is_file()
-
-
-@pytest.mark.slow
-def test_jobs_of_a_launcher_must_be_told_their_folder(command):
-    jobs = command("-m", "worker=0,1")
-    _, err = jobs.communicate(timeout=600)
-
-    assert jobs.returncode == 2
-    assert "folder=" in err
-    assert "Traceback" not in err
 
 
 def test_ray_is_asked_for_where_it_is_missing(study, tmp_path, monkeypatch):
