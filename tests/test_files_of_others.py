@@ -13,7 +13,6 @@ import json
 import pickle
 import re
 import resource
-import tarfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,6 @@ from controller.policy.reinforce import ReinforceConfig
 from latency.measuring.journal import judged, measured_ms, read, repeat_differences, taken_beside
 from latency.models.calibration import read_calibration
 from latency.probe.cache import Cache, CacheError
-from nas.accuracy.images.cifar import CifarArchive
 from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.images.stored import stored
@@ -119,8 +117,6 @@ class Reader:
 
 
 READERS = {}
-INCOMPLETE = ("cifar_pickles", "cifar_archive")
-"""Readers whose whole file here is refused: a complete archive would take long to write."""
 
 
 def reader(function):
@@ -237,35 +233,6 @@ def probed_times(tmp_path):
 def nats_pickles(tmp_path):
     whole = pickle.dumps({"meta": ["a", "b"], 777: {"x": [1.5, 2.5, (3, None)]}}, 4)
     return Reader(whole, in_file(tmp_path, "x.pickle.pbz2", load_bz2), pack=bz2.compress)
-
-
-@reader
-def cifar_pickles(tmp_path):
-    def batch(count):
-        return pickle.dumps({b"data": b"x" * count, b"labels": list(range(count))}, 2)
-
-    def pack(content):
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch", "batches.meta"):
-                member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        return file.getvalue()
-
-    return Reader(
-        batch(9), in_file(tmp_path, "c.tar", lambda path: CifarArchive(path).listing()), pack=pack
-    )
-
-
-@reader
-def cifar_archive(tmp_path):
-    whole = cifar_pickles(tmp_path).pack(pickle.dumps({}, 2))
-    return Reader(
-        whole,
-        in_file(tmp_path, "c.tar", lambda path: CifarArchive(path).listing()),
-        (UserError, OSError),
-    )
 
 
 @reader
@@ -445,8 +412,7 @@ EXAMPLES = [FEW, pytest.param(500, marks=pytest.mark.slow)]
 @pytest.mark.parametrize("examples", EXAMPLES)
 def test_a_damaged_file_is_read_or_refused(name, examples, tmp_path):
     one = READERS[name](tmp_path)
-    if name not in INCOMPLETE:
-        one.read(one.pack(one.whole))
+    one.read(one.pack(one.whole))
 
     @settings(max_examples=examples, derandomize=examples == FEW)
     @given(damaged(one.whole))

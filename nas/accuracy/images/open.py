@@ -13,7 +13,6 @@ import platformdirs
 
 from common.types.errors import UserError
 from nas.accuracy.images.build import Draw, build
-from nas.accuracy.images.cifar import CifarArchive, is_unpacked
 from nas.accuracy.images.class_folders import ClassFolders
 from nas.accuracy.images.digits import Digits
 from nas.accuracy.images.image_set import ImageSet
@@ -32,10 +31,7 @@ SPLIT_SEED = 0
 
 _SIDES = range(4, 513)
 _VERSION = 1  # of the stored sets; a change of decoding makes a new one
-_KINDS = (
-    "a folder of class folders, an archive of CIFAR-10 or CIFAR-100 (.tar.gz), a .parquet file, or "
-    "digits"
-)
+_KINDS = "a folder of class folders, a .parquet file, or digits"
 
 
 def open_images(
@@ -53,7 +49,7 @@ def open_images(
     and the images are read as they are used, so that they may be more than the memory holds.
 
     Args:
-      data: a folder of class folders, an official CIFAR archive, a Parquet file, or `digits`.
+      data: a folder of class folders, a Parquet file, or `digits`.
       side: height and width in pixels, 32 by default.
       seed: of the validation and test images that are drawn where the data set has none, and of the
         order of the images.
@@ -93,11 +89,9 @@ def _source(data: str) -> Source:
         return Digits()
     path = Path(data).expanduser()
     if data and path.is_dir():
-        return CifarArchive(path) if is_unpacked(path) else ClassFolders(path)
+        return ClassFolders(path)
     if not path.is_file():
         raise UserError(f"data={data}: there is no such file or folder; choose {_KINDS}")
     if path.suffix == ".parquet":
         return ParquetImages(path)
-    if path.name.endswith((".tar.gz", ".tgz", ".tar")):
-        return CifarArchive(path)
     raise UserError(f"data={data} is none of these: {_KINDS}")

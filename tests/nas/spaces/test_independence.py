@@ -17,7 +17,6 @@ ALLOWED = {
     "nas/data/__main__.py": "names the default space",
     "nas/search/environment.py": "records the version of a package",
     "benchmarks/studies/thesis/measure.py": "published numbers of this space",
-    "nas/accuracy/images/cifar.py": "reads the official archives of these images",
     "nas/accuracy/images/open.py": "offers them to the user",
     # networks to run, not a space to search
     "runtime/contention/networks.py": "one of its networks",
