@@ -28,12 +28,13 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from common.files.keyed_table import data_folder, read_csv_table
+from common.types.architectures import Enumerable
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
 from latency.models.confidence import of_residuals
 from latency.models.regression import features_timed, fit
 from nas.accuracy.base import Split
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -14,15 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.types.architectures import Rows
+
 
 @runtime_checkable
-class Choices(Protocol):
+class Choices(Rows, Protocol):
     """The part of a search space that a controller uses: rows of D choice indices."""
-
-    num_choices: tuple[int, ...]  # number of options at each position
-
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Set switched-off positions to 0, so that one architecture is one row."""
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Return True where a row is an architecture of the space."""
@@ -32,23 +29,6 @@ class Choices(Protocol):
 
     def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
         """Valid architectures that differ from this one in exactly one choice."""
-
-
-@runtime_checkable
-class EnumerableChoices(Choices, Protocol):
-    """Choices few enough to be listed: numbered from 0 to `size` - 1."""
-
-    size: int
-
-    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
-        """Architecture of each number."""
-
-    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Number of each architecture.
-
-        Raises:
-          IndexError: if a choice lies outside the space.
-        """
 
 
 @runtime_checkable

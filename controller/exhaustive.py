@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, EnumerableChoices, Score, Trials
+from common.types.architectures import Enumerable
+from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing
 from controller.state import require_shapes
@@ -22,7 +23,7 @@ _MOST = 10_000_000
 class ExhaustiveController:
     """Goes through the whole space in an order of each replica's own, and then again."""
 
-    def __init__(self, space: EnumerableChoices, seeds: Sequence[int]) -> None:
+    def __init__(self, space: Enumerable, seeds: Sequence[int]) -> None:
         self._listing = Listing(space)
         generators = ReplicaGenerators(seeds).each
         self._order = np.stack([g.permutation(space.size) for g in generators])
@@ -70,7 +71,7 @@ class ExhaustiveConfig(ControllerConfig):
         Raises:
           ValueError: if the space cannot be listed or is too large to be gone through.
         """
-        if not isinstance(space, EnumerableChoices):
+        if not isinstance(space, Enumerable):
             raise ValueError(  # noqa: TRY004 - the user chose a space that does not suit
                 "controller=exhaustive needs a search space that can be listed, and this one "
                 "cannot; choose controller=uniform"

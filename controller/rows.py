@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from controller.base import Choices, EnumerableChoices
+from common.types.architectures import Enumerable
+from controller.base import Choices
 
 _LISTABLE = 1_000_000  # architectures; in a larger space a random one is as good as new
 
@@ -42,7 +43,7 @@ def unpacked(name: str, state: Mapping[str, ndarray]) -> list[Int64[ndarray, "n 
 
 def all_valid(space: Choices) -> bool:
     """Return True if every combination of options is known to be an architecture of its own."""
-    return isinstance(space, EnumerableChoices) and space.size == math.prod(space.num_choices)
+    return isinstance(space, Enumerable) and space.size == math.prod(space.num_choices)
 
 
 def switched_on(space: Choices, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
@@ -58,7 +59,7 @@ def switched_on(space: Choices, architectures: Int64[ndarray, "*n D"]) -> Bool[n
 class Listing:
     """All architectures of a space, numbered in the lexicographic order of their rows."""
 
-    def __init__(self, space: EnumerableChoices) -> None:
+    def __init__(self, space: Enumerable) -> None:
         self._space = space
         rows = space.architectures(np.arange(space.size))
         self._order = np.lexsort(rows.T[::-1])
@@ -73,6 +74,6 @@ class Listing:
 
 def listing(space: Choices) -> Listing | None:
     """List a space, or return None if it cannot be listed or is too large to be worth it."""
-    if isinstance(space, EnumerableChoices) and space.size <= _LISTABLE:
+    if isinstance(space, Enumerable) and space.size <= _LISTABLE:
         return Listing(space)
     return None

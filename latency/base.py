@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable, Keys
 from common.types.kind import Kind, is_predicted
 from common.types.task import Task
 
@@ -20,39 +21,21 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Space(Protocol):
+class Space(Keys, Protocol):
     """The part of a search space that latency uses: architectures as rows, and their networks.
 
     What is computed for all architectures of a space is cached, with the space as the key.
     """
 
-    name: str  # part of every cache key, table and device record
-    num_choices: tuple[int, ...]
     tasks: Mapping[str, Task]
     feature_names: tuple[str, ...]
     resources: Path | None  # folder of `devices.yaml`, `measured/` and `regression.safetensors`
-
-    def __hash__(self) -> int:
-        """Equal spaces are one space."""
-
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Set switched-off positions to 0, so that one architecture is one row."""
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Map architectures that are the same network to one row of them."""
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
         """Draw valid architectures, uniformly over options or over distinct networks."""
-
-    def text(self, architecture: Int64[ndarray, "D"]) -> str:
-        """Write an architecture as one line; `parse` reads it."""
-
-    def parse(self, text: str) -> Int64[ndarray, "D"]:
-        """Read what `text` wrote.
-
-        Raises:
-          UserError: if the text is no architecture of this space.
-        """
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Numbers that latency is roughly linear in, named by `feature_names`.
@@ -84,20 +67,8 @@ class Space(Protocol):
 
 
 @runtime_checkable
-class EnumerableSpace(Space, Protocol):
-    """A space whose architectures are numbered, from 0 to `size` - 1."""
-
-    size: int
-
-    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
-        """Architecture of each number."""
-
-    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Number of each architecture.
-
-        Raises:
-          IndexError: if a choice lies outside the space.
-        """
+class EnumerableSpace(Space, Enumerable, Protocol):
+    """A `Space` that is `Enumerable`, as a type of arguments."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from rich.console import Console
 from common.command.console import PlainConsole, say
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import replacing
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from latency.base import EnumerableSpace
@@ -95,7 +96,7 @@ def _choose(  # noqa: PLR0917 - called in one place
         _export(space, task, chosen, folder, console)
     then = (
         f"python -m nas.transfer probes={out} device=<its name> out=<table>.csv"
-        if isinstance(space, EnumerableSpace)
+        if isinstance(space, Enumerable)
         else f"python -m nas.search space={space.name} device=<its name> latency=transfer "
         f"latency.probes={out}"
     )

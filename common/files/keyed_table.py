@@ -34,6 +34,7 @@ from numpy import ndarray
 from common.files.atomic_file import remove_unfinished, replacing
 from common.files.safe_arrays import load_arrays
 from common.files.safe_file import opened, read_text, require_regular
+from common.types.architectures import Enumerable, EnumerableKeys, Keys
 from common.types.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,44 +55,7 @@ _LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no tab
 
 
 @runtime_checkable
-class Keys(Protocol):
-    """Conversion of an architecture's text into a row of choice indices, and back."""
-
-    name: str
-    num_choices: tuple[int, ...]
-
-    def __hash__(self) -> int:
-        """Equal keys are one."""
-
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Set switched-off positions to 0, so that one architecture is one row."""
-
-    def text(self, architecture: Int64[ndarray, "D"]) -> str:
-        """Write an architecture as one line; `parse` reads it."""
-
-    def parse(self, text: str) -> Int64[ndarray, "D"]:
-        """Read what `text` wrote.
-
-        Raises:
-          UserError: if the text is no architecture.
-        """
-
-
-@runtime_checkable
-class NumberedKeys(Keys, Protocol):
-    """Architectures that are numbered from 0 to `size` - 1."""
-
-    size: int
-
-    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
-        """Architecture of each number."""
-
-    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Number of each architecture."""
-
-
-@runtime_checkable
-class HasWholeTables(NumberedKeys, Protocol):
+class HasWholeTables(EnumerableKeys, Protocol):
     """A benchmark whose own tables hold every architecture."""
 
     table_prefix: str  # beginning of their file names
@@ -302,7 +266,7 @@ def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
                 f"leave the field empty where nothing was measured"
             )
         value[measured] = numbers[measured]
-    if not isinstance(keys, NumberedKeys):
+    if not isinstance(keys, Enumerable):
         return CsvTable(path, architectures, names, values)
     in_order = np.full((len(names), keys.size), np.nan)
     in_order[:, _numbers(path, table, architectures, keys)] = values
@@ -330,7 +294,7 @@ def write_csv_table(
       OSError: if it cannot be written.
     """
     values = np.stack(list(columns.values()), axis=-1)
-    numbered = keys if isinstance(keys, NumberedKeys) else None
+    numbered = keys if isinstance(keys, Enumerable) else None
     if architectures is None:
         assert numbered is not None
         architectures = numbered.architectures(np.arange(numbered.size))
@@ -385,7 +349,7 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
     """Architecture of each row of the file; no two are the same."""
     texts = table["arch"].to_pylist()
     known = {}
-    if isinstance(keys, NumberedKeys) and 4 * len(texts) > keys.size:
+    if isinstance(keys, Enumerable) and 4 * len(texts) > keys.size:
         known = _row_of_text(keys)
     line = 1
     rows = []
@@ -406,13 +370,13 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
 
 
 @lru_cache(maxsize=2)
-def _row_of_text(keys: NumberedKeys) -> dict[str, Int64[ndarray, "D"]]:
+def _row_of_text(keys: EnumerableKeys) -> dict[str, Int64[ndarray, "D"]]:
     """Every architecture by its text, in the order of the numbers."""
     return {keys.text(row): row for row in keys.architectures(np.arange(keys.size))}
 
 
 def _numbers(
-    path: Path, table: pa.Table, architectures: Int64[ndarray, "rows D"], keys: NumberedKeys
+    path: Path, table: pa.Table, architectures: Int64[ndarray, "rows D"], keys: EnumerableKeys
 ) -> Int64[ndarray, "rows"]:
     """Number of each row of the file, checked against the column `index` and the file's name."""
     numbers = keys.numbers(architectures)
@@ -451,7 +415,7 @@ def _from_cache(path: Path, keys: Keys, cache: Path, key: str) -> CsvTable | Non
         # a numbered space has its rows in one order, which need not be stored
         architectures = (
             keys.architectures(np.arange(keys.size))
-            if isinstance(keys, NumberedKeys)
+            if isinstance(keys, Enumerable)
             else stored["architectures"]
         )
     except (OSError, UserError, ValueError, KeyError):
@@ -468,7 +432,7 @@ def _to_cache(table: CsvTable, keys: Keys, cache: Path, key: str) -> None:
                 key=key,
                 columns=np.array(table.columns),
                 values=table.values,
-                architectures=[] if isinstance(keys, NumberedKeys) else table.architectures,
+                architectures=[] if isinstance(keys, Enumerable) else table.architectures,
             )
     except OSError:
         return  # without a cache the next start reads the file again

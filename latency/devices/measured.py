@@ -22,10 +22,11 @@ from common.files.keyed_table import (
     latency_files,
     read_csv_table,
 )
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import LEAST_MS, MOST_MS
-from latency.base import EnumerableSpace, Space, every_architecture
+from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
     SCENARIO_MARK,
@@ -188,7 +189,7 @@ def _bundled(space: Space, device: Device) -> MeasuredLatency | None:
         id_of_statistic(name, device.statistic): path for name, path in bundled_paths(space).items()
     }
     path = paths.get(device.id)
-    if path is None or not isinstance(space, EnumerableSpace):
+    if path is None or not isinstance(space, Enumerable):
         return None
     table = read_bundled(path)
     values_ms = np.full(space.size, np.nan)

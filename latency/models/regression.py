@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from common.files.keyed_table import data_folder
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths
@@ -249,7 +250,7 @@ def features_timed(
     None stands for every architecture of a space that can be listed.
     """
     if architectures is None:
-        assert isinstance(space, EnumerableSpace)
+        assert isinstance(space, Enumerable)
         return _every_feature(space, device.once_per_network)
     if device.once_per_network:
         architectures = space.canonical(architectures)

@@ -19,12 +19,12 @@ from common.files.keyed_table import (
     HIGH,
     LOW,
     PREDICTED,
-    Keys,
     header,
     is_whole,
     origin_beside,
     write_csv_table,
 )
+from common.types.architectures import Keys
 from common.types.errors import UserError
 from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration

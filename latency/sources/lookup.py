@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.kind import Kind
 from latency.base import EnumerableSpace, Latencies, Space, UnmeasuredError
 from latency.models.confidence import Uncertainty
@@ -140,7 +141,7 @@ def make_table(
     """
     warnings = () if fill is None else fill.warnings
     missing = np.isnan(values_ms)
-    if not isinstance(space, EnumerableSpace):
+    if not isinstance(space, Enumerable):
         rows = space.normal(architectures[~missing])
         measured_ms = {
             row.tobytes(): ms for row, ms in zip(rows, values_ms[~missing].tolist(), strict=True)
@@ -167,7 +168,7 @@ def make_table(
 
 def predicting(space: Space, device: str, source: str, description: str, fill: Fill) -> Table:
     """The oracle of a model alone."""
-    if isinstance(space, EnumerableSpace):
+    if isinstance(space, Enumerable):
         kind = np.full(space.size, fill.kind, np.int8)
         ms = fill.predict(None)
         return TableLatency(

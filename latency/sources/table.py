@@ -12,10 +12,11 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from common.files.keyed_table import data_folder
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
-from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
+from latency.base import LatencyConfig, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
     MeasuredLatency,
@@ -168,7 +169,7 @@ def _measured_table(
         if not np.isnan(measured.values_ms).any():  # what is complete stays so
             unmeasured = Unmeasured.regression
         measured = replace(measured, values_ms=np.where(faults, np.nan, measured.values_ms))
-    missing = np.isnan(measured.values_ms) if isinstance(space, EnumerableSpace) else None
+    missing = np.isnan(measured.values_ms) if isinstance(space, Enumerable) else None
     others = "all others" if missing is None else f"{missing.sum():,}"
     said = [f"table: {device.source}, {measured.count:,} measured architectures"]
     fill = None
@@ -263,7 +264,7 @@ def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Tabl
 
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         if architectures is None:
-            assert isinstance(space, EnumerableSpace)
+            assert isinstance(space, Enumerable)
             architectures = every_architecture(space)
         solo_ms = alone.look_up(architectures).ms
         if model is None:
@@ -289,7 +290,7 @@ def _extrapolation(
     space: Space, device: Device, model: EmbeddedModel, predicted: Bool[ndarray, "size"] | None
 ) -> list[str]:
     """Says how many predictions are of architectures that are not `connected`, if none was fitted."""
-    if model.saw_disconnected or not isinstance(space, EnumerableSpace):
+    if model.saw_disconnected or not isinstance(space, Enumerable):
         return []
     apart = disconnected(space, features_timed(space, device, None))
     guessed = int((apart if predicted is None else apart & predicted).sum())

@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
@@ -42,7 +43,7 @@ class TransferLatencyConfig(LatencyConfig):
 
     def build(self, device: str, space: Space, task: Task) -> Table:
         """Predict the space; the task is the one that the calibration networks were timed for."""
-        if not isinstance(space, EnumerableSpace):
+        if not isinstance(space, Enumerable):
             return _predicted_one_by_one(device, space, task, Path(self.probes))
         listed = require_known_devices(space)
         found = transfer_from(listed, device, read_calibration(Path(self.probes), listed))
@@ -71,7 +72,7 @@ def require_known_devices(space: Space) -> EnumerableSpace:
     Raises:
       UserError: if it cannot be listed, or comes with no devices to predict from.
     """
-    if not isinstance(space, EnumerableSpace):
+    if not isinstance(space, Enumerable):
         raise UserError(
             f"space={space.name} cannot be listed, so no whole table can be predicted; time the networks "
             f"of `python -m nas.transfer space={space.name} choose=10 out=probes.csv`, then search with "
@@ -119,7 +120,7 @@ def choose_networks(
     Raises:
       UserError: if there are not as many, or no known devices.
     """
-    if isinstance(space, EnumerableSpace):
+    if isinstance(space, Enumerable):
         listed = require_known_devices(space)
         return listed.architectures(choose_calibration(listed, count, setting))
     sample = any_choices(space, _SAMPLED)

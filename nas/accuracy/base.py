@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import NumberedKeys
+from common.types.architectures import EnumerableKeys, Keys
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.training.recipe import Recipe
@@ -30,23 +30,6 @@ class Split(Enum):
     auto = "auto"
     valid = "valid"
     test = "test"
-
-
-@runtime_checkable
-class Space(Protocol):
-    """The part of a search space that an accuracy source uses."""
-
-    name: str
-
-    def text(self, architecture: Int64[ndarray, "D"]) -> str:
-        """Write an architecture as one line."""
-
-    def parse(self, text: str) -> Int64[ndarray, "D"]:
-        """Read what `text` wrote.
-
-        Raises:
-          UserError: if the text is no architecture of this space.
-        """
 
 
 @final
@@ -88,14 +71,14 @@ class AccuracyTable:
 
 
 @runtime_checkable
-class HasAccuracyTable(NumberedKeys, Protocol):
+class HasAccuracyTable(EnumerableKeys, Protocol):
     """A space with a benchmark's accuracies in a file, the answers of `accuracy=table`."""
 
     accuracy_table: AccuracyTable
 
 
 @runtime_checkable
-class HasSurrogate(Space, Protocol):
+class HasSurrogate(Keys, Protocol):
     """A space with an embedded model of accuracy, the answers of `accuracy=surrogate`."""
 
     def surrogate(self, task: Task, split: Split, epochs: int) -> Accuracy:
@@ -130,11 +113,8 @@ class SharedNetwork(Protocol):
 
 
 @runtime_checkable
-class HasSupernet(Space, Protocol):
+class HasSupernet(Keys, Protocol):
     """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
-
-    def __hash__(self) -> int:
-        """Equal spaces are one space."""
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """Build the untrained network."""
@@ -153,7 +133,7 @@ class AccuracyConfig(ABC):
     """Settings of an accuracy source; `build` opens it."""
 
     @abstractmethod
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> Accuracy:
         """Open the source for one task, split and length of training.
 
         Raises:

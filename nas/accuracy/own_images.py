@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.types.architectures import Keys
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import (
@@ -18,7 +19,6 @@ from nas.accuracy.base import (
     Accuracy,
     AccuracyConfig,
     HasSupernet,
-    Space,
     Split,
 )
 from nas.accuracy.images.image_set import ImageSet
@@ -85,7 +85,7 @@ class OwnImagesConfig(AccuracyConfig):
     order: ClassVar[Order]
     shares: ClassVar[Mapping[str, float]] = SHARES
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
         """Refuse to search without images.
 
         Raises:
@@ -95,7 +95,7 @@ class OwnImagesConfig(AccuracyConfig):
             f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
         )
 
-    def of(self, images: ImageSet, space: Space) -> Accuracy:
+    def of(self, images: ImageSet, space: Keys) -> Accuracy:
         """The accuracies of networks that are trained on these images.
 
         Raises:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from common.types.architectures import Keys
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.accuracy.base import Accuracy, AccuracyConfig, HasSurrogate, Space, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, HasSurrogate, Split
 
 
 @final
@@ -15,7 +16,7 @@ from nas.accuracy.base import Accuracy, AccuracyConfig, HasSurrogate, Space, Spl
 class SurrogateAccuracyConfig(AccuracyConfig):
     """No settings: a space has one model, or none."""
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> Accuracy:
         """The space's own model.
 
         Raises:

@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from common.files.keyed_table import CsvTable, data_folder, read_csv_table
+from common.types.architectures import Keys
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
@@ -19,7 +20,6 @@ from nas.accuracy.base import (
     AccuracyConfig,
     AccuracyTable,
     HasAccuracyTable,
-    Space,
     Split,
 )
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
@@ -31,7 +31,7 @@ from nas.accuracy.tabular import TabularAccuracy
 class AutoAccuracyConfig(AccuracyConfig):
     """The space's accuracy table if its file is in the data folder, else its embedded model."""
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> Accuracy:
         """Choose the source and open it.
 
         Raises:
@@ -47,7 +47,7 @@ class AutoAccuracyConfig(AccuracyConfig):
 class TableAccuracyConfig(AccuracyConfig):
     """The table in the data folder; see `common.files.keyed_table`."""
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
         """Read two columns: the searched accuracy, and the test accuracy for reports.
 
         After a shorter training only the validation accuracy is searched on; the test accuracy

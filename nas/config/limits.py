@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import millijoules, parameter_count
 from nas.config.energy import energy_of
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.trials.limits import Limit, Limits
 
 

@@ -20,10 +20,12 @@ from common.files.keyed_table import (
     read_csv_table,
     write_csv_table,
 )
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
+from latency.base import EnumerableSpace
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import (
     HasPublicData,
     NewTable,
@@ -90,7 +92,7 @@ def _store(space: SearchSpace, folder: Path, tables: Iterable[NewTable]) -> Iter
 
 
 def store_accuracy(
-    space: Enumerable, path: Path, columns: Mapping[str, Float64[ndarray, "size"]]
+    space: EnumerableSpace, path: Path, columns: Mapping[str, Float64[ndarray, "size"]]
 ) -> str:
     """Write the accuracy table, unless the existing file has columns that are not in `columns`.
 

@@ -9,6 +9,7 @@ from typing import final
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import milliseconds
@@ -27,7 +28,7 @@ from nas.export.docstring import plain
 from nas.export.found import Found, Searched, find
 from nas.export.precisions import Precision
 from nas.search.folder import RunFolder
-from nas.spaces.base import Enumerable, SearchSpace, architecture_named, task_named
+from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
 
 _DEFAULT_SPACE = "nas_bench_201"

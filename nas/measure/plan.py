@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError, require_at_least_1
 from common.types.task import Task
 from latency.base import EnumerableSpace, Space, every_architecture
@@ -115,7 +116,7 @@ def _chosen(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
                 f"probes={config.probes} must be at least {FEWEST_NETWORKS}; {_CALIBRATION} are good"
             )
         return choose_networks(space, config.probes, "probes")
-    if isinstance(space, EnumerableSpace):
+    if isinstance(space, Enumerable):
         numbers = distinct(space)
         count = len(numbers) if config.networks is None else config.networks
         if not 1 <= count <= len(numbers):
@@ -158,7 +159,7 @@ def chosen_in_words(config: MeasureConfig, space: Space, timed: set[str]) -> str
     planned = {space.text(one) for one in plan(replace(config, shard="1/1"), space)}
     others = len(timed - planned)
     before = f"; and {others:,} that other commands measured into the same folder" if others else ""
-    if not isinstance(space, EnumerableSpace):
+    if not isinstance(space, Enumerable):
         return (
             f"{config.networks:,} distinct networks, drawn at random (seed {config.seed}){before}"
         )

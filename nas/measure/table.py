@@ -16,8 +16,9 @@ from common.command.console import say
 from common.files.atomic_file import remove_unfinished, replacing
 from common.files.file_lock import held
 from common.files.keyed_table import write_csv_table
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
-from latency.base import EnumerableSpace, Space
+from latency.base import Space
 from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import measured_ms, repeat_differences, taken_beside
@@ -75,7 +76,7 @@ def measured(
         )
     architectures = np.stack([space.parse(arch) for arch in found])
     latency_ms = np.array(list(found.values()))
-    if isinstance(space, EnumerableSpace):  # the table is in the order of the numbers
+    if isinstance(space, Enumerable):  # the table is in the order of the numbers
         order = np.argsort(space.numbers(architectures))
         architectures, latency_ms = architectures[order], latency_ms[order]
     return (
@@ -86,9 +87,7 @@ def measured(
             "device": id_of_statistic(folder.device_id, config.statistic),
             "statistic": config.statistic.value,
             "networks_measured": len(found),
-            "networks_distinct": len(distinct(space))
-            if isinstance(space, EnumerableSpace)
-            else None,
+            "networks_distinct": len(distinct(space)) if isinstance(space, Enumerable) else None,
             "chosen": chosen_in_words(config, space, set(found)),
             **_quality(rows, config),
             "implausibly_fast_but_confirmed": confirmed_fast(rows, space),

@@ -18,11 +18,12 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from common.files.typed_json import read_json
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
 from latency.base import Latencies, OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits, label_of
 from nas.trials.problem import SearchProblem

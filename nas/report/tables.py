@@ -10,12 +10,13 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from common.page.parts import Columns, Part, Table
+from common.types.architectures import Enumerable
 from common.types.kind import Kind
 from latency.base import OfBlocks
 from nas.report.summary import Network, Summary
 from nas.report.terminal import policy_arrived
 from nas.report.wording import Wording, kind_note, milliseconds, percent
-from nas.spaces.base import Enumerable, Layered, SearchSpace
+from nas.spaces.base import Layered, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 

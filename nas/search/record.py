@@ -12,9 +12,10 @@ from numpy import ndarray
 
 from common.files.atomic_file import replacing
 from common.files.safe_file import require_regular
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.trials.limits import Limits
 from nas.trials.trial import State, Trials
 

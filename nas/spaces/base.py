@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
-from controller.base import Choices, EnumerableChoices
+from controller.base import Choices
 from controller.rows import keys_of, rows_of
-from latency.base import EnumerableSpace, Space
+from latency.base import Space
 
 if TYPE_CHECKING:
     from common.page.parts import Part
@@ -51,14 +52,6 @@ class SearchSpace(Choices, Space, Protocol):
 
         Its weights have the names of those of `network`.
         """
-
-
-@runtime_checkable
-class Enumerable(SearchSpace, EnumerableChoices, EnumerableSpace, Protocol):
-    """A space small enough to list: the exact optimum is known where answers are instant.
-
-    The numbers are the benchmark's own where it has any.
-    """
 
 
 @final

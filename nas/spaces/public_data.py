@@ -14,7 +14,8 @@ from typing import Protocol, final, runtime_checkable
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import HasWholeTables, Keys, data_folder
+from common.files.keyed_table import HasWholeTables, data_folder
+from common.types.architectures import Keys
 
 RAW = "raw"
 """Folder of the downloaded files, inside that of the tables."""

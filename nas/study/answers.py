@@ -15,10 +15,9 @@ from numpy import ndarray
 from common.files.atomic_file import replacing
 from common.types.kind import Kind
 from common.types.task import Task
-from latency.base import LatencyOracle, every_architecture
+from latency.base import EnumerableSpace, LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy, HasAccuracyTable
 from nas.accuracy.table import training_seconds
-from nas.spaces.base import Enumerable
 
 
 @final
@@ -43,7 +42,7 @@ COLUMNS = tuple(field.name for field in fields(Answers))
 
 
 def answers_about_all(
-    space: Enumerable,
+    space: EnumerableSpace,
     task: Task,
     epochs: int,
     accuracy: Accuracy,

@@ -19,13 +19,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_in_bounds
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from latency.sources.mapped import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
-from nas.spaces.base import Enumerable, SearchSpace, task_named
+from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers, answers_about_all
 from nas.study.boards import Board

@@ -9,12 +9,13 @@ from typing import final
 
 import numpy as np
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import milliseconds
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
 from nas.trials.preflight import describe_limit, require_complete

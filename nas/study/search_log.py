@@ -19,8 +19,9 @@ from numpy import ndarray
 
 from common.files.atomic_file import replacing
 from common.files.safe_arrays import load_arrays
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import Job
 from nas.trials.loop import search

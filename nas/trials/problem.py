@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.task import Task
 from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from nas.trials.survey import Survey, survey, with_margin
 from nas.trials.trial import State, Trials

@@ -14,11 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind, is_predicted
-from latency.base import LatencyOracle, every_architecture
+from latency.base import EnumerableSpace, LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
 
@@ -33,7 +34,7 @@ _Z95 = 1.959964  # two-sided 95 % of the normal distribution
 class Survey:
     """Accuracy and costs of every architecture, by number, and what is within the limits."""
 
-    space: Enumerable
+    space: EnumerableSpace
     accuracy: Float64[ndarray, "size"]  # on the split that is searched on, a fraction
     accuracy_kind: Int8[ndarray, "size"]
     latency_ms: Float64[ndarray, "size"]  # NaN where there is none for this device

@@ -17,7 +17,7 @@ import nas.export.command
 import nas.search.command
 import nas.study.command
 import nas.transfer
-from nas.spaces.base import Enumerable
+from common.types.architectures import Enumerable
 from nas.spaces.registry import space_named
 
 DEVICE = "here/torch/fp32/b1"

@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
+from common.types.architectures import Keys
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
-from nas.accuracy.base import Accuracies, AccuracyConfig, Space, Split
+from nas.accuracy.base import Accuracies, AccuracyConfig, Split
 from nas.spaces.mobilenet_v3.space import (
     EXPANSIONS,
     IMAGENET,
@@ -126,7 +127,7 @@ class OfaAccuracy:
 class OfaAccuracyConfig(AccuracyConfig):
     """No settings: there is one published predictor."""
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> OfaAccuracy:  # noqa: ARG002 - nothing is trained
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> OfaAccuracy:  # noqa: ARG002 - nothing is trained
         """Read the predictor from the data folder.
 
         Raises:

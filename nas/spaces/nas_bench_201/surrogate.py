@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from common.files.keyed_table import NumberedKeys
+from common.types.architectures import EnumerableKeys
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
@@ -40,7 +40,7 @@ TARGETS = tuple(
 """Predicted quantities, named like the columns of the accuracy table."""
 
 
-def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+def surrogate(space: EnumerableKeys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
     """Predict the whole space once.
 
     Raises:

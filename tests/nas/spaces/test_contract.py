@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.page.parts import Part
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
-from controller.base import Choices, EnumerableChoices
-from latency.base import EnumerableSpace as EnumerableLatencySpace
+from controller.base import Choices
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
-from nas.spaces.base import Enumerable, Layered, SearchSpace, task_named
+from nas.spaces.base import Layered, SearchSpace, task_named
 from nas.spaces.registry import space_named, space_names
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,11 +53,6 @@ def test_it_satisfies_the_protocol_of_every_consumer(space):
     assert isinstance(space, SearchSpace)
     assert isinstance(space, Choices)
     assert isinstance(space, LatencySpace)
-
-
-def test_a_space_that_can_be_listed_satisfies_the_protocols_for_that(enumerable):
-    assert isinstance(enumerable, EnumerableChoices)
-    assert isinstance(enumerable, EnumerableLatencySpace)
 
 
 def test_every_position_has_a_name_and_every_option_too(space):
