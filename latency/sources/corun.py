@@ -1,8 +1,8 @@
-"""`latency=corun scenario=hog`: latency while other work runs beside, in one of three fidelities.
+"""`latency=corun scenario=hog`: latency while other work runs beside, in one of two fidelities.
 
-A table measured in the scenario (its holes filled from the latency alone and a fitted slowdown), else
-tables of the same hogs held to other limits, between which a curve is drawn; and at the end the best
-networks timed here, in the scenario. docs/how-to/search-in-a-scenario.md is for the user.
+A table measured in the scenario, its holes filled from the latency alone and a fitted slowdown; and at
+the end the best networks timed here, in the scenario. docs/how-to/search-in-a-scenario.md is for the
+user.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.task import Task
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
-from latency.devices.measured import device_named, measured_on
+from latency.devices.measured import device_named
 from latency.devices.registry import SCENARIO_MARK
 from latency.models.confidence import Uncertainty
-from latency.sources.between_limits import simulated
 from latency.sources.lookup import Table
 from latency.sources.table import AutoLatencyConfig
 from runtime.contention.scenario import Scenario, scenario_named
@@ -116,7 +115,9 @@ class CorunLatencyConfig(LatencyConfig):
             )
         if self.confirm_top < 0:
             raise UserError(f"latency.confirm_top={self.confirm_top} must not be negative")
-        table = self._table(device, scenario, space, task)
+        alone_id = device_named(space, device, self.statistic).id.partition("@")[0]
+        auto = AutoLatencyConfig(self.statistic).build(f"{alone_id}{scenario.suffix}", space, task)
+        table = replace(auto, source="corun")
         if not self.confirm_top:
             return table
         from latency.measuring.here import timed_here  # noqa: PLC0415 - a look-up times nothing
@@ -131,19 +132,3 @@ class CorunLatencyConfig(LatencyConfig):
             return scenario_named(self.scenario)
         except ValueError as error:
             raise UserError(str(error)) from error
-
-    def _table(self, device: str, scenario: Scenario, space: Space, task: Task) -> Table:
-        alone_id = device_named(space, device, self.statistic).id.partition("@")[0]
-        name = f"{alone_id}{scenario.suffix}"
-        auto = AutoLatencyConfig(self.statistic)
-        if not scenario.suffix or self._is_measured(name, space):
-            return replace(auto.build(name, space, task), source="corun")
-        alone = auto.build(device, space, task)
-        return simulated(name, scenario, alone, self.statistic, task)
-
-    def _is_measured(self, name: str, space: Space) -> bool:
-        try:
-            device = device_named(space, name, self.statistic)
-        except UserError:
-            return False  # no table, here or among the bundled ones, has a column of this name
-        return measured_on(space, device) is not None

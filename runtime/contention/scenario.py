@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -116,12 +116,6 @@ class Scenario:
         if self.sms is not None:
             parts.append(f"sm:{self.sms}")
         return f"|{'+'.join(parts)}" if parts else ""
-
-    @property
-    def unlimited(self) -> Scenario:
-        """The same scenario without a limit, and without an isolation that needs one."""
-        isolation = Isolation.none if self.isolation.has_budget else self.isolation
-        return replace(self, limit_mb_per_s=None, isolation=isolation)
 
     def facts(self) -> dict[str, Any]:
         """Return the settings as JSON-compatible values."""

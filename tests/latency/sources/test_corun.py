@@ -17,7 +17,6 @@ from latency.sources.table import AutoLatencyConfig
 from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
 
@@ -63,12 +62,6 @@ def folder(shared_tables, tables, tmp_path, monkeypatch):  # noqa: ARG001 - `tab
     return data
 
 
-def held_to(tmp_path, mb_per_s):
-    path = tmp_path / "held.yaml"
-    path.write_text(f"hogs: [memory]\nisolation: budget\nlimit_mb_per_s: {mb_per_s}\n")
-    return str(path)
-
-
 def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
     oracle = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
 
@@ -79,71 +72,10 @@ def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
     assert 0 < oracle.uncertainty.margin(0.95) < 0.05
 
 
-def test_between_two_scenarios_the_slowdown_is_drawn(tmp_path):
-    half = held_to(tmp_path, TAKEN_GB_PER_S / 2 * GB / MB)
-
-    oracle = CorunLatencyConfig(half).build(BOARD, SPACE, TASKS["cifar10"])
-
-    # one level beside the network alone: a line, of which this is the middle
-    expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
-    assert oracle.answer(ARCHITECTURES).ms == pytest.approx(expected_ms, rel=0.02)
-    assert oracle.look_up(ARCHITECTURES).is_predicted.all()
-    assert "simulated" in oracle.description
-    assert "every latency is predicted" in oracle.description
-    assert oracle.device.startswith(f"{HOG}+budget+limit:")
-    assert oracle.uncertainty is None  # of one level nothing can be held out
-
-
-def test_with_three_levels_the_curve_bends(tmp_path, folder):
-    """A queue: a quarter of the bandwidth taken costs far less than a quarter of the slowdown."""
-    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S / 2 * GB / MB:g}"
-    gentle_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) * 0.1)
-    some = range(0, 15_625, 40)
-    write_table(folder, "half", {named: gentle_ms}, some, TAKEN_GB_PER_S / 2)
-    quarter = held_to(tmp_path, TAKEN_GB_PER_S / 4 * GB / MB)
-
-    oracle = CorunLatencyConfig(quarter).build(BOARD, SPACE, TASKS["cifar10"])
-
-    slower = oracle.answer(ARCHITECTURES).ms / SOLO_MS - 1
-    assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
-    assert (slower > 0).all()
-    assert oracle.uncertainty.sd > 0  # each level drawn from the other
-
-
-def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
-    (folder / "hog_ms.csv").unlink()
-    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S * GB / MB:g}"
-    write_table(folder, "held", {named: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
-    twice = held_to(tmp_path, 2 * TAKEN_GB_PER_S * GB / MB)
-
-    with pytest.raises(
-        UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
-    ):
-        CorunLatencyConfig(twice).build(BOARD, SPACE, TASKS["cifar10"])
-
-
-@pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
-def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_table(
-    tmp_path, isolation
-):
-    path = tmp_path / "held.yaml"
-    path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
-
-    oracle = CorunLatencyConfig(str(path)).build(BOARD, SPACE, TASKS["cifar10"])
-
-    unlimited = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
-    assert (oracle.ms == unlimited.ms).all()
-    assert (oracle.kind == unlimited.kind).all()
-    assert oracle.device == f"{HOG}+{isolation}+limit:30000"
-    assert (
-        "the limit of 31.5 GB/s is above the 20 that a hog takes without one" in oracle.description
-    )
-
-
 @pytest.mark.parametrize(
     ("config", "device", "complaint"),
     [
-        (CorunLatencyConfig("beside_nb201"), BOARD, r"no latency of my-board.*nas\.measure"),
+        (CorunLatencyConfig("beside_nb201"), BOARD, r"beside:nb201.*hog:memory"),
         (CorunLatencyConfig(None), BOARD, "needs a scenario, as in scenario=hog"),
         (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
         (CorunLatencyConfig("hog"), HOG, "has a scenario in its name already"),
@@ -179,14 +111,6 @@ def test_the_best_are_timed_here_beside_the_hog():
     assert len(times_ms) == 2
     assert all(0 < ms < 1000 for ms in times_ms)
     assert "the best 1 are timed here at the end" in oracle.description
-
-
-def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
-    path = tmp_path / "both.yaml"
-    path.write_text("hogs: [memory]\nbeside: [nb201]\nisolation: budget\nlimit_mb_per_s: 1000\n")
-
-    with pytest.raises(UserError, match=r"no latency of .*beside:nb201"):
-        CorunLatencyConfig(str(path)).build(BOARD, SPACE, TASKS["cifar10"])
 
 
 def test_a_scenario_that_was_not_measured_is_answered_with_those_that_were():

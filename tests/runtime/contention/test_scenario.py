@@ -128,14 +128,6 @@ def test_a_warning_says_how_many_hogs_share_a_core():
     assert "3 cores, up to 4 on one" in str(ten.crowding([1, 2, 3]))
 
 
-def test_without_its_limit_a_scenario_has_no_isolation_that_needs_one():
-    held = Scenario(hogs=("memory",), isolation=Isolation.fine_lock, limit_mb_per_s=1000)
-    cut = Scenario(hogs=("gpu_memory",), sms=32, limit_mb_per_s=1000)
-
-    assert held.unlimited.suffix == "|hog:memory"
-    assert cut.unlimited.suffix == "|hog:gpu_memory+sm:32"
-
-
 @pytest.mark.parametrize("name", BESIDE)
 def test_every_network_that_may_run_beside_can_be_built(name):
     module, x = network(name)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.contention.sensitivity import Sensitivity, fit, held_out_errors
+from benchmarks.papers.contention.sensitivity import Sensitivity, fit, held_out_errors
 
 STOLEN = np.array([0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 20.0])
 
