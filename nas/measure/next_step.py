@@ -10,13 +10,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.keyed_table import read_csv_table
 from common.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import device_named, measured_on
-from latency.devices.registry import SCENARIO_MARK, id_of_statistic, solo_id
+from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import measured_ms
 from latency.measuring.settings import MeasureConfig
 from latency.models.regression import FEWEST_MEASURED
 from latency.models.slowdown import FEWEST_BOTH_WAYS
@@ -39,15 +37,30 @@ def next_step(
       latency_ms: of each measured network.
       words: settings as the user wrote them, `name=value`.
     """
-    if SCENARIO_MARK in folder.device_id:
-        return _in_a_scenario(config, space, folder, latency_ms, words)
-    if len(latency_ms) >= FEWEST_MEASURED:
-        return search_by(config, space, folder, latency_ms, [folder.table])
-    return (
-        f"next: measure more; a search predicts what was not measured from {FEWEST_MEASURED} "
-        f"architectures on, and here are {len(latency_ms)}:\n"
-        f"  {_again(words, config, 2 * FEWEST_MEASURED)}"
-    )
+    in_scenario = SCENARIO_MARK in folder.device_id
+    fewest = FEWEST_BOTH_WAYS if in_scenario else FEWEST_MEASURED
+    if len(latency_ms) < fewest:
+        return (
+            f"next: measure more; a search predicts what was not measured from {fewest} architectures "
+            f"on, and here are {len(latency_ms)}:\n  {_again(words, config, 2 * fewest)}"
+        )
+    tables = [folder.table]
+    if in_scenario and folder.table_alone.exists():
+        tables.insert(0, folder.table_alone)
+    elif in_scenario and not _is_known(space, solo_id(folder.device_id), config.statistic):
+        alone = [word for word in words if not word.startswith("scenario=")]
+        return (
+            f"next: measure the same networks without the scenario, from which a search predicts the "
+            f"others:\n  {_again(alone, config, 2 * FEWEST_MEASURED)}"
+        )
+    return search_by(config, space, folder, latency_ms, tables)
+
+
+def _is_known(space: Space, name: str, statistic: Statistic) -> bool:
+    try:
+        return measured_on(space, device_named(space, name, statistic)) is not None
+    except UserError:
+        return False  # no table of it, or none that can be used
 
 
 def search_by(
@@ -71,57 +84,11 @@ def search_by(
     )
 
 
-def _in_a_scenario(
-    config: MeasureConfig,
-    space: Space,
-    folder: MeasurementFolder,
-    latency_ms: Float64[ndarray, " n"],
-    words: Sequence[str],
-) -> str:
-    timed = set(measured_ms(folder.rows(), config.statistic))
-    alone, tables, is_filled = _alone(config, space, folder)
-    both = len(timed & alone)
-    commands = []
-    if (len(alone) < FEWEST_MEASURED and not is_filled) or both < FEWEST_BOTH_WAYS <= len(timed):
-        commands.append(_again(words, config, 2 * FEWEST_MEASURED, alone=True))
-    if len(timed) < FEWEST_BOTH_WAYS:
-        commands.append(_again(words, config, 2 * FEWEST_BOTH_WAYS))
-    if not commands:
-        return search_by(config, space, folder, latency_ms, [*tables, folder.table])
-    missing = (
-        f"next: measure more; a search predicts what was not measured in a scenario from "
-        f"{FEWEST_BOTH_WAYS} architectures timed both in it and alone (here are {both}), and alone from "
-        f"{FEWEST_MEASURED} (here are {len(alone)}):"
-    )
-    return "\n  ".join([missing, *commands])
-
-
-def _alone(
-    config: MeasureConfig, space: Space, folder: MeasurementFolder
-) -> tuple[set[str], list[Path], bool]:
-    """Architectures measured without the scenario, the table to copy, and if it predicts the others."""
-    name = id_of_statistic(solo_id(folder.device_id), config.statistic)
-    try:
-        if folder.table_alone.exists():
-            table = read_csv_table(folder.table_alone, space)
-            found = table.architectures[np.isfinite(table.column(name))]
-            return {space.text(one) for one in found}, [folder.table_alone], False
-        device = device_named(space, solo_id(folder.device_id), config.statistic)
-        measured = measured_on(space, device)
-    except (KeyError, UserError):
-        measured = None  # no table of it, or none that can be used
-    if measured is None:
-        return set(), [], False
-    found = measured.architectures[np.isfinite(measured.values_ms)]
-    return {space.text(one) for one in found}, [], measured.predicted_ms is not None
-
-
-def _again(words: Sequence[str], config: MeasureConfig, least: int, *, alone: bool = False) -> str:
-    """The same command for so many networks at least, of all parts; or the same without a scenario."""
-    what, count = (
+def _again(words: Sequence[str], config: MeasureConfig, least: int) -> str:
+    """The same command for so many networks at least, of all parts."""
+    setting, count = (
         ("networks", config.networks) if config.probes is None else ("probes", config.probes)
     )
-    left_out = {what, "shard", *(["scenario"] if alone else [])}
-    kept = [word for word in words if word.partition("=")[0] not in left_out]
-    more = [] if count is None else [f"{what}={max(count, least)}"]
+    kept = [word for word in words if word.partition("=")[0] not in {setting, "shard"}]
+    more = [] if count is None else [f"{setting}={max(count, least)}"]
     return shlex.join(["python", "-m", "nas.measure", *kept, *more])

@@ -90,40 +90,22 @@ def commands(printed):
     return [shlex.split(line) for line in printed.splitlines()[1:]]
 
 
-def test_a_table_alone_of_too_few_architectures_is_to_be_measured_further(tmp_path):
-    printed = measured(tmp_path, BOARD, 24)
+@pytest.mark.parametrize(
+    ("device", "networks", "without", "most"),
+    [(BOARD, 24, [], 100), (HOG, 4, [], 40), (HOG, 24, ["scenario=hog"], 100)],
+    ids=["too few alone", "too few in the scenario", "none alone"],
+)
+def test_where_a_search_could_not_predict_the_rest_more_is_to_be_measured(
+    tmp_path, device, networks, without, most
+):
+    (command,) = commands(measured(tmp_path, device, networks))
 
-    assert printed.startswith("next: measure more; ")
-    assert "50" in printed
-    assert "here are 24" in printed
-    assert commands(printed) == [
-        ["python", "-m", "nas.measure", "board=b3", f"out={tmp_path}", "networks=100"]
+    scenario = ["scenario=hog"] if device == HOG and not without else []
+    assert command == [
+        *("python", "-m", "nas.measure", "board=b3", f"out={tmp_path}"),
+        *scenario,
+        f"networks={most}",
     ]
-
-
-def test_a_scenario_without_a_table_alone_names_both_numbers_and_the_command_alone(tmp_path):
-    printed = measured(tmp_path, HOG, 24)
-
-    assert "20 architectures timed both in it and alone (here are 0)" in printed
-    assert "alone from 50 (here are 0)" in printed
-    (alone,) = commands(printed)
-    assert alone[3:] == ["board=b3", f"out={tmp_path}", "networks=100"]
-
-
-def test_a_scenario_of_too_few_architectures_is_to_be_measured_further_as_well(tmp_path):
-    alone, in_scenario = commands(measured(tmp_path, HOG, 4))
-
-    assert "scenario=hog" not in alone
-    assert in_scenario[-2:] == ["scenario=hog", "networks=40"]
-
-
-def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_architectures(tmp_path):
-    measured(tmp_path, BOARD, 30)
-
-    (alone,) = commands(measured(tmp_path, HOG, 24))
-
-    assert alone[-1] == "networks=100"
-    assert "scenario=hog" not in alone
 
 
 @pytest.mark.parametrize("statistic", [Statistic.median, Statistic.p99])
