@@ -39,6 +39,8 @@ from common.page.results import Results, read_results
 from common.page.view import View
 from runtime.machine.description import experiment_facts
 
+CONF = Path(__file__).parents[1] / "conf"
+
 Measure = Callable[[BenchConfig, Results, Path, Console], None]
 """Fills the results, and writes them to the path."""
 
@@ -58,7 +60,7 @@ EXPERIMENTS: Mapping[str, tuple[View, Measure]] = {
 """Each experiment with the view of its results, and the function that measures it."""
 
 _VIEWS = {name: view for name, (view, _) in EXPERIMENTS.items()}
-_VIEWS["mapped"] = MAPPED  # written by `python -m runtime.map run=`
+_VIEWS["mapped"] = MAPPED  # has a command of its own
 
 
 def view_of(results: Results) -> View:
@@ -74,8 +76,7 @@ def view_of(results: Results) -> View:
 
 def main() -> None:
     """Run the command line's experiment."""
-    # in a folder of its own: in conf/, `experiment` is the group of the presets of nas.study
-    typed_hydra_command("benchmarks", "bench/bench", BenchConfig, _run, ValueError)
+    typed_hydra_command("benchmarks", str(CONF / "papers"), BenchConfig, _run, ValueError)
 
 
 def _run(config: BenchConfig) -> None:

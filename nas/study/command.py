@@ -44,22 +44,23 @@ from nas.study.work import work
 SOURCES = ("accuracy", "latency")
 
 
-def main(analyses: Sequence[Analysis] = ()) -> None:
+def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
     """Run the command line's study, or this machine's share of one; status 2 if a setting failed.
 
-    `analyses` add their findings to the general report where they apply.
+    `analyses` add their findings to the general report where they apply; `command` is the module that
+    was started.
     """
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    hydra_command("nas.study", "study", partial(_run, analyses), removed=register())
+    hydra_command(command, "study", partial(_run, analyses, command), removed=register())
 
 
-def _run(analyses: Sequence[Analysis], composed: DictConfig) -> None:
+def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     choices = {name: str(one) for name, one in hydra_config.runtime.choices.items()}
     given = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         raise UserError("-m: a study is one command; workers= and backend=ray spread its settings")
-    run_study(composed, choices, given, PlainConsole(), analyses)
+    run_study(composed, choices, given, PlainConsole(), analyses, command=command)
 
 
 def run_study(
@@ -68,6 +69,8 @@ def run_study(
     given: Sequence[str],
     console: Console,
     analyses: Sequence[Analysis] = (),
+    *,
+    command: str = "nas.study",
 ) -> StudyFolder:
     """Search the settings that are not finished, and write the report when all are.
 
@@ -82,9 +85,10 @@ def run_study(
     applicable = [analysis for analysis in analyses if analysis.applies(plan)]
     _announce(plan, console)
     config = plan.config
+    started = shlex.join(["python", "-m", command, *given])
     try:
         with folder.held(), plain_interrupts():
-            _begin(plan, composed, choices, given, folder)
+            _begin(plan, composed, choices, started, folder)
             work(
                 plan.jobs,
                 folder,
@@ -94,9 +98,9 @@ def run_study(
                 backend=config.backend,
                 console=console,
             )
-            _report(plan, applicable, folder, given, console)
+            _report(plan, applicable, folder, started, console)
     except KeyboardInterrupt:
-        console.print(f"continue with: python -m nas.study resume={folder.path}", soft_wrap=True)
+        console.print(f"continue with: python -m {command} resume={folder.path}", soft_wrap=True)
         raise
     except OSError as error:
         raise UserError(
@@ -116,7 +120,7 @@ def _report(
     plan: Plan,
     analyses: Sequence[Analysis],
     folder: StudyFolder,
-    given: Sequence[str],
+    started: str,
     console: Console,
 ) -> None:
     settings = [job.setting for job in plan.jobs]
@@ -142,7 +146,7 @@ def _report(
         findings,
         sources=sources,
         predicted="predicted" in sources,
-        provenance=_provenance(plan, folder, given),
+        provenance=_provenance(plan, folder, started),
         settings=folder.config.read_text(encoding="utf-8"),
     )
     print_results(console, results, sentences)
@@ -150,19 +154,15 @@ def _report(
     say(console, f"sources: {sources}; the page describes them")
 
 
-def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[str, str]:
+def _provenance(plan: Plan, folder: StudyFolder, started: str) -> dict[str, str]:
     """Command, sources, machine and versions."""
     environment = RunFolder(folder.path).read_environment()
     packages = environment.pop("packages")
-    facts = {"command": f"`{folder.stored().get('command', _command(given))}`"}
+    facts = {"command": f"`{folder.stored().get('command', started)}`"}
     facts["accuracy"] = plan.accuracy.description
     facts |= {f"latency of {name}": oracle.description for name, oracle in plan.sources.items()}
     facts |= {name: str(value) for name, value in environment.items()}
     return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
-
-
-def _command(given: Sequence[str]) -> str:
-    return shlex.join(["python", "-m", "nas.study", *given])
 
 
 def _sources(plan: Plan, results: Results | None = None) -> str:
@@ -193,12 +193,12 @@ def _begin(
     plan: Plan,
     composed: DictConfig,
     choices: Mapping[str, str],
-    given: Sequence[str],
+    started: str,
     folder: StudyFolder,
 ) -> None:
     values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
     content = {
-        "command": _command(given),
+        "command": started,
         "choices": dict(choices),
         "sources": _fingerprints(plan),
         "values": {name: value for name, value in values.items() if name not in FREE},

@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-import shlex
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
 from common.command.hydra_command import typed_hydra_command
-from common.page.print import print_lines, print_results, wide_console
-from common.page.results import Results
+from common.page.print import print_lines, wide_console
 from common.types.errors import did_you_mean
-from runtime.mapping.config import MapConfig, ProfileConfig
+from runtime.mapping.config import BoardConfig, MapConfig, ProfileConfig
 from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.this_machine import this_machine
@@ -33,9 +30,6 @@ from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 DOES_NOT_FIT = 1
 
 SOME_FAILED = 1
-
-_RUN_SETTINGS = ("run", "running", "profiling", "margin", "json")
-"""Settings that the suggested next command does not repeat."""
 
 
 def main() -> None:
@@ -48,9 +42,7 @@ def _map(config: MapConfig) -> None:
     console = wide_console()
     if config.profile is not None:
         _profile(Path(config.profile), config.profiling, console)
-    if config.tasks is not None and config.run is not None:
-        _run(config.tasks, Path(config.run), config, console)
-    elif config.tasks is not None:
+    if config.tasks is not None:
         _answer(config.tasks, config, console)
 
 
@@ -60,54 +52,6 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 
     if not profile_here(path, config, console):
         sys.exit(SOME_FAILED)
-
-
-def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
-    from benchmarks.papers.mapped.needed_margin import needed_margin  # noqa: PLC0415 - imports torch
-    from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
-    from benchmarks.papers.mapped.view import MAPPED  # noqa: PLC0415 - likewise
-    from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - likewise
-
-    table, platform = read_board(tasks, config)
-    board = Board(table, platform, config.bound, config.frame_ms)
-    path = folder / f"{EXPERIMENT}.json"
-    _require_given(table, config)
-    profiling = recorded_settings(Path(tasks).with_suffix(".json"), config.profiling)
-    if config.json:
-        console = Console(quiet=True)
-    running = replace(config.running, margins=[config.margin]) if config.margin else config.running
-
-    def show(results: Results) -> None:
-        print_results(results, MAPPED, path, console)
-        if (needed := needed_margin(results.rows)) is not None:
-            print_lines(console, _next_command(needed.margin))
-
-    results = run_here(board, running, profiling, path, console, show=show)
-    if config.json:
-        sys.stdout.write(results.json())
-    if not has_run(results):
-        sys.exit(DOES_NOT_FIT)
-
-
-def _require_given(table: TimingTable, config: MapConfig) -> None:
-    """Refuse to call a function that only the table names; a table may be another person's."""
-    found = [name for name in table.networks if ":" in name and name not in (config.networks or ())]
-    if found:
-        raise ValueError(
-            f"tasks={config.tasks} names {found[0]}, a function that would be imported and called; if "
-            f"you trust it, give networks=[{','.join(table.networks)}] on the command line"
-        )
-
-
-def _next_command(margin: float) -> str:
-    """Return the current command with this margin and without running the frame."""
-    words = [
-        text
-        for text in HydraConfig.get().overrides.task
-        if text.lstrip("+").partition("=")[0].partition(".")[0] not in _RUN_SETTINGS
-    ]
-    return "next: " + shlex.join(["python", "-m", "runtime.map", *words, f"margin={margin:g}"])
 
 
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
@@ -224,7 +168,7 @@ def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Ta
 THIS = "this"
 
 
-def read_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
+def read_board(tasks: str, config: BoardConfig) -> tuple[TimingTable, Platform]:
     """Read the networks of a board and the platform that they may run on.
 
     Raises:

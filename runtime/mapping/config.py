@@ -8,9 +8,8 @@ from typing import final
 
 from common.types.units import MOST_MS
 from runtime.mapping.model.timing_table import Bound
-from runtime.mapping.solving.baselines import Method
 
-_MOST_MARGIN = 100
+MOST_MARGIN = 100
 
 
 @final
@@ -52,54 +51,17 @@ class ProfileConfig:
             raise ValueError("profiling.networks=[] is empty; write '[nb201,resnet50]'")
 
 
-@final
 @dataclass
-class RunConfig:
-    """Settings of `python -m runtime.map tasks=<table>.csv run=<folder>`."""
-
-    ways: list[str]
-    margins: list[float]
-    frames: int
-    turn: int
-    minutes: float
-
-    def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-          ValueError: naming the value and what is allowed.
-        """
-        for name in ("frames", "turn"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"running.{name}={getattr(self, name)} must be at least 1")
-        if not 0 < self.minutes < math.inf:
-            raise ValueError(f"running.minutes={self.minutes} must be above 0")
-        allowed = [one.value for one in Method]
-        if not self.ways or any(name not in allowed for name in self.ways):
-            raise ValueError(f"running.ways={self.ways} must be some of {', '.join(allowed)}")
-        if not self.margins or not all(0 <= one <= _MOST_MARGIN for one in self.margins):
-            raise ValueError(
-                f"running.margins={self.margins} must each be 0 to {_MOST_MARGIN}; 0.1 adds 10 %"
-            )
-
-
-@final
-@dataclass
-class MapConfig:
-    """All settings of `python -m runtime.map`."""
+class BoardConfig:
+    """The networks of a board, and how their times are read."""
 
     tasks: str | None
-    run: str | None
-    profile: str | None
     platform: str | None
     configurations: list[str] | None
     frame_ms: float
     networks: list[str] | None
     bound: Bound
     margin: float
-    json: bool
-    profiling: ProfileConfig
-    running: RunConfig
 
     def check(self) -> None:
         """Check the settings.
@@ -111,10 +73,26 @@ class MapConfig:
             raise ValueError(
                 f"frame_ms={self.frame_ms} must be above 0 and at most {MOST_MS:g}, milliseconds"
             )
-        if not 0 <= self.margin <= _MOST_MARGIN:
-            raise ValueError(f"margin={self.margin} must be 0 to {_MOST_MARGIN}; 0.1 adds 10 %")
-        if self.run is not None and self.tasks is None:
-            raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
+        if not 0 <= self.margin <= MOST_MARGIN:
+            raise ValueError(f"margin={self.margin} must be 0 to {MOST_MARGIN}; 0.1 adds 10 %")
+
+
+@final
+@dataclass
+class MapConfig(BoardConfig):
+    """All settings of `python -m runtime.map`."""
+
+    profile: str | None
+    json: bool
+    profiling: ProfileConfig
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        super().check()
         given = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(
@@ -122,4 +100,3 @@ class MapConfig:
                 "board) or profile=<table to write>.csv (times networks on this machine)"
             )
         self.profiling.check()
-        self.running.check()

@@ -1,4 +1,4 @@
-"""`python -m runtime.map tasks=here.csv run=<folder>`: runs the mapped frame and its baselines.
+"""Runs the mapped frame and its baselines.
 
 Timetables are interleaved: some frames of each per round, in random order. A frame begins when the
 previous one has ended and its period is over. Before each turn every network gets another input;
@@ -7,10 +7,8 @@ after it every output is compared with fp32.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import final
 
@@ -19,17 +17,16 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
 from common.command.progress import progress_bar
-from common.files.safe_file import read_text
 from common.page.print import print_lines
 from common.page.results import Results
 from runtime.machine.description import experiment_facts
 from runtime.machine.stability import watch_disturbances
 from runtime.machine.watchdog import Watchdog, exit_if_silent
-from runtime.mapping.config import ProfileConfig, RunConfig
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name
@@ -40,11 +37,12 @@ from runtime.network.backend import Device
 
 EXPERIMENT = "mapped"
 
+_RECORDED = ("ways", "margins", "frames", "turn", "minutes", "batch", "width", "tolerance")
+
 
 def run_here(
     board: Board,
-    config: RunConfig,
-    profiling: ProfileConfig,
+    config: MappedConfig,
     path: Path,
     console: Console,
     *,
@@ -52,8 +50,7 @@ def run_here(
 ) -> Results:
     """Run the frame by every method; results are written after each round.
 
-    `profiling` has the settings with which the networks of the timing table were built. `show` is
-    called at the end, also after Ctrl-C.
+    `show` is called at the end, also after Ctrl-C.
 
     Raises:
       ValueError: if a network or unit does not exist, or a network cannot run at its place.
@@ -72,10 +69,7 @@ def run_here(
         "networks": [*names],
         "frame_ms": board.frame_ms,
         "bound": board.bound.value,
-        **vars(config),
-        "batch": profiling.batch,
-        "width": profiling.width,
-        "tolerance": profiling.tolerance,
+        **{name: getattr(config, name) for name in _RECORDED},
         "weights": "random",
     }
     with PlaceLanes(board.platform) as lanes:
@@ -85,14 +79,14 @@ def run_here(
         flags: list[str] = []
 
         def write() -> None:
-            results.rows = result_rows(board, found, answers, profiling.tolerance)
+            results.rows = result_rows(board, found, answers, config.tolerance)
             for row in results.rows:
                 row["flagged"] = flags
             results.write(path)
 
         known = {
             name: build_network(
-                name, batch=profiling.batch, width=profiling.width, compared=profiling.compared
+                name, batch=config.batch, width=config.width, compared=config.compared
             )
             for name in dict.fromkeys(names)
         }
@@ -103,7 +97,7 @@ def run_here(
             [builder.frame(one.timetable) for one in found],
             [references[name] for name in names],
             frame_ms=board.frame_ms,
-            tolerance=profiling.tolerance,
+            tolerance=config.tolerance,
         )
         watch = watch_disturbances(on_gpu=on_gpu)
         watchdog = Watchdog()  # a thread that waits for a GPU cannot be interrupted
@@ -133,31 +127,6 @@ def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
             raise ValueError(f"{variant.name}: {why}")
 
 
-def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
-    """Return the settings recorded beside a timing table, or `config` if there is no record.
-
-    Raises:
-      OSError: if the record cannot be read.
-      ValueError: if it is invalid.
-    """
-    if not path.exists():
-        return config
-    try:
-        settings = json.loads(read_text(path))["settings"]
-        made = replace(
-            config,
-            batch=int(settings["batch"]),
-            width=float(settings["width"]),
-            compared=int(settings["compared"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is not a record of a profile: {error}; move it away, or profile again"
-        ) from error
-    made.check()
-    return made
-
-
 def has_run(results: Results) -> bool:
     """Return whether there is a mapping for the least margin and no network failed."""
     margins = [row for row in results.rows if "margin" in row]
@@ -165,7 +134,7 @@ def has_run(results: Results) -> bool:
     return has_mapping and not results.faults
 
 
-def _turns(config: RunConfig) -> list[int]:
+def _turns(config: MappedConfig) -> list[int]:
     """Return the number of frames of each round."""
     full, rest = divmod(config.frames, config.turn)
     return [config.turn] * full + [rest] * bool(rest)
@@ -189,7 +158,7 @@ def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[i
 
 
 def _close(
-    results: Results, found: Sequence[Candidate], config: RunConfig, flags: list[str]
+    results: Results, found: Sequence[Candidate], config: MappedConfig, flags: list[str]
 ) -> None:
     results.controls.append({"when": "all of it", "disturbances": flags})
     results.faults += [{"step": one.name, "error": one.error} for one in found if one.error]

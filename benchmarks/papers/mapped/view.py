@@ -224,5 +224,4 @@ MAPPED = View(
     _figures,
     _key_figures,
     sentences,
-    minutes="running.minutes=",
 )

@@ -2,12 +2,12 @@
 
 from omegaconf import OmegaConf
 
+from benchmarks.papers.command import CONF
 from benchmarks.papers.config import BenchConfig
-from common.command.conf_folder import CONF
 
 
 def bench_config(experiment, **changes):
-    values = OmegaConf.load(CONF / "bench" / "bench.yaml")
+    values = OmegaConf.load(CONF / "papers.yaml")
     del values["defaults"], values["hydra"]
     changed = {"experiment": experiment, "repeats": 2, **changes}
     config = OmegaConf.to_object(

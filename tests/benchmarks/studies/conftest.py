@@ -3,7 +3,7 @@
 import pytest
 from study_runs import *  # noqa: F403 - fixtures are found by their names
 
-from benchmarks.studies.registry import ANALYSES
+from benchmarks.studies.command import ANALYSES
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Running a mapping on this machine. The GPU tests need only torch and cuda-bindings:
 
-python -m pytest tests/benchmarks/papers/mapped/test_running.py -m gpu --noconftest -c /dev/null -v
+python -m pytest tests/benchmarks/papers/mapped/test_py -m gpu --noconftest -c /dev/null -v
 """
 
 import json
@@ -11,16 +11,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from benchmarks.papers.mapped import command
+from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.frames import FrameBuilder
 from benchmarks.papers.mapped.needed_margin import NeededMargin, needed_margin
 from benchmarks.papers.mapped.place_lanes import PlaceLanes, unit_multiprocessors
 from benchmarks.papers.mapped.rows import result_rows
-from benchmarks.papers.mapped.run_here import recorded_settings
 from benchmarks.papers.mapped.view import MAPPED, sentences
 from runtime.machine.description import usable_cores
-from runtime.mapping import command
-from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.this_machine import machine_with
@@ -306,7 +306,15 @@ def here(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(
             sys,
             "argv",
-            ["map", "tasks=t.csv", "run=out", "frame_ms=8", "running.frames=8", *words],
+            [
+                "bench",
+                "experiment=mapped",
+                "tasks=t.csv",
+                "out=out",
+                "frame_ms=8",
+                "frames=8",
+                *words,
+            ],
         )
         status = 0
         try:
@@ -355,7 +363,7 @@ def test_a_function_that_only_the_table_names_is_not_called(here):
 def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, error):
     status, out, _ = here(
         [name, "good"],
-        *("running.ways=[mapped,serial]", "margin=0.1", "running.turn=10", "running.frames=40"),
+        *("ways=[mapped,serial]", "margin=0.1", "turn=10", "frames=40"),
     )
 
     assert status == 1
@@ -369,9 +377,7 @@ def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, erro
 
 @has_two_cores
 def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
-    status, out, err = here(
-        ["interrupted", "good"], "running.ways=[serial]", "running.turn=4", "running.frames=40"
-    )
+    status, out, err = here(["interrupted", "good"], "ways=[serial]", "turn=4", "frames=40")
 
     assert (status, err) == (130, "edgenas: interrupted\n")
     assert "A frame of 8 ms" in out
@@ -383,11 +389,11 @@ def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("running.frames=0",), ("running.frames=0",)),
-        (("running.ways=[best]",), ("running.ways=['best']", "mapped, shortest")),
-        (("running.margins=[-1]",), ("running.margins=[-1.0]",)),
-        (("running.minutes=0",), ("running.minutes=0.0",)),
-        (("tasks=null",), ("run=out", "tasks=")),
+        (("frames=0",), ("frames=0",)),
+        (("ways=[best]",), ("ways=['best']", "mapped, shortest")),
+        (("margins=[-1]",), ("margins=[-1.0]",)),
+        (("minutes=0",), ("minutes=0.0",)),
+        (("tasks=null",), ("tasks=",)),
         (("platform=other.yaml",), ("run_nets:good,cpu/t1/eager/fp32", "configuration of other")),
         (("tasks=xavier",), ("networks=DNN1",)),
         (("platform=far.yaml",), ("core7", "core0")),
@@ -416,16 +422,18 @@ def test_invalid_settings_are_refused_in_one_line(here, tmp_path, words, named):
 
 
 def test_networks_are_built_with_the_settings_recorded_beside_the_table(tmp_path):
-    config = ProfileConfig(["nb201"], None, 1, 1.0, 30, 16, 1.0, 10.0)
+    values = OmegaConf.load(command.CONF / "mapped.yaml")
+    del values["defaults"], values["hydra"]
+    config = MappedConfig(**{**values, "tasks": "t.csv"})
     record = tmp_path / "t.json"
 
-    assert recorded_settings(record, config) is config
+    assert with_recorded(config, record) is config
     record.write_text(json.dumps({"settings": {"batch": 4, "width": 0.5, "compared": 3}}))
-    made = recorded_settings(record, config)
-    assert (made.batch, made.width, made.compared, made.samples) == (4, 0.5, 3, 30)
+    made = with_recorded(config, record)
+    assert (made.batch, made.width, made.compared, made.frames) == (4, 0.5, 3, 200)
     record.write_text("{}")
     with pytest.raises(ValueError, match=r"t\.json .*'settings'"):
-        recorded_settings(record, config)
+        with_recorded(config, record)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -1,0 +1,79 @@
+"""Settings of `python -m benchmarks experiment=mapped`; conf/mapped.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from common.files.safe_file import read_text
+from runtime.mapping.config import MOST_MARGIN, BoardConfig
+from runtime.mapping.solving.baselines import Method
+
+
+@final
+@dataclass
+class MappedConfig(BoardConfig):
+    """The board, the timetables to run on it, how often, and how the networks are built."""
+
+    experiment: str
+    ways: list[str]
+    margins: list[float]
+    frames: int
+    turn: int
+    minutes: float
+    batch: int
+    width: float
+    compared: int
+    tolerance: float
+    out: str
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        super().check()
+        if self.tasks is None:
+            raise ValueError("tasks= is missing: the timing table of the networks, <table>.csv")
+        for name in ("frames", "turn", "batch", "compared"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("minutes", "width", "tolerance"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be above 0")
+        allowed = [method.value for method in Method]
+        if not self.ways or any(name not in allowed for name in self.ways):
+            raise ValueError(f"ways={self.ways} must be some of {', '.join(allowed)}")
+        if not self.margins or not all(0 <= margin <= MOST_MARGIN for margin in self.margins):
+            raise ValueError(
+                f"margins={self.margins} must each be 0 to {MOST_MARGIN}; 0.1 adds 10 %"
+            )
+
+
+def with_recorded(config: MappedConfig, path: Path) -> MappedConfig:
+    """Build networks with the settings recorded beside a timing table, if there is a record.
+
+    Raises:
+      OSError: if the record cannot be read.
+      ValueError: if it is invalid.
+    """
+    if not path.exists():
+        return config
+    try:
+        settings = json.loads(read_text(path))["settings"]
+        recorded = replace(
+            config,
+            batch=int(settings["batch"]),
+            width=float(settings["width"]),
+            compared=int(settings["compared"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a record of a profile: {error}; move it away, or profile again"
+        ) from error
+    recorded.check()
+    return recorded
