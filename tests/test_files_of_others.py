@@ -28,8 +28,8 @@ from PIL import Image
 from searching import signed
 from synthetic import problem
 
+from benchmarks.papers.results import read_results
 from common.files.keyed_table import latency_files, parse_csv_table
-from common.page.results import read_results
 from common.types.errors import UserError
 from common.types.kind import Kind
 from controller.evolution import EvolutionConfig

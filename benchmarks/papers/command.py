@@ -24,19 +24,20 @@ from benchmarks.papers.placement.measure import steps as memory_steps
 from benchmarks.papers.placement.show import MEMORY
 from benchmarks.papers.predictor.measure import steps as predictor_steps
 from benchmarks.papers.predictor.show import PREDICTOR
+from benchmarks.papers.print import print_results
 from benchmarks.papers.qs.measure import steps as qs_steps
 from benchmarks.papers.qs.show import QS
+from benchmarks.papers.results import Results, read_results
 from benchmarks.papers.schedulability.measure import measure as measure_schedulability
 from benchmarks.papers.schedulability.show import SCHEDULABILITY
 from benchmarks.papers.simulator.measure import steps as simulator_steps
 from benchmarks.papers.simulator.show import SIMULATOR
 from benchmarks.papers.streaming.measure import steps as stream_steps
 from benchmarks.papers.streaming.show import STREAM
+from benchmarks.papers.view import View
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import require_writable
-from common.page.print import print_lines, print_results, wide_console
-from common.page.results import Results, read_results
-from common.page.view import View
+from common.page.print import print_lines, wide_console
 from runtime.machine.description import experiment_facts
 
 CONF = Path(__file__).parents[1] / "conf"

@@ -20,10 +20,10 @@ from rich.console import Console
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
+from benchmarks.papers.results import Results, Row
 from benchmarks.papers.workloads import Model, Scale, source
 from common.command.progress import progress_bar
 from common.page.print import print_lines
-from common.page.results import Results, Row
 from runtime.machine.description import current_state
 from runtime.machine.monitors import OtherLoad, Throttles
 from runtime.machine.stability import StabilityConfig, Watch

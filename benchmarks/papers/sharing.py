@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.papers.chrome_trace import write_trace
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import one_line
-from common.page.results import Row
+from benchmarks.papers.results import Row
 from runtime.scheduling.metrics import (
     antt,
     finish_spread_ms,

@@ -1,19 +1,10 @@
-"""Printing of results in a terminal; their page is written beside their file."""
+"""Lines for a terminal, wrapped by it, and the console that they are printed on."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
-
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from common.command.console import PlainConsole
-from common.files.atomic_file import write_whole
-from common.page.results import Results
-from common.page.table_view import TableView, notes
-from common.page.view import View
 
 
 def wide_console() -> Console:
@@ -22,56 +13,7 @@ def wide_console() -> Console:
     return console if console.is_terminal else PlainConsole(width=160)
 
 
-def print_results(results: Results, view: View, path: Path, console: Console) -> None:
-    """Print the results of `path`, and write their page as `<path>.html`.
-
-    Raises:
-      OSError: if the page cannot be written.
-    """
-    tables = view.tables(results.rows)
-    before = [view.stand_in(results.settings), view.simulated(results.rows)]
-    print_lines(console, *(line for line in before if line))
-    for table in tables:
-        console.print(_rich_table(table))
-    after = [*notes(tables), *view.sentences(results.rows)]
-    errors = dict.fromkeys(row["error"] for row in results.rows if row.get("error"))
-    after += [f"failed: {error}" for error in errors]
-    if results.not_measured:
-        after.append(
-            f"no time was left for {', '.join(results.not_measured)}; a larger {view.minutes} gives more"
-        )
-    if results.cut_short:
-        after.append(
-            f"time ran out during {', '.join(results.cut_short)}, which has fewer rounds; a larger "
-            f"{view.minutes} gives more"
-        )
-    flagged, timed = view.flagged(results.rows)
-    if flagged:
-        after.append(f"{flagged} of {timed} rows flagged: the machine was not steady")
-    print_lines(console, *after, f"-> {path}{_draw(results, view, path)}")
-
-
 def print_lines(console: Console, *lines: str) -> None:
     """Print lines that a terminal wraps, with brackets as they are."""
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
-
-
-def _rich_table(view: TableView) -> Table:
-    table = Table(title=view.title, title_justify="left", box=None, pad_edge=False)
-    for i, name in enumerate(view.header):
-        is_name = i < view.names
-        table.add_column(name, justify="left" if is_name else "right", no_wrap=is_name)
-    for row in view.rows:
-        table.add_row(*(Text(str(value)) for value in row))  # brackets are no markup
-    return table
-
-
-def _draw(results: Results, view: View, path: Path) -> str:
-    if find_spec("plotly") is None:
-        return "; for its page install plotly and run experiment=page"
-    from common.page.results_page import results_page  # noqa: PLC0415 - it needs plotly
-
-    page = path.with_suffix(".html")
-    write_whole(page, results_page(results, view).html())
-    return f", {page}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from common.page.results import Row
+from benchmarks.papers.results import Row
 
 _LIMIT = 1000.0
 """The compared limit: on a CPU the largest of the fine lock up to this, MB/s; on a GPU the smallest of

@@ -21,7 +21,7 @@ from benchmarks.papers.contention.comparison import SPINNER
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
 from benchmarks.papers.contention.rows import counts, curve, hog_row, rows_of
 from benchmarks.papers.driver import Step, time_is_left
-from common.page.results import Row, summary
+from benchmarks.papers.results import Row, summary
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.hog import Hog

@@ -17,7 +17,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.driver import Step
-from common.page.results import Row
+from benchmarks.papers.results import Row
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog

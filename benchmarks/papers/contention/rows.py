@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.papers.contention.comparison import SPINNER
 from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
-from common.page.results import Row, summary
+from benchmarks.papers.results import Row, summary
 from runtime.contention.contention import Contention
 from runtime.contention.isolation.bandwidth import GB, MB
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.papers.contention.comparison import SPINNER, verdicts
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import TableView
+from benchmarks.papers.view import View
 from common.page.chart import axes, bars, line, points
 from common.page.document import KeyFigure
 from common.page.palette import GREY, SERIES
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import TableView
-from common.page.view import View
 
 _P99 = "p99: 99 of 100 took no longer; of fewer than a hundred it is nearly the worst."
 _IN_CACHE = "A spinner takes no bandwidth of the memory: what it stores stays in its cache."

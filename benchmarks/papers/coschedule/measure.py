@@ -22,10 +22,10 @@ from benchmarks.papers.lanes import (
     only,
     opened_lanes,
 )
+from benchmarks.papers.results import Row, summary
 from benchmarks.papers.sharing import kept_trace, sharing
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
-from common.page.results import Row, summary
 from runtime.lanes.executor import Network, executed
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Request

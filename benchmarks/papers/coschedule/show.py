@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import (
+    SHARING,
+    TableView,
+    number,
+    percent,
+    sharing_cells,
+    with_spread,
+)
+from benchmarks.papers.view import View
 from common.page.chart import axes, line, points
 from common.page.document import KeyFigure
 from common.page.palette import GREY, SERIES
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
-from common.page.view import View
 
 _POLICIES = {"queue_time", "earliest_finish"}
 

@@ -10,9 +10,9 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
 from benchmarks.papers.driver import Step, interleaved, one_line
+from benchmarks.papers.results import Row, summary
 from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.workloads import Model, Workload
-from common.page.results import Row, summary
 from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule
 from runtime.scheduling.metrics import makespan_ms

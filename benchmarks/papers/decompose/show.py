@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import TableView, percent, with_spread
+from benchmarks.papers.view import View
 from common.page.chart import axes, bars
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import TableView, percent, with_spread
-from common.page.view import View
 
 
 def _tables(rows: list[Row]) -> list[TableView]:

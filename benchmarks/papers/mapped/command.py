@@ -16,9 +16,10 @@ from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.needed_margin import needed_margin
 from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, run_here
 from benchmarks.papers.mapped.view import MAPPED
+from benchmarks.papers.print import print_results
+from benchmarks.papers.results import Results
 from common.command.hydra_command import typed_hydra_command
-from common.page.print import print_lines, print_results, wide_console
-from common.page.results import Results
+from common.page.print import print_lines, wide_console
 from runtime.mapping.command import DOES_NOT_FIT, read_board
 from runtime.mapping.model.timing_table import TimingTable
 from runtime.mapping.solving.candidates import Board

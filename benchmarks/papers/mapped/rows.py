@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from common.page.results import Row, summary
+from benchmarks.papers.results import Row, summary
 from runtime.mapping.model.timing_table import Bound
 from runtime.mapping.solving.baselines import Method
 from runtime.mapping.solving.candidates import Board, Candidate

@@ -21,9 +21,9 @@ from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
+from benchmarks.papers.results import Results
 from common.command.progress import progress_bar
 from common.page.print import print_lines
-from common.page.results import Results
 from runtime.machine.description import experiment_facts
 from runtime.machine.stability import watch_disturbances
 from runtime.machine.watchdog import Watchdog, exit_if_silent

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.papers.mapped.needed_margin import needed_margin
+from benchmarks.papers.results import Row
+from benchmarks.papers.table_view import TableView, number, percent, with_spread
+from benchmarks.papers.view import View
 from common.page.chart import axes, bars, line
 from common.page.document import KeyFigure, Tone
 from common.page.markup import chart_text
 from common.page.palette import BLUE, GREY, SERIES
 from common.page.parts import Figure
-from common.page.results import Row
-from common.page.table_view import TableView, number, percent, with_spread
-from common.page.view import View
 
 
 def _tables(rows: list[Row]) -> list[TableView]:

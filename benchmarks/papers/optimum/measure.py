@@ -18,9 +18,9 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import Step
 from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf, opened_lanes
 from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.workloads import Model, source
-from common.page.results import Row
 from runtime.network.decompose import Rule
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed

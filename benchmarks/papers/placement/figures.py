@@ -9,12 +9,12 @@ from benchmarks.papers.placement.measure import (
     crossovers,
     model_errors,
 )
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import percent
 from common.page.chart import axes, line, points
 from common.page.document import KeyFigure
 from common.page.palette import SERIES
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import percent
 
 _NAMES = {"D": "device", "M": "managed", "H": "pinned"}
 _TOLD = {"measured": "measured", "by_size": "by size", "predicted": "by constants"}

@@ -28,7 +28,7 @@ from benchmarks.papers.placement.model.parameters import Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use
-from common.page.results import Row, grouped, summary
+from benchmarks.papers.results import Row, grouped, summary
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
 """Columns of two predictions: by constant parameters, as in the source, and by size."""

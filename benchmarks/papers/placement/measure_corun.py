@@ -20,7 +20,7 @@ from benchmarks.papers.placement.model.parameters import Application, Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile
 from benchmarks.papers.placement.model.workload import Passes, Use
-from common.page.results import Row, summary
+from benchmarks.papers.results import Row, summary
 
 if TYPE_CHECKING:
     from benchmarks.papers.placement.buffers.gpu import GpuBuffer

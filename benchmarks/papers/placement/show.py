@@ -12,9 +12,9 @@ from benchmarks.papers.placement.measure import (
     crossovers,
     model_errors,
 )
-from common.page.results import Row, grouped
-from common.page.table_view import TableView, percent, with_spread
-from common.page.view import View
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import TableView, percent, with_spread
+from benchmarks.papers.view import View
 
 _MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 

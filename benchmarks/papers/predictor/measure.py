@@ -44,9 +44,9 @@ from benchmarks.papers.predictor.timing import (
     subjects_of,
     time_layers,
 )
+from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate, times_of
 from benchmarks.papers.workloads import Model, source
-from common.page.results import Row
 from runtime.contention.networks import on_one_core
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane

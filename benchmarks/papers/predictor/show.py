@@ -6,12 +6,12 @@ import math
 from statistics import fmean
 
 from benchmarks.papers.predictor.measure import worst_regret
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import TableView, explained, number, percent, share
+from benchmarks.papers.view import View
 from common.page.chart import axes, diagonal, points
 from common.page.document import KeyFigure
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import TableView, explained, number, percent, share
-from common.page.view import View
 
 _R2 = (
     "R2 is the share of the spread of the times that a fit explains; below 0 it is further off than the "

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from benchmarks.papers.dispatch.modes import DispatchMode
 from benchmarks.papers.qs.measure import compared
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import (
+    SHARING,
+    TableView,
+    number,
+    percent,
+    sharing_cells,
+    with_spread,
+)
+from benchmarks.papers.view import View
 from common.page.chart import axes, line
 from common.page.document import KeyFigure
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
-from common.page.view import View
 from runtime.scheduling.metrics import overlap
 
 _WAYS = {

@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.papers.config import BenchConfig, StudyConfig
+from benchmarks.papers.results import Results, Row
 from benchmarks.papers.schedulability.scenarios import (
     SCENARIOS,
     THRESHOLDS,
@@ -26,7 +27,6 @@ from benchmarks.papers.schedulability.scenarios import (
 )
 from common.files.atomic_file import write_whole
 from common.page.print import print_lines
-from common.page.results import Results, Row
 
 _Cell = tuple[str, float]
 """Scenario and threshold."""

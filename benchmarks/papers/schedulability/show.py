@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from statistics import median
 
+from benchmarks.papers.results import Row
 from benchmarks.papers.schedulability.published import FEASIBLE, MEAN_SIZES, published_size
 from benchmarks.papers.schedulability.scenarios import SCENARIOS, Share
+from benchmarks.papers.table_view import TableView
+from benchmarks.papers.view import View
 from common.page.chart import axes, line
 from common.page.palette import SERIES
 from common.page.parts import Figure
-from common.page.results import Row
-from common.page.table_view import TableView
-from common.page.view import View
 
 _Curves = dict[str, dict[float, list[Share]]]
 """Shares by scenario and threshold."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.simulator.measure import median_error
+from benchmarks.papers.table_view import TableView, percent, with_spread
+from benchmarks.papers.view import View
 from common.page.chart import axes, diagonal, points
 from common.page.document import KeyFigure
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import TableView, percent, with_spread
-from common.page.view import View
 
 
 def _tables(rows: list[Row]) -> list[TableView]:

@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import Step, interleaved, last_of_turn, one_line
+from benchmarks.papers.results import Row, summary
 from benchmarks.papers.streaming import together as streams_together
 from benchmarks.papers.streaming.offload import OFFLOADS, Offloaded, is_importable
 from benchmarks.papers.streaming.yolo import YOLOv4
-from common.page.results import Row, summary
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse

@@ -9,12 +9,12 @@ from typing import final
 
 import numpy as np
 
+from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.table_view import TableView, megabytes, number, percent, with_spread
+from benchmarks.papers.view import View
 from common.page.chart import axes, line, points
 from common.page.palette import BLUE, GREEN, GREY, GROUND, OLIVE, ORANGE, PURPLE, VERMILLION
 from common.page.parts import Figure
-from common.page.results import Row, grouped
-from common.page.table_view import TableView, megabytes, number, percent, with_spread
-from common.page.view import View
 
 _COLUMNS = (
     "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "

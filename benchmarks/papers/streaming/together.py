@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import interleaved
+from benchmarks.papers.results import Row, summary
 from benchmarks.papers.streaming.concurrent_networks import (
     ConcurrentNetworks,
     NetworkRequest,
     stream_concurrently,
 )
 from benchmarks.papers.streaming.interference import StreamedInference, simulate_concurrent
-from common.page.results import Row, summary
 from runtime.weight_streaming.files.readers import Tier
 
 _BUDGETS = (0.15, 0.4)

@@ -23,14 +23,14 @@ from benchmarks.papers.optimum import measure as optimal
 from benchmarks.papers.placement import measure as memory
 from benchmarks.papers.placement.show import MEMORY
 from benchmarks.papers.predictor import measure as predicting
+from benchmarks.papers.print import print_results
 from benchmarks.papers.qs import measure as qs
 from benchmarks.papers.qs.show import QS
+from benchmarks.papers.results import Results, read_results, summary
+from benchmarks.papers.results_page import results_page
 from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.simulator import measure as simulating
 from benchmarks.papers.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
-from common.page.print import print_results
-from common.page.results import Results, read_results, summary
-from common.page.results_page import results_page
 from runtime.network.decompose import Rule
 from runtime.scheduling.schedule import Schedule
 

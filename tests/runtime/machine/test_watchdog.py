@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.papers.driver import Step
 from benchmarks.papers.driver import run_steps
 from runtime.machine.watchdog import Watchdog
-from common.page.results import Results
+from benchmarks.papers.results import Results
 
 class Control:
     def row(self, when):

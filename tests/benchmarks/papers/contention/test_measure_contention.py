@@ -11,8 +11,8 @@ from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.rows import counts
 from benchmarks.papers.contention.rows import rows_of as rows_of_taken
 from benchmarks.papers.contention.show import CONTENTION
-from common.page.results import Results, read_results
-from common.page.results_page import results_page
+from benchmarks.papers.results import Results, read_results
+from benchmarks.papers.results_page import results_page
 
 
 def config(**changes):

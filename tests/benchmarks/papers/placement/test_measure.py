@@ -12,8 +12,8 @@ from benchmarks.papers.placement.measure import (
     crossovers,
     model_errors,
 )
-from common.page.results import Results
-from common.page.results_page import results_page
+from benchmarks.papers.results import Results
+from benchmarks.papers.results_page import results_page
 
 
 def case(nbytes, reuse, measured, predicted, *, held_out=True):

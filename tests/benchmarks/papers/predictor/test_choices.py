@@ -5,9 +5,9 @@ import pytest
 from benchmarks.papers.command import view_of
 from benchmarks.papers.optimum.optimum import best_schedule
 from benchmarks.papers.predictor.measure import FITS, replayed, worst_regret
+from benchmarks.papers.results import Results
+from benchmarks.papers.results_page import results_page
 from benchmarks.papers.simulator.simulator import simulate, times_of
-from common.page.results import Results
-from common.page.results_page import results_page
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane

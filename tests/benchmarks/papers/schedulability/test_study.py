@@ -8,6 +8,8 @@ import pytest
 from bench_settings import bench_config
 from rich.console import Console
 
+from benchmarks.papers.results import Results, read_results
+from benchmarks.papers.results_page import results_page
 from benchmarks.papers.schedulability.measure import measure
 from benchmarks.papers.schedulability.published import published_size
 from benchmarks.papers.schedulability.scenarios import (
@@ -18,8 +20,6 @@ from benchmarks.papers.schedulability.scenarios import (
     task_sets,
 )
 from benchmarks.papers.schedulability.show import SCHEDULABILITY
-from common.page.results import Results, read_results
-from common.page.results_page import results_page
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.solving.bounds import screen

@@ -7,10 +7,10 @@ from bench_settings import bench_config
 from torch import nn
 
 from benchmarks.papers.command import view_of
+from benchmarks.papers.results import Results
+from benchmarks.papers.results_page import results_page
 from benchmarks.papers.streaming import measure as streaming
 from benchmarks.papers.streaming.offload import is_importable
-from common.page.results import Results
-from common.page.results_page import results_page
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.plan import Architecture
 

@@ -5,9 +5,9 @@ import torch
 from bench_settings import bench_config
 
 from benchmarks.papers.command import view_of
+from benchmarks.papers.results import Results
+from benchmarks.papers.results_page import results_page
 from benchmarks.papers.streaming import together as streams_together
-from common.page.results import Results
-from common.page.results_page import results_page
 
 
 @pytest.fixture

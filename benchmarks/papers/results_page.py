@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.papers.results import Results, Row
+from benchmarks.papers.table_view import notes
+from benchmarks.papers.view import View
 from common.page.document import Page, Section
 from common.page.parts import Listing, Note, Part, Table
-from common.page.results import Results, Row
-from common.page.table_view import notes
-from common.page.view import View
 
 _STEADY = "Every step was measured, and the control runs found the machine steady."
 

@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.papers.command import view_of
-from common.page.results import Results, summary
-from common.page.results_page import results_page
-from common.page.table_view import with_spread
+from benchmarks.papers.results import Results, summary
+from benchmarks.papers.results_page import results_page
+from benchmarks.papers.table_view import with_spread
 
 SHARED = {"stp": 1.5, "antt": 1.25, "fairness": 0.9, "ends_ms": 0.5}
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}

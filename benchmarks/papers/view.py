@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from benchmarks.papers.results import Row
+from benchmarks.papers.table_view import TableView
 from common.page.document import KeyFigure
 from common.page.parts import Figure
-from common.page.results import Row
-from common.page.table_view import TableView
 
 
 def _no_key_figures(_: list[Row]) -> list[KeyFigure]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from common.page.results import Row
+from benchmarks.papers.results import Row
 
 
 @final
