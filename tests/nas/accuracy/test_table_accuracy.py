@@ -153,6 +153,10 @@ class Untabulated:
     """A space without a table of accuracies, and without an embedded model."""
 
     name = "untabulated"
+    num_choices = (2, 2)
+
+    def normal(self, architectures):
+        return architectures
 
     def text(self, architecture):
         return " ".join(map(str, architecture))

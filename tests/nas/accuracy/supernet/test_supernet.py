@@ -44,6 +44,7 @@ class Small:
     """NAS-Bench-201 with a cell a stage and four channels."""
 
     name = SPACE.name
+    num_choices = SPACE.num_choices
 
     def __init__(self):
         self.chosen = []
@@ -64,6 +65,9 @@ class Small:
 
     def example_input(self, architecture, task, batch_size):
         return SPACE.example_input(architecture, task, batch_size)
+
+    def normal(self, architectures):
+        return architectures
 
     def text(self, architecture):
         return SPACE.text(architecture)
