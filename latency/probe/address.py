@@ -39,6 +39,15 @@ class Connect:
     timeout_s: float = 20.0
 
 
+_EXPERIMENTAL = {"adb", "docker"}
+
+
+def is_experimental(address: str) -> bool:
+    """Whether the address is of a kind that has not been tested on the real thing: adb or docker."""
+    scheme, _, command = address.partition("://")
+    return scheme == "cmd" and bool(_EXPERIMENTAL.intersection(command.split()[:1]))
+
+
 def split_addresses(text: str) -> list[str]:
     """The addresses in a text, separated by space.
 

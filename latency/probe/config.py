@@ -14,11 +14,11 @@ from typing import final
 from common.types.errors import UserError, require_at_least_1
 from common.types.task import Task
 from latency.base import Space
-from latency.probe.address import Connect, command_of, split_addresses
+from latency.probe.address import Connect, command_of, is_experimental, split_addresses
 from latency.probe.board import Board, Patience
 from latency.probe.connection import Connection
 from latency.probe.pool import BoardPool
-from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe.settings import EXPERIMENTAL, Precision, Runtime, Settings
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import TimingConfig
 
@@ -96,6 +96,13 @@ class BoardsConfig:
             )
             for address, open_connection in self._connections(device)
         ]
+        for board in boards:
+            runtime = Runtime(board.identity.runtime)
+            if runtime in EXPERIMENTAL or is_experimental(board.address):
+                tell(
+                    f"experimental: {runtime.value} at {board.address} has been tested with a stand-in "
+                    f"only; compare a time with one of your own"
+                )
         return Connected(BoardPool(boards, quiet, tell), settings, export)
 
     def _connections(self, device: str) -> list[tuple[str, Callable[[], Connection]]]:

@@ -20,6 +20,10 @@ class Runtime(Enum):
     torch_cuda = "torch-cuda"  # only if set: the check for it takes seconds on a board
 
 
+EXPERIMENTAL = frozenset({Runtime.tensorrt, Runtime.onnxruntime_cuda, Runtime.torch_cuda})
+"""Runtimes that only stand-ins have been tested with, for lack of a board that has them."""
+
+
 class Precision(Enum):
     """Number format of weights and activations."""
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from latency.probe.address import INTERPRETER, Connect, command_of, split_addresses
+from latency.probe.address import INTERPRETER, Connect, command_of, is_experimental, split_addresses
 
 START = list(INTERPRETER)
 
@@ -91,3 +91,17 @@ def test_several_addresses_stand_in_one_text():
 def test_what_is_no_address_is_named_with_the_way_out(text):
     with pytest.raises(ValueError, match="write device=ssh://<host>, or device=cmd://"):
         split_addresses(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("cmd://adb shell -T", True),
+        ("cmd://docker exec -i board", True),
+        ("cmd://", False),
+        ("cmd://taskset 2", False),
+        ("ssh://adb", False),
+    ],
+)
+def test_what_has_run_with_a_stand_in_only_is_experimental(address, expected):
+    assert is_experimental(address) is expected
