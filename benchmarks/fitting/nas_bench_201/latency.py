@@ -6,10 +6,12 @@ Reads `nb201_latency_ms.csv`, writes `nas/spaces/nas_bench_201/regression.safete
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 from common.command.exit_status import one_line_errors
+from latency.devices.registry import Device, registered
 from latency.models.regression import MODELS, EmbeddedModel, fitted_models, save_models
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -20,46 +22,56 @@ CARD = WEIGHTS.with_suffix(".md")
 _ABOUT = """\
 # Embedded latency models
 
-One linear regression a device: milliseconds = weights x features + intercept. Features
-(`nas/spaces/nas_bench_201/features.py`): each edge's operation as written, as far as the output needs its result, and as
-far as it is live; whether there is a path at all; the longest path counted in five ways; products
-of the live counts of two operations. On the devices marked * one cell of each network was timed and
-its time copied, so the features are those of the first cell that is the same network.
+`latency=regression` predicts the latency of a NAS-Bench-201 cell in milliseconds. Nothing here is a measurement.
 
-Written by `python -m benchmarks.fitting.nas_bench_201.latency` from the public tables; no row of them is stored. The
-weights are fitted on all measured cells. The quality is five-fold cross-validated: each cell is
-predicted by a fit that saw no cell that computes the same function. Predictions are never below the
-fastest measured cell of the device. Where no cell without a path from input to output was measured,
-those are extrapolated.
+One linear regression per device, on the features of `nas/spaces/nas_bench_201/features.py`, never below the fastest measured
+cell. Written by `python -m benchmarks.fitting.nas_bench_201.latency` from public tables, of which no row is stored here.
 
-**Not for** absolute promises: another runtime, clock, input size or batch is another device.
+Quality is five-fold cross-validated; no two folds share a function. Another runtime, clock, input size or batch is another
+device. `regression.safetensors` records the same figures.
 
-The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
-
-| device | source | cells | R2 | Spearman | within 10 % | median error | cells without a path |
-|---|---|---|---|---|---|---|---|
+| device | R2 | Spearman | within 10 % | median error |
+|---|---|---|---|---|
 """
 
 
 def main() -> None:
     """Fit every registered device that the data folder holds."""
-    models, rows = [], []
-    for device, model in fitted_models(SPACE):
-        models.append(model)
-        mark = " *" if device.once_per_network else ""
-        rows.append(_row(model, mark, device.source))
-        sys.stdout.write(rows[-1])
+    models = [model for _, model in fitted_models(SPACE)]
     save_models(models, WEIGHTS)
-    CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
+    CARD.write_text(render(models), encoding="utf-8")
 
 
-def _row(model: EmbeddedModel, mark: str, source: str) -> str:
+def render(models: Iterable[EmbeddedModel]) -> str:
+    """Write the card, in Markdown: one row per model, below the source of its table."""
+    devices = {device.id: device for device in registered(SPACE)}
+    lines = [_ABOUT]
+    for heading, group in groupby(
+        models, lambda model: _heading(devices[model.device], model.saw_disconnected)
+    ):
+        rows = list(group)
+        counts = sorted({model.measured_count for model in rows})
+        cells = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+        lines.append(f"| **{heading}: {cells} cells** |\n")
+        lines.extend(map(_row, rows))
+    return "".join(lines)
+
+
+def _heading(device: Device, saw_disconnected: bool) -> str:
+    """Source of a table, and what its models rest on beside it."""
+    notes = [device.source]
+    if device.once_per_network:
+        notes.append("one cell timed per network")
+    if not saw_disconnected:
+        notes.append("cells without a path extrapolated")
+    return "; ".join(notes)
+
+
+def _row(model: EmbeddedModel) -> str:
     quality = model.quality
-    disconnected = "measured" if model.saw_disconnected else "extrapolated"
     return (
-        f"| {model.device}{mark} | {source} | {model.measured_count:,} | {quality.r2:.4f} "
-        f"| {quality.spearman:.4f} | {quality.within_10_percent:.1%} "
-        f"| {quality.median_error:.1%} | {disconnected} |\n"
+        f"| {model.device} | {quality.r2:.4f} | {quality.spearman:.4f} "
+        f"| {quality.within_10_percent:.1%} | {quality.median_error:.1%} |\n"
     )
 
 
