@@ -95,7 +95,7 @@ def device_named(space: Space, name: str, statistic: Statistic = Statistic.media
             f"{name} was measured only in scenarios ({', '.join(in_scenarios)}), and an architecture "
             f"that was not measured in one is predicted from its latency alone; measure that too, with "
             f"the same `python -m nas.measure` without scenario= "
-            f"(docs/how-to/search-in-a-scenario.md)"
+            f"(docs/how-to/when-the-board-is-busy.md)"
         )
     raise UserError(_unknown(space, name, columns))
 

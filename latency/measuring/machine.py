@@ -94,7 +94,7 @@ class ThisMachine:
         if of.needs_gpu and self._device is not Device.cuda:
             raise UserError(
                 f"{named} uses functions of a GPU; take device=cuda, or another scenario "
-                f"(docs/how-to/search-in-a-scenario.md)"
+                f"(docs/how-to/when-the-board-is-busy.md)"
             )
         if of.needs_stream and self._backend is Backend.onnxruntime:
             raise UserError(

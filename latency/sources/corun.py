@@ -1,7 +1,7 @@
 """`latency=corun scenario=hog`: latency while other work runs beside, in one of two fidelities.
 
 A table measured in the scenario, its holes filled from the latency alone and a fitted slowdown; and at
-the end the best networks timed here, in the scenario. docs/how-to/search-in-a-scenario.md is for the
+the end the best networks timed here, in the scenario. docs/how-to/when-the-board-is-busy.md is for the
 user.
 """
 

@@ -2,7 +2,7 @@
 
 With the first device's slack as the limit T, the latency is `T * min_j latency_j / slack_j`
 (`runtime.mapping.model.effective_latency`): within T if and only if some device has room.
-`python -m runtime.map` computes the slack of each; docs/how-to/find-the-time-left.md is for the user.
+`python -m runtime.map` computes the slack of each; docs/how-to/when-the-board-is-busy.md is for the user.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def find_measured(
         known = ", ".join(scenarios(space, solo_id(device.id))) or "none"
         raise UserError(
             f"{device.id} was not measured; scenarios of this device with a table: {known} "
-            f"(docs/how-to/search-in-a-scenario.md)"
+            f"(docs/how-to/when-the-board-is-busy.md)"
         )
     if measured is None and device.statistic is not Statistic.median:
         tail = device.statistic.value

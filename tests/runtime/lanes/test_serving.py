@@ -243,7 +243,7 @@ def test_a_missing_gpu_is_reported_with_the_way_out():
 
 
 def test_the_example_of_the_documentation_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert len(example.splitlines()) <= 15
 
     exec(compile(example, DOCUMENT.name, "exec"), {})  # noqa: S102 - our own documentation
