@@ -1,7 +1,7 @@
 """Claim: the redesign kept the speed of a search: within 5 % of version 0.1.0.
 
     $ git worktree add ../old f78f7f7
-    $ NAS_DATA=<tables> python benchmarks/against_another_version.py ../old . 15
+    $ NAS_DATA=<tables> python -m benchmarks.against_another_version ../old . 15
 
 Each round runs both checkouts, in an order drawn anew, each in processes of its own on one core. It
 prints the median of each and the median of the ratios of a round, with the range that holds the

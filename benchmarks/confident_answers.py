@@ -1,7 +1,7 @@
 """Claim: answers of embedded latency models are within the true limit as often as asked for.
 
-    $ NAS_DATA=<folder> python benchmarks/confident_answers.py --seeds 20
-    $ NAS_DATA=<folder> python benchmarks/confident_answers.py --seeds 20 --space mobilenet_v3
+    $ NAS_DATA=<folder> python -m benchmarks.confident_answers --seeds 20
+    $ NAS_DATA=<folder> python -m benchmarks.confident_answers --seeds 20 --space mobilenet_v3
 
 Every architecture of each whole public table is predicted by a linear model that was fitted on no cell
 of its function (five folds, drawn anew by each seed). The answer within a limit is the most accurate

@@ -1,6 +1,6 @@
 """Claim: `controller=guided` with two objectives finds the front with the fewest queries.
 
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/front.py [searcher ...]
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.front [searcher ...]
 
 CIFAR-100 test accuracy against the latency on help-gold-6226, 20 seeds; theirs through their own
 API, as in `peers.py`. Share of the true front's hypervolume after so many queries, in percent, down
@@ -15,14 +15,18 @@ import time
 
 import numpy as np
 import optuna
-from hydra import compose, initialize_config_module
-from peers import SAMPLES, Tables, hypervolume, optuna_search, pymoo_nsga2
-from search_quality import interval
-from searchers import queries_so_far
 
-from nas.config.build import build, register
+from benchmarks.peers import SAMPLES, Tables, hypervolume, optuna_search, pymoo_nsga2
+from benchmarks.searching import (
+    experiment_of,
+    head,
+    interval,
+    queries_so_far,
+    row,
+    settings_of_searches,
+    steps_of,
+)
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.loop import search
 
 SEEDS = 20
 QUERIES = (50, 100, 200, 300, 500)
@@ -32,13 +36,7 @@ WORDS = ("device=help-gold-6226", "split=test", "objectives=[accuracy,latency]")
 
 def ours(name):
     def run(_tables, seed, numbers):
-        experiment = build(compose("search", [*WORDS, f"controller={name}"]))
-        for step in search(
-            experiment.config.controller.build(SPACE, [seed]),
-            experiment.problem,
-            budget=BUDGETS[name],
-            batch_size=1,
-        ):
+        for step in steps_of(experiment_of(*WORDS, f"controller={name}"), [seed], BUDGETS[name]):
             numbers.extend(SPACE.numbers(step.architectures[0]).tolist())
 
     return run
@@ -54,12 +52,9 @@ SEARCHERS = {
 
 def main():
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    register()
-    heads = [f"@{count}" for count in QUERIES]
-    print("|", " | ".join(["searcher", *heads, "samples", "seconds"]), "|")
-    print("|" + "---|" * (len(heads) + 3), flush=True)
-    with initialize_config_module("conf", version_base="1.3"):
-        known = build(compose("search", [*WORDS, "controller=guided"])).problem.survey
+    head("searcher", *(f"@{count}" for count in QUERIES), "samples", "seconds")
+    with settings_of_searches():
+        known = experiment_of(*WORDS, "controller=guided").problem.survey
         tables = Tables(known.accuracy, known.latency_ms, None)
         for name in sys.argv[1:] or SEARCHERS:
             shares, seconds = [], []
@@ -74,12 +69,7 @@ def main():
                 interval(share) if len(numbers) >= count else "-"
                 for count, share in zip(QUERIES, np.array(shares).T, strict=True)
             ]
-            print(
-                "|",
-                " | ".join([name, *cells, f"{len(numbers):,}", f"{np.median(seconds):.1f}"]),
-                "|",
-                flush=True,
-            )
+            row(name, *cells, f"{len(numbers):,}", f"{np.median(seconds):.1f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Claim: Bayesian optimisation on described architectures needs the fewest queries here.
 
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/guided.py [unlimited] [limited] [help] [parts]
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/guided.py defaults
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.guided [unlimited] [limited] [help] [parts]
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.guided defaults
 
 CIFAR-100, searched and reported on test accuracy, in percent, defaults of conf/. They are held
 against their alternatives on other devices and data sets by the second command. Queries are distinct
@@ -16,14 +16,21 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-from hydra import compose, initialize_config_module
-from search_quality import interval
-from searchers import best_after, queries_so_far, to_the_optimum
 
+from benchmarks.searching import (
+    TOLERANCE,
+    best_after,
+    experiment_of,
+    head,
+    interval,
+    queries_so_far,
+    row,
+    settings_of_searches,
+    steps_of,
+    to_the_optimum,
+)
 from common.files.keyed_table import data_folder, read_csv_table
-from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.loop import search
 
 UNLIMITED = ("device=help-gold-6226", "T=100s")
 GOLD = ("device=help-gold-6226", "T=11ms")
@@ -80,7 +87,7 @@ class Searches:
         given = {o.split("=")[0] for o in overrides}
         defaults = ("reward=constrained", "controller=guided", "split=test")
         overrides += [o for o in defaults if o.split("=")[0] not in given]
-        experiment = build(compose("search", overrides))
+        experiment = experiment_of(*overrides)
         known = experiment.problem.survey
         self.optimum = 100 * known.accuracy[known.optimum]
         self.limit_ms = experiment.problem.limit_ms
@@ -96,19 +103,13 @@ class Searches:
 
     def _of_one(self, experiment, seed, budget, *, alone):
         """Numbers, accuracy and latency of what one seed sampled, until it found the optimum."""
-        config = experiment.config.controller
-        controller = config.build(SPACE, [seed])
         found = []
-        for step in search(
-            RewardsAlone(controller) if alone else controller,
-            experiment.problem,
-            budget=budget,
-            batch_size=config.batch_size,
-        ):
+        wrapped = RewardsAlone if alone else lambda controller: controller
+        for step in steps_of(experiment, [seed], budget, wrapped):
             numbers, accuracy = SPACE.numbers(step.architectures[0]), 100 * step.accuracy[0]
             found.append((numbers, accuracy, step.latency_ms[0]))
             within = np.where(step.latency_ms[0] <= self.limit_ms, accuracy, 0)
-            if within.max() >= self.optimum - 1e-9:
+            if within.max() >= self.optimum - TOLERANCE:
                 break
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
@@ -122,28 +123,19 @@ class Searches:
 
     def samples_to_the_optimum(self):
         """Their median."""
-        there = self.best >= self.optimum - 1e-9
+        there = self.best >= self.optimum - TOLERANCE
         cost = np.where(there.any(1), there.argmax(1) + 1, np.inf)
         return f"{np.median(cost):,.0f}"
 
     def found_within(self, queries):
         """How many seeds have the exact optimum after so many queries."""
-        there = best_after(queries, self.best, self.spent) >= self.optimum - 1e-9
+        there = best_after(queries, self.best, self.spent) >= self.optimum - TOLERANCE
         return f"{there.sum()}/{len(there)}"
-
-
-def table(*heads):
-    print("\n|", " | ".join(heads), "|")
-    print("|" + "---|" * len(heads), flush=True)
-
-
-def row(*cells):
-    print("|", " | ".join(cells), "|", flush=True)
 
 
 def unlimited():
     counts = (50, 100, 200, 500)
-    table("no limit, 100 seeds", *(f"@{n} queries" for n in counts), "queries to 73.51", "samples")
+    head("no limit, 100 seeds", *(f"@{n} queries" for n in counts), "queries to 73.51", "samples")
     s = Searches(100, 1500, *UNLIMITED)
     means = map(s.after, counts)
     row("guided", *means, s.queries_to_the_optimum(500), s.samples_to_the_optimum())
@@ -152,7 +144,7 @@ def unlimited():
 
 def limited():
     counts = (200, 500, 1000)
-    table("gold-6226, 11 ms, 20 seeds", *(f"@{n} queries" for n in counts), "to 71.50", "samples")
+    head("gold-6226, 11 ms, 20 seeds", *(f"@{n} queries" for n in counts), "to 71.50", "samples")
     s = Searches(20, 5000, *GOLD)
     means = map(s.after, counts)
     row("guided", *means, s.queries_to_the_optimum(1000), s.samples_to_the_optimum())
@@ -160,7 +152,7 @@ def limited():
 
 
 def help_rows():
-    table(
+    head(
         f"device, {ROW_SEEDS} seeds",
         "T",
         "optimum",
@@ -182,7 +174,7 @@ def help_rows():
 
 
 def parts():
-    table(
+    head(
         "20 seeds",
         *(f"no limit @{n}" for n in (50, 100)),
         "to 73.51",
@@ -212,7 +204,7 @@ def training_problems():
 
 
 def defaults():
-    table(
+    head(
         "10 training problems, 5 seeds",
         *(f"gap @{n} queries" for n in (50, 100, 200, 400)),
         "found within 400",
@@ -224,7 +216,7 @@ def defaults():
             s = Searches(5, 1200, *problem, *changes)
             at = [best_after(n, s.best, s.spent) for n in (50, 100, 200, 400)]
             gaps.append(s.optimum - np.mean(at, axis=1))
-            there = s.best >= s.optimum - 1e-9
+            there = s.best >= s.optimum - TOLERANCE
             cost = np.where(there.any(1), s.spent[np.arange(5), there.argmax(1)], np.inf)
             found.append((cost <= 400).mean())
             medians.append(min(np.median(cost), 800))
@@ -243,8 +235,7 @@ def main():
         "help": help_rows,
         "parts": parts,
     }
-    register()
-    with initialize_config_module("conf", version_base="1.3"):
+    with settings_of_searches():
         for name in sys.argv[1:] or tables:
             {**tables, "defaults": defaults}[name]()
 

@@ -1,6 +1,6 @@
 """Claim: no runtime here finds out that two cells are the same network, so each has its own time.
 
-    $ PYTHONPATH=. python benchmarks/isomorphic_cells.py
+    $ python -m benchmarks.isomorphic_cells
 
 Ten cells, drawn at random (seed 0) from the 9,159 that are the same network as an earlier one, are
 timed in turns with that one and with that one again, whose difference is the noise; the lower

@@ -1,6 +1,6 @@
 r"""Claim: a table can be measured on many cores at once, and here is what that costs in truth.
 
-    $ PYTHONPATH=. python benchmarks/measure_cores.py --board xeon --cores 0-13 --out /tmp/cores \
+    $ python -m benchmarks.measure_cores --board xeon --cores 0-13 --out /tmp/cores \
           --steps torch:5,onnxruntime,onnxruntime,torch
 
 First the control network runs on one core alone and then on all cores of a candidate set at once;

@@ -1,6 +1,6 @@
 """One board in several scenarios within so many minutes: the same networks in each, journals that go on.
 
-    $ python benchmarks/measure_scenarios.py 8 out=measurements board=epyc-vm backend=torch \
+    $ python -m benchmarks.measure_scenarios 8 out=measurements board=epyc-vm backend=torch \
           networks=160 repeats=40 together=8 on_disturbance=flag \
           alone hog hog_held beside_nb201 small_memory
     $ python -m benchmarks.fitting.nas_bench_201.bundle measurements/epyc-vm-*_ms.json

@@ -1,6 +1,6 @@
 """Claim: at the time of a published specialised network, a search of 500 queries finds a better one.
 
-    $ NAS_DATA=<tables> python benchmarks/mobilenet_v3.py [searcher ...] [queries=500] [seeds=20] [found=FILE.jsonl]
+    $ NAS_DATA=<tables> python -m benchmarks.mobilenet_v3 [searcher ...] [queries=500] [seeds=20] [found=FILE.jsonl]
 
 `space=mobilenet_v3` with the published accuracy predictor. The Galaxy Note10 by its published look-ups
 (the sum of a network's measured blocks), the Titan RTX at batch 64 by the model that is embedded. For each
@@ -18,14 +18,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from hydra import compose, initialize_config_module
-from search_quality import interval
 
+from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
 from common.types.kind import Kind
 from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.regression import RegressionLatencyConfig
 from nas.accuracy.base import Split
-from nas.config.build import build, register
 from nas.spaces.mobilenet_v3.predictor import FITTED_SIDES, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import SIDES, MobileNetV3
 from nas.spaces.registry import space_named
@@ -107,9 +105,8 @@ def oracles():
 def searched(problem, searcher, queries, seeds):
     """Best predicted accuracy within T of each seed, in percent, and seconds of processor time of a search."""
     overrides = [f"controller={searcher}", "space=mobilenet_v3", "device=titan-rtx/b64"]
-    config = build(
-        compose("search", [*overrides, "accuracy=ofa", "T=20ms", f"budget={queries}"])
-    ).config.controller
+    experiment = experiment_of(*overrides, "accuracy=ofa", "T=20ms", f"budget={queries}")
+    config = experiment.config.controller
     controller = config.build(CHOICES, seeds)
     best = np.full(len(seeds), -np.inf)
     began_s = time.process_time()
@@ -143,35 +140,33 @@ def problem_of(row, accuracy, oracle):
 
 def main(names, queries=500, seeds=20, found=None):
     queries, seeds, path = int(queries), int(seeds), found and Path(found)
-    with initialize_config_module("conf", version_base="1.3"):
-        register()
+    with settings_of_searches():
         accuracy = OfaAccuracyConfig().build(SPACE, TASK, Split.auto, 200)
         by_board = oracles()
-        heads = (
-            "published network, T",
-            "searcher",
-            "its accuracy",
-            "found",
-            "within T",
-            "at least it",
+        head(
+            *("published network, T", "searcher", "its accuracy", "found", "within T"),
+            *("at least it", "seconds"),
         )
-        print("|", " | ".join((*heads, "seconds")), "|")
-        print("|---|---|---|---|---|---|---|", flush=True)
         for searcher in names:
             for name, text in PUBLISHED.items():
-                row = SPACE.parse(text)
+                architecture = SPACE.parse(text)
                 oracle = by_board[name.partition(" ms")[0].rpartition(" ")[0]]
-                problem = problem_of(row, accuracy, oracle)
-                theirs = 100 * float(accuracy.answer(row[None]).fraction[0])
+                problem = problem_of(architecture, accuracy, oracle)
+                theirs = 100 * float(accuracy.answer(architecture[None]).fraction[0])
                 run = partial(searched, problem, searcher, queries)
                 best, seconds = remembered(path, [searcher, queries, name], run, seeds)
-                mark = "~" if oracle.answer(row[None]).kind[0] == Kind.regression else ""
+                mark = "~" if oracle.answer(architecture[None]).kind[0] == Kind.regression else ""
                 some = best[np.isfinite(best)]
                 within = interval(some) if len(some) else "-"
-                print(
-                    f"| {name}; {mark}{problem.limit_ms:.2f} ms | {searcher} | {theirs:.2f} | {within} "
-                    f"| {len(some)}/{seeds} | {(best >= theirs).sum()}/{seeds} | {np.median(seconds):.1f} |",
-                    flush=True,
+                row(
+                    *(
+                        f"{name}; {mark}{problem.limit_ms:.2f} ms",
+                        searcher,
+                        f"{theirs:.2f}",
+                        within,
+                    ),
+                    *(f"{len(some)}/{seeds}", f"{(best >= theirs).sum()}/{seeds}"),
+                    f"{np.median(seconds):.1f}",
                 )
 
 

@@ -1,7 +1,7 @@
 """Claim: parameters and multiply-accumulates are those of the public implementation, exactly.
 
     $ pip install ofa torchvision
-    $ python benchmarks/mobilenet_v3_costs.py
+    $ python -m benchmarks.mobilenet_v3_costs
 
 Draws 200 networks of each width, builds each with `ofa` (github.com/mit-han-lab/once-for-all) and
 with this project, and counts both by ofa's own counters. Recorded in

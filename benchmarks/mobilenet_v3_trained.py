@@ -1,10 +1,10 @@
 """Claim: at no more latency, found networks of MobileNetV3 are more accurate than timm's; and a tau.
 
     $ pip install timm
-    $ NAS_DATA=<folder of tables> python benchmarks/mobilenet_v3_trained.py --part times,supernet,inherited,find --out v3/
-    $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part tau --out v3/           # at the same time, another GPU
-    $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part again,front --out v3/   # after both
-    $ python benchmarks/mobilenet_v3_trained.py --tiny --out tiny/                          # all, on a CPU
+    $ NAS_DATA=<folder of tables> python -m benchmarks.mobilenet_v3_trained --part times,supernet,inherited,find --out v3/
+    $ NAS_DATA=... python -m benchmarks.mobilenet_v3_trained --part tau --out v3/           # at the same time, another GPU
+    $ NAS_DATA=... python -m benchmarks.mobilenet_v3_trained --part again,front --out v3/   # after both
+    $ python -m benchmarks.mobilenet_v3_trained --tiny --out tiny/                          # all, on a CPU
 
 CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 
@@ -17,9 +17,7 @@ CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
   slower: candidates by a linear model of the times, the chosen one timed in turns with timm's;
 - again: timm's, the found and the random networks timed in turns, with nothing else on the machine;
 - front: timm's and the found networks trained from new weights with one recipe, and for each device that `again` has
-  timed on a table and a figure, with the random networks that `tau` has trained;
-- kernels (not by default): two networks side by side by guessed and by tried kernels, and the first steps of a supernet
-  without and with cuDNN.
+  timed on a table and a figure, with the random networks that `tau` has trained.
 
 The recipe is `modern` without RandAugment. `front` and `tau` train on the training and validation images, judged on the test images. A training whose
 file is in `--out` is not repeated, and processes on several GPUs share the folder: what one has begun
@@ -34,9 +32,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -44,15 +40,14 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 from sklearn.linear_model import RidgeCV
 
+from benchmarks.own_images import say
 from common.files.atomic_file import write_whole
 from nas.accuracy.images.open import open_images
 from nas.accuracy.supernet.stored import load_supernet, save_supernet
 from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
-from nas.accuracy.training import together, trainer
 from nas.accuracy.training.evaluation import device_named
-from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool, train_together
+from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
@@ -74,11 +69,6 @@ SHARES_OF_T = (
 )  # what seems accurate and fast is often where the model of the times errs
 CALLS, PASSES = 50, 3
 RECIPE = replace(RECIPES["modern"], rand_augment=False)
-STARTED_S = time.monotonic()
-
-
-def say(*texts):
-    print(f"[{time.monotonic() - STARTED_S:6.1f} s]", *texts, flush=True)
 
 
 class Bench:
@@ -331,30 +321,6 @@ class Bench:
         """Names of the random networks."""
         return [f"alone {i}" for i in range(len(self.random_networks()))]
 
-    def kernels(self):
-        """Seconds of three epochs of two networks, and of a supernet until its shapes are known.
-
-        A process keeps the kernels that it has found for a shape, so each way has one of its own.
-        """
-        for kernels in (Kernels.guessed, Kernels.tried):
-            process = get_context("spawn").Process(
-                target=train_by_kernels, args=(self.arguments, kernels)
-            )
-            process.start()
-            process.join()
-            if process.exitcode:
-                raise RuntimeError(
-                    f"the training by {kernels.name} kernels ended with status {process.exitcode}"
-                )
-        for kernels in (Kernels.without_cudnn, Kernels.guessed):
-            with patch.object(trainer, "kernels_for", lambda *_, one=kernels, **__: one):
-                began_s = time.perf_counter()
-                epoch_s = seconds_of_epoch(self.space, self.images)
-            seconds = time.perf_counter() - began_s
-            say(
-                f"supernet, {kernels.name}: {seconds:.1f} s for two passes, {epoch_s:.1f} s an epoch"
-            )
-
     def inherited(self):
         """Accuracies of the random networks with inherited weights."""
         scores = self.scores(self.random_networks())
@@ -374,30 +340,6 @@ class Bench:
         tau = kendalltau(inherited, found)[0]
         write_whole(self.out / "tau.json", json.dumps({"tau": tau, "alone": found}))
         say(f"tau {tau:.3f} of {len(alone)} networks")
-
-
-def train_by_kernels(arguments, kernels):
-    """Train two networks side by side for three epochs, their kernels found in this way."""
-    bench = Bench(arguments)
-    recipe = replace(RECIPE, epochs=1 if arguments.tiny else 3)
-    # what comes first pays for the start of CUDA
-    first = untrained(bench.space, bench.draws(4, 1)[0], bench.task)
-    train_together([first], bench.images, replace(recipe, epochs=1), seeds=[0])
-    networks = [untrained(bench.space, row, bench.task) for row in bench.draws(3, 2)]
-    with patch.object(together, "kernels_for", lambda *_: kernels):
-        began_s = time.perf_counter()
-        train_together(
-            networks,
-            bench.images,
-            recipe,
-            seeds=[0, 0],
-            side_by_side=2,
-            evaluate_every=recipe.epochs,
-            on_epoch=lambda i, one: say(
-                f"{kernels.name}: network {i}, epoch {one.number}, {one.seconds:.1f} s"
-            ),
-        )
-    say(f"{kernels.name}: {time.perf_counter() - began_s:.1f} s")
 
 
 def _begun(path, build, seed):

@@ -1,6 +1,6 @@
 """Claim: ten timed networks predict a device that no model has seen, in a space that cannot be listed.
 
-    $ NAS_DATA=<tables> python benchmarks/mobilenet_v3_transfer.py
+    $ NAS_DATA=<tables> python -m benchmarks.mobilenet_v3_transfer
 
 Each of HELP's nine columns is held out with all columns of its board, and predicted from the embedded models
 of the other boards and some measured networks, which the method itself chooses; judged on the other measured

@@ -1,9 +1,9 @@
 """How well cheap signals rank 1,000 random cells of NAS-Bench-201; its own table is the judge.
 
-    $ NAS_DATA=<folder of tables> python benchmarks/own_images_ranking.py --out results/
-    $ python benchmarks/own_images_ranking.py --only supernet --minutes 9 --out results/     # one part
-    $ python benchmarks/own_images_ranking.py --only none --out results/     # judges what is there
-    $ python benchmarks/own_images_ranking.py --tiny --cells 4 --out tiny/                    # on a CPU
+    $ NAS_DATA=<folder of tables> python -m benchmarks.own_images_ranking --out results/
+    $ python -m benchmarks.own_images_ranking --only supernet --minutes 9 --out results/     # one part
+    $ python -m benchmarks.own_images_ranking --only none --out results/     # judges what is there
+    $ python -m benchmarks.own_images_ranking --tiny --cells 4 --out tiny/                    # on a CPU
 
 Needs a GPU, `images/cifar10-jpeg.parquet` and `nb201_accuracy.csv` in the data folder. Parts, each of
 which may fail without the others:
@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 import traceback
 from concurrent.futures import as_completed
@@ -34,12 +33,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from own_images_staged import DEVICES, problem_of
 from scipy.stats import kendalltau
 
+from benchmarks.own_images import (
+    DEVICES,
+    STARTED_S,
+    accuracy_of_table,
+    images_of,
+    network_of,
+    problem_of,
+    say,
+)
 from nas.accuracy.base import Split
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
 from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch, tse_ema
 from nas.accuracy.supernet.training import (
@@ -48,31 +53,11 @@ from nas.accuracy.supernet.training import (
     seconds_of_epoch,
     train_supernet,
 )
-from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT
-
-TASK = SPACE.tasks["cifar10"]
-STARTED_S = time.monotonic()
-
-
-def say(*texts: object) -> None:
-    print(f"[{time.monotonic() - STARTED_S:6.1f} s]", *texts, flush=True)
-
-
-def images_of(arguments: argparse.Namespace) -> ImageSet:
-    if arguments.tiny:
-        return open_images("digits", side=8, seed=0)
-    path = Path(os.environ["NAS_DATA"]) / "images" / "cifar10-jpeg.parquet"
-    return open_images(str(path), side=32, seed=0, share=0.5)
-
-
-def network_of(number: int, images: ImageSet) -> torch.nn.Module:
-    torch.manual_seed(number)
-    return SPACE.network(SPACE.architectures(np.array(number)), images.task)
 
 
 def device_of(rank: int) -> torch.device:
@@ -84,7 +69,7 @@ def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
     """Score cells by every proxy; puts (cell, scores, seconds of each proxy)."""
     torch.set_num_threads(1)
     device = device_of(rank)
-    images = images_of(arguments)
+    images = images_of(tiny=arguments.tiny)
     batch = proxy_batch(images, 64).to(device)
     for number in cells:
         network = network_of(number, images).to(device)
@@ -99,7 +84,7 @@ def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
 
 def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
     """Train cells shortly, side by side; puts (cell, accuracy, losses of the epochs, seconds)."""
-    images = images_of(arguments)
+    images = images_of(tiny=arguments.tiny)
     device = device_of(rank)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -129,7 +114,7 @@ def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
 
 def share_weights(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
     """Train a supernet for the time that is left, and score cells; puts (cell, accuracy of its path)."""
-    images, device = images_of(arguments), device_of(rank)
+    images, device = images_of(tiny=arguments.tiny), device_of(rank)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     began_s = time.monotonic()
@@ -263,10 +248,7 @@ def supernet_part(cells: np.ndarray, arguments: argparse.Namespace, out: dict[st
 
 def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[str, float]]]:
     """Signal, number of cells and taus, for all that there is."""
-    truth = TableAccuracyConfig().build(SPACE, TASK, Split.test, 200)
-    test = truth.answer(SPACE.architectures(cells)).fraction
-    table_12 = TableAccuracyConfig().build(SPACE, TASK, Split.valid, 12)
-    short = table_12.answer(SPACE.architectures(cells)).fraction
+    test, short = accuracy_of_table(cells, 200, Split.test), accuracy_of_table(cells, 12)
     found = [("the table's own 12 epochs", len(cells), taus(short, test))]
     if "proxies" in out:
         found += by_proxies(cells, out, test, short)
@@ -386,7 +368,7 @@ def main() -> None:
     arguments = parser.parse_args()
     cells = np.random.default_rng(0).permutation(SPACE.size)[: arguments.cells]
     out: dict[str, Any] = {"cells": cells.tolist(), "torch": torch.__version__}
-    say("decoded", images_of(arguments).report)  # once, for all processes
+    say("decoded", images_of(tiny=arguments.tiny).report)  # once, for all processes
     path = arguments.out / "ranking.json"
     only = arguments.only.split(",")
     if "proxies" not in only and path.is_file():

@@ -1,6 +1,6 @@
 """Replay of the staged search on a benchmark's own 12-epoch accuracies; nothing is trained.
 
-    $ NAS_DATA=<folder of tables> python benchmarks/own_images_replay.py --seeds 100
+    $ NAS_DATA=<folder of tables> python -m benchmarks.own_images_replay --seeds 100
 
 The search sees CIFAR-10 validation accuracies of NAS-Bench-201 after 12 epochs, on a simulated clock.
 It is judged by the test accuracy after 200 epochs: the gap to the best network within T, in points.
@@ -25,8 +25,8 @@ from dataclasses import replace
 import numpy as np
 from joblib import Parallel, delayed
 
+from benchmarks.own_images import DEVICES, TASK, problem_of
 from common.types.kind import Kind
-from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
 from nas.accuracy.own_images import SHARES
 from nas.accuracy.slow import Evaluation, Fidelity
@@ -38,26 +38,12 @@ from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import draw
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stages import LONGER, Stages
-from rewards.constrained import ConstrainedReward
 
-DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
-TASK = SPACE.tasks["cifar10"]
 DRAWS = 20_000
 EPOCHS = 12
 EPOCH_S = (0.5, 2.0)  # of the smallest and of the largest cell
 BOUND = f"best of staged's first {LONGER}"
 METHODS = ("random network", "proxies alone", "12-epoch ranking", "staged", BOUND)
-
-
-def problem_of(device: str, limit_ms: float, epochs: int) -> SearchProblem:
-    return SearchProblem(
-        SPACE,
-        TASK,
-        TableAccuracyConfig().build(SPACE, TASK, Split.valid, epochs),
-        AutoLatencyConfig().build(device, SPACE, TASK),
-        ConstrainedReward(limit_ms),
-        limit_ms,
-    )
 
 
 def live_flops(rows: np.ndarray) -> np.ndarray:
@@ -110,7 +96,7 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
 
 
 def gaps(device: str, limit_ms: float, seeds: int, minutes: float, jobs: int) -> None:
-    problem = problem_of(device, limit_ms, EPOCHS)
+    problem = problem_of(device, limit_ms, EPOCHS, Split.valid)
     found = Parallel(n_jobs=jobs)(
         delayed(one_seed)(problem, seed, minutes) for seed in range(seeds)
     )

@@ -1,7 +1,7 @@
 """Claim: two GPUs of a machine finish 1.8 times the trials an hour of one.
 
-    $ NAS_DATA=<folder of tables> python benchmarks/own_images_spread.py --trials 40 --out spread.json
-    $ python benchmarks/own_images_spread.py --tiny        # digits on a CPU: that it works
+    $ NAS_DATA=<folder of tables> python -m benchmarks.own_images_spread --trials 40 --out spread.json
+    $ python -m benchmarks.own_images_spread --tiny        # digits on a CPU: that it works
 
 The same trials (random cells of NAS-Bench-201, a few epochs each on CIFAR-10) are trained in processes
 as `executor=processes` does, ten on a GPU, first on one GPU and then on all of them, or with `--ray` as
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nas.accuracy.images.open import open_images
+from benchmarks.own_images import images_of
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.share import take_share
@@ -58,11 +58,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.tiny:
-        images = open_images("digits", side=8)
         arguments.trials, arguments.epochs, arguments.per_gpu = 4, 1, 1
-    else:
-        path = Path(os.environ["NAS_DATA"]) / "images" / "cifar10-jpeg.parquet"
-        images = open_images(str(path), share=0.5)
+    images = images_of(tiny=arguments.tiny)
     rows = SPACE.sample(np.random.default_rng(0), arguments.trials)
     trial = TrialTraining(images, SPACE.network, RECIPES["nas_bench_201"])
     fidelities = (Fidelity("1 epoch", 1), Fidelity("trial", arguments.epochs))

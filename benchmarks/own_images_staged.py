@@ -1,6 +1,6 @@
 """The staged search on CIFAR-10 for a device, judged by the table of NAS-Bench-201.
 
-    $ NAS_DATA=<folder of tables> python benchmarks/own_images_staged.py --device 0 --out results/
+    $ NAS_DATA=<folder of tables> python -m benchmarks.own_images_staged --device 0 --out results/
 
 Needs a GPU. The search sees the images (half of the training images, validated on the other half, as
 in the benchmark's `valid` protocol) and the latencies; the table judges the network that it chooses by
@@ -20,7 +20,6 @@ import argparse
 import heapq
 import json
 import math
-import os
 import time
 from concurrent.futures import Future
 from itertools import accumulate
@@ -29,16 +28,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.own_images import DEVICES, STARTED_S, images_of, problem_of, say
 from common.files.atomic_file import write_whole
 from common.types.kind import Kind
-from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import SHARES, StagedConfig
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Evaluation, Fidelity
-from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
 from nas.search.own_images.scoring import ProxyScores
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -46,16 +43,8 @@ from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import Candidates, draw, scored
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stages import Stages
-from rewards.constrained import ConstrainedReward
 
-DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
-TASK = SPACE.tasks["cifar10"]
 TRAINING_SEED = 0
-STARTED_S = time.monotonic()
-
-
-def say(*texts: object) -> None:
-    print(f"[{time.monotonic() - STARTED_S:6.1f} s]", *texts, flush=True)
 
 
 class SharedTrainings:
@@ -118,24 +107,6 @@ class SharedTrainings:
 
     def close(self) -> None:
         """Leave the inner source open; `main` closes it."""
-
-
-def problem_of(device: str, limit_ms: float, epochs: int, split: Split) -> SearchProblem:
-    return SearchProblem(
-        SPACE,
-        TASK,
-        TableAccuracyConfig().build(SPACE, TASK, split, epochs),
-        AutoLatencyConfig().build(device, SPACE, TASK),
-        ConstrainedReward(limit_ms),
-        limit_ms,
-    )
-
-
-def images_of(arguments: argparse.Namespace) -> ImageSet:
-    if arguments.tiny:
-        return open_images("digits", side=8)
-    path = Path(os.environ["NAS_DATA"]) / "images" / "cifar10-jpeg.parquet"
-    return open_images(str(path), side=32, seed=0, share=0.5)
 
 
 def search(
@@ -236,7 +207,7 @@ def main() -> None:
     )
     parser.add_argument("--tiny", action="store_true", help="digits, for a test on a CPU")
     arguments = parser.parse_args()
-    images = images_of(arguments)
+    images = images_of(tiny=arguments.tiny)
     say("images are ready", images.report)
     inner = SideBySide(
         images,

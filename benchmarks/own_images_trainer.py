@@ -1,162 +1,88 @@
 """How fast is the trainer on one GPU, and does it agree with NAS-Bench-201's own table?
 
-    $ PYTHONPATH=. NAS_DATA=<folder> python benchmarks/own_images_trainer.py --out out
+    $ NAS_DATA=<folder> python -m benchmarks.own_images_trainer --out out
 
 Parts: a captured step against an eager one; images per second of a plain torch loop, of the trainer alone
-and of several networks side by side, beside what the traffic of the tensors allows; 12 cells of the
-table trained for 12 epochs by the benchmark's protocol `valid`, in a drawn half of CIFAR-10's training
-images, and some of them by an independent loop. `--only full --minutes 20` has that loop train a cell for
-200 epochs, on training and validation images together, judged on the test images. Each part is a process
-of its own; `trainer.json` and `trainer.md` hold the results of all. `--tiny` tries the script out on a CPU.
+and of several networks side by side; 12 cells of the table trained for 12 epochs by the benchmark's protocol
+`valid`, in a drawn half of CIFAR-10's training images, and some of them by an independent loop.
+`--only full --minutes 20` has that loop train a cell for 200 epochs, on training and validation images
+together, judged on the test images. `trainer.json` and `trainer.md` hold the results. `--tiny` tries the
+script out on a CPU.
 """
 
+from __future__ import annotations
+
 import argparse
-import dataclasses
-import io
 import json
-import os
-import subprocess
-import sys
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import numpy as np
-import pyarrow.csv
-import pyarrow.parquet
 import torch
-from PIL import Image
 from scipy.stats import kendalltau
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from nas.accuracy.images.image_set import Images, ImageSet
+from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool, train_together
 from nas.accuracy.training.trainer import train
 from nas.spaces.nas_bench_201.plugin import SPACE
 
-BANDWIDTH_BYTES_S = 4.3e12
-"""Copy bandwidth of an H200, measured."""
-
 NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)
 """Cells of the published table that the specification quotes."""
 
 RECIPE = RECIPES["nas_bench_201"]
-TASK = SPACE.tasks["cifar10"]
-DATA = Path(os.environ.get("NAS_DATA", "data"))
 
 
 class Report:
-    """Lines for readers and results as JSON of one part, printed and saved as they come."""
+    """Lines for readers and results as JSON, saved as they come."""
 
-    def __init__(self, folder, name, budget_s):
+    def __init__(self, folder, minutes):
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
         self.folder = folder
-        self.name = name
-        self.began_s = time.perf_counter()
-        self.budget_s = budget_s
-        self.results = {"machine": machine()}
-        self.lines = [f"# Trainer: {name}", "", machine(), ""]
+        self.until_s = time.monotonic() + 60 * minutes
+        self.results = {"machine": f"torch {torch.__version__}, {gpu}"}
+        self.lines = ["# Trainer", "", self.results["machine"], ""]
 
     @property
     def left_s(self):
         """Seconds of the budget that are left."""
-        return self.budget_s - (time.perf_counter() - self.began_s)
+        return self.until_s - time.monotonic()
 
     def say(self, line):
         """Print a line, keep it, save all."""
-        print(f"{self.name} {time.perf_counter() - self.began_s:6.1f} s  {line}", flush=True)
+        say(line)
         self.lines.append(line)
-        self.save()
+        (self.folder / "trainer.json").write_text(json.dumps(self.results, indent=1, default=str))
+        (self.folder / "trainer.md").write_text("\n".join(self.lines) + "\n")
 
-    def save(self):
-        """Write both files."""
-        text = json.dumps(self.results, indent=1, default=str)
-        (self.folder / f"trainer-{self.name}.json").write_text(text)
-        (self.folder / f"trainer-{self.name}.md").write_text("\n".join(self.lines) + "\n")
-
-    def part(self, work):
-        """Do the part; an error is reported."""
-        try:
-            self.results[self.name] = work()
-        except Exception:  # noqa: BLE001 - the report is what is left
-            self.say("```\n" + traceback.format_exc() + "```")
-        self.say(f"{time.perf_counter() - self.began_s:.0f} s in all")
+    def failed(self, error):
+        """Keep the traceback of what failed."""
+        self.say("```\n" + "".join(traceback.format_exception(error)) + "```")
 
 
-def machine():
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"torch {torch.__version__}, {gpu}, {os.cpu_count()} processors"
-
-
-def decode(folder, tiny):
-    """Write the training images, in a drawn order, and the test images as arrays."""
-    table = pyarrow.parquet.read_table(DATA / "images" / "cifar10-jpeg.parquet")
-    split = np.array(table["split"].to_pylist())
-    labels = table["label"].to_numpy().astype(np.int64)
-    encoded = table["jpeg"].to_pylist()
-
-    def decoded(row):
-        return np.asarray(Image.open(io.BytesIO(encoded[row])).convert("RGB"))
-
-    rows = {
-        "train": np.random.default_rng(0).permutation(np.flatnonzero(split == "train")),
-        "test": np.flatnonzero(split == "test"),
+def first(images, count):
+    """The set with the first of its images only."""
+    few = {
+        name: Images(part.pixels[:count], part.labels[:count])
+        for name, part in (("train", images.train), ("valid", images.valid))
     }
-    with ThreadPoolExecutor() as threads:
-        for name, chosen in rows.items():
-            some = chosen[:96] if tiny else chosen
-            np.save(folder / f"{name}.npy", np.stack(list(threads.map(decoded, some))))
-            np.save(folder / f"{name}-labels.npy", labels[some])
-
-
-def cifar10(folder):
-    """A drawn half of the training images, the other half, and the test images."""
-    pixels, labels = (np.load(folder / f"train{end}.npy", mmap_mode="r") for end in ("", "-labels"))
-    half = len(labels) // 2
-    test = (np.load(folder / f"test{end}.npy", mmap_mode="r") for end in ("", "-labels"))
-    mean, sd = np.array([125.3, 123.0, 113.9]) / 255, np.array([63.0, 62.1, 66.7]) / 255
-    return ImageSet(
-        "cifar10",
-        "CIFAR-10",
-        tuple("0123456789"),
-        Images(pixels[:half], labels[:half]),
-        Images(pixels[half:], labels[half:]),
-        Images(*test),
-        tuple(mean.tolist()),
-        tuple(sd.tolist()),
-        "0",
-        (),
-    )
-
-
-def network(number, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return SPACE.network(SPACE.architectures(np.array(number)), TASK)
-
-
-# --- a captured step against an eager one
+    return replace(images, **few)
 
 
 def agreement_of_steps(images, report, _tiny):
     """Losses of captured, eager and side-by-side trainings of equal networks."""
     recipe = replace(RECIPE, epochs=2)
-    small = replace(
-        images,
-        train=Images(images.train.pixels[:4096], images.train.labels[:4096]),
-        valid=Images(images.valid.pixels[:4096], images.valid.labels[:4096]),
-    )
-    cell = 1462
-    networks = {name: network(cell) for name in ("eager", "captured", "captured again")}
+    small, cell = first(images, 4096), 1462
+    networks = {
+        name: network_of(cell, images, 0) for name in ("eager", "captured", "captured again")
+    }
     outcomes = {}
     torch.backends.cudnn.deterministic = True
     for name, one in networks.items():
@@ -165,11 +91,11 @@ def agreement_of_steps(images, report, _tiny):
         report.say(
             f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
         )
-    beside = [network(cell), network(6111), network(0), network(cell)]
+    beside = [network_of(number, images, 0) for number in (cell, 6111, 0, cell)]
     together = train_together(beside, small, recipe, seeds=[1, 2, 3, 1], side_by_side=4)
     for number, one in zip((cell, 6111, 0, cell), together, strict=True):
         if isinstance(one, BaseException):
-            report.say("```\n" + "".join(traceback.format_exception(one)) + "```")
+            report.failed(one)
         else:
             report.say(
                 f"- side by side, cell {number}: losses {one.losses}, accuracy {one.accuracy:.4f}"
@@ -191,50 +117,10 @@ def agreement_of_steps(images, report, _tiny):
     }
 
 
-# --- speed
-
-
-class Traffic(TorchDispatchMode):
-    """Bytes of the tensors that operators read and write, each once."""
-
-    def __init__(self):
-        super().__init__()
-        self.bytes = 0
-        self.operators = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        outputs = [one for one in tree_leaves(result) if isinstance(one, torch.Tensor)]
-        inputs = [
-            one for one in tree_leaves((arguments, keywords)) if isinstance(one, torch.Tensor)
-        ]
-        is_view = function.is_view or "empty" in str(function)
-        if not is_view:
-            self.bytes += sum(one.nbytes for one in (*inputs, *outputs))
-            self.operators += 1
-        return result
-
-
-def traffic(number, batch_size):
-    """GB that one step reads and writes in two bytes a number, and its operators; counted on few images."""
-    few = 8
-    one = network(number)
-    counts = {}
-    for n in (few, 2 * few):
-        with Traffic() as counted:
-            loss = functional.cross_entropy(
-                one(torch.randn(n, 3, 32, 32)), torch.zeros(n, dtype=torch.int64)
-            )
-            loss.backward()
-        counts[n] = counted.bytes / 2
-    per_image = (counts[2 * few] - counts[few]) / few
-    return per_image * batch_size / 1e9, counted.operators
-
-
 def plain_loop(number, images, steps):
     """Seconds of each tenth of the steps of a loop as one writes it by hand: bf16, channels last, images on the GPU."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = network(number).to(device).to(memory_format=torch.channels_last)
+    model = network_of(number, images, 0).to(device).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(
         model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
@@ -283,7 +169,7 @@ def rates(cells, images, window_s):
     with TrainingPool(images, side_by_side=len(cells)) as pool:
         futures = [
             pool.submit(
-                partial(network, cell, seed),
+                partial(network_of, cell, images, seed),
                 RECIPE,
                 seed=seed,
                 on_epoch=lambda _, mine=mine: mine.append(time.perf_counter()),
@@ -307,115 +193,39 @@ def spread(values):
 def speed(images, report, tiny):
     """Images per second of each way, for the best cell and a middling one."""
     found = {}
-    most = 16 if torch.cuda.is_available() else 1
-    plain_steps = 4 if tiny else 100
-    small = ImageSet(
-        **{
-            **{field.name: getattr(images, field.name) for field in dataclasses.fields(images)},
-            "valid": Images(images.valid.pixels[:1000], images.valid.labels[:1000]),
-        }
-    )
-    for number in (6111, middling_cell()):
-        gb, operators = traffic(number, RECIPE.batch_size)
-        limit = RECIPE.batch_size / (gb * 1e9 / BANDWIDTH_BYTES_S)
-        report.say(
-            f"- cell {number}: {gb:.1f} GB a step of 256 in {operators} operators (each operator reads and "
-            f"writes its tensors once); at 4.3 TB/s {limit:,.0f} images/s"
-        )
-        row = {"traffic_gb": gb, "operators": operators, "limit": limit}
-        row["plain"] = plain_loop(number, images, plain_steps)
+    small = replace(images, valid=Images(images.valid.pixels[:1000], images.valid.labels[:1000]))
+    on_gpu = torch.cuda.is_available()
+    middling = int(np.argsort(accuracy_of_table(np.arange(SPACE.size), 200))[SPACE.size // 2])
+    for number in (6111, middling):
+        row = found[number] = {"plain": plain_loop(number, images, 4 if tiny else 100)}
         plain = median(row["plain"])
         report.say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
-        for k in (1, 8, 16):
+        for k in (1, 8, 16) if on_gpu else (1,):
             window_s = 1 if tiny else min(max(4.0, k), 15.0)
-            if k > most or report.left_s < window_s + 1.5 * k + 15:
+            if report.left_s < window_s + 1.5 * k + 15:
                 continue
-            if torch.cuda.is_available():
+            if on_gpu:
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
-            began_s = time.perf_counter()
             row[f"beside {k}"], start_s = rates([number] * k, small, window_s)
-            row[f"start {k}"] = start_s
-            memory = torch.cuda.max_memory_reserved() / 1e9 if torch.cuda.is_available() else 0
-            rate = median(row[f"beside {k}"])
+            memory = torch.cuda.max_memory_reserved() / 1e9 if on_gpu else 0
             report.say(
                 f"- cell {number}, {k} side by side: {spread(row[f'beside {k}'])} images/s, "
-                f"{rate / plain:.2f} times the plain loop, {rate / limit:.0%} of the limit; "
-                f"peak {memory:.1f} GB, all have ended an epoch after {start_s:.1f} s, {time.perf_counter() - began_s:.0f} s in all"
+                f"{median(row[f'beside {k}']) / plain:.2f} times the plain loop; peak {memory:.1f} GB, "
+                f"all have ended an epoch after {start_s:.1f} s"
             )
-        found[number] = report.results[number] = row
-        report.save()
     return found
-
-
-def middling_cell():
-    """The cell whose table accuracy is the median."""
-    return int(np.argsort(table()["cifar10_valid"])[SPACE.size // 2])
-
-
-def kernels(images, report, _tiny):
-    """Kernels of a replayed step of cell 6111, those that take longest first."""
-    if not torch.cuda.is_available():
-        return {}
-    recipe = replace(RECIPE, epochs=2)
-    part = replace(
-        images,
-        train=Images(images.train.pixels[:5120], images.train.labels[:5120]),
-        valid=Images(images.valid.pixels[:256], images.valid.labels[:256]),
-    )
-    train(network(6111), part, recipe, seed=0)  # cuDNN chooses
-    events = []
-
-    def watched(epoch):
-        if epoch.number == 1:
-            profile.__enter__()
-        else:
-            torch.cuda.synchronize()
-            profile.__exit__(None, None, None)
-            events.extend(profile.events())
-
-    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
-    train(network(6111), part, recipe, seed=0, on_epoch=watched, evaluate_every=2)
-    steps = 20
-    totals = {}
-    for event in events:
-        if str(event.device_type).endswith("CUDA"):
-            time_us, count = totals.get(event.name, (0.0, 0))
-            totals[event.name] = (time_us + event.time_range.elapsed_us(), count + 1)
-    whole = sum(time_us for time_us, _ in totals.values())
-    launched = sum(count for _, count in totals.values())
-    report.say(
-        f"- {launched / steps:.0f} kernels and {whole / steps / 1e3:.2f} ms of kernels a step"
-    )
-    rows = sorted(totals.items(), key=lambda one: -one[1][0])
-    for name, (time_us, count) in rows[:30]:
-        report.say(
-            f"- {time_us / whole:6.1%}  {time_us / count:7.1f} us x {count / steps:6.1f}  {name[:110]}"
-        )
-    return {
-        name: {"us": time_us / steps, "count": count / steps} for name, (time_us, count) in rows
-    }
-
-
-# --- agreement with the table
-
-
-def table():
-    """Columns of the benchmark's table; a row's place is the cell's official number."""
-    read = pyarrow.csv.read_csv(DATA / "nb201_accuracy.csv")
-    return {name: read[name].to_numpy() for name in ("cifar10_valid", "cifar10_epoch12_valid")}
 
 
 def chosen_cells():
     """The named cells, and five more at equal distances in the order of the full training."""
-    order = np.argsort(table()["cifar10_valid"])[::-1]
+    order = np.argsort(accuracy_of_table(np.arange(SPACE.size), 200))[::-1]
     more = [int(order[int(share * SPACE.size)]) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
     return [*NAMED, *more]
 
 
 def agreement_with_table(images, report, tiny):
     """Accuracies after 12 epochs, a network of each cell, beside the table's."""
-    columns = table()
     cells = chosen_cells()[: 3 if tiny else None]
     recipe = replace(RECIPE, epochs=1 if tiny else 12)
     seeds_done = []
@@ -426,7 +236,7 @@ def agreement_with_table(images, report, tiny):
         with TrainingPool(images, side_by_side=12) as pool:
             futures = [
                 pool.submit(
-                    lambda cell=cell, seed=seed: network(cell, seed),
+                    partial(network_of, cell, images, seed),
                     recipe,
                     seed=seed,
                     evaluate_every=99,
@@ -438,13 +248,12 @@ def agreement_with_table(images, report, tiny):
         ours = []
         for one in results:
             if isinstance(one, BaseException):
-                report.say("```\n" + "".join(traceback.format_exception(one)) + "```")
+                report.failed(one)
             ours.append(np.nan if isinstance(one, BaseException) else 100 * one.accuracy)
         seeds_done.append({"accuracies": ours, "seconds": seconds})
         report.say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
     ours = np.array([one["accuracies"] for one in seeds_done])
-    theirs = columns["cifar10_epoch12_valid"][cells]
-    full = columns["cifar10_valid"][cells]
+    theirs, full = (100 * accuracy_of_table(cells, epochs) for epochs in (12, 200))
     report.say(
         "\n| cell | table, 200 epochs | table, 12 epochs | ours, 12 epochs | difference |\n|---|---|---|---|---|"
     )
@@ -479,7 +288,7 @@ def agreement_with_plain(images, report, tiny):
         if report.left_s < 30:
             break
         ours = train(
-            network(number, 0),
+            network_of(number, images, 0),
             images,
             replace(RECIPE, epochs=epochs),
             seed=0,
@@ -490,7 +299,7 @@ def agreement_with_plain(images, report, tiny):
         found[number] = {"ours": ours.accuracy, "plain": accuracy}
         report.say(
             f"- cell {number}: trainer {ours.accuracy:.2%} in {ours.seconds:.0f} s, plain float32 loop "
-            f"{accuracy:.2%} in {time.perf_counter() - began_s:.0f} s, table {table()['cifar10_epoch12_valid'][number]:.2f}"
+            f"{accuracy:.2%} in {time.perf_counter() - began_s:.0f} s, table {accuracy_of_table([number], 12)[0]:.2%}"
         )
     return found
 
@@ -522,7 +331,7 @@ def published_protocol(number, images, epochs, train_on, judged_on):
         return (batch / 255 - mean) / sd
 
     pixels, labels = loaded(train_on)
-    model = network(number).to(device)
+    model = network_of(number, images, 0).to(device)
     step = PlainStep(model, normalized(pixels[:256]), labels[:256])
     generator = torch.Generator(device=device).manual_seed(0)
     shifts = torch.arange(32, device=device)
@@ -597,17 +406,12 @@ class PlainStep:
 
 
 PARTS = {
-    "steps": (agreement_of_steps, 30),
-    "table": (agreement_with_table, 60),
-    "plain": (agreement_with_plain, 60),
-    "speed": (speed, 60),
-    "kernels": (kernels, 30),
-    "full": (agreement_in_full, 420),
+    "steps": agreement_of_steps,
+    "table": agreement_with_table,
+    "plain": agreement_with_plain,
+    "speed": speed,
+    "full": agreement_in_full,
 }
-"""Parts, and the seconds that each needs at least."""
-
-SHARES_S = {"table": 190, "plain": 110, "speed": 130}
-"""Seconds that a part takes at most beside others."""
 
 
 def main():
@@ -615,40 +419,20 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--minutes", type=float, default=7.8)
-    parser.add_argument("--only", default="steps,table,plain,speed,kernels", help="parts; or full")
-    parser.add_argument(
-        "--images", type=Path, help="folder of decoded images; then one part runs here"
-    )
+    parser.add_argument("--only", default="steps,table,plain,speed", help="parts; or full")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    if chosen.images is not None:
-        report = Report(chosen.out, chosen.only, 60 * chosen.minutes)
-        report.part(lambda: PARTS[chosen.only][0](cifar10(chosen.images), report, chosen.tiny))
-        return
-    began_s = time.perf_counter()
-    with TemporaryDirectory() as images:
-        decode(Path(images), chosen.tiny)
-        print(f"images are decoded after {time.perf_counter() - began_s:.0f} s", flush=True)
-        names = chosen.only.split(",")
-        for name in names:  # a process each: a lost GPU is lost to a process
-            left_s = 60 * chosen.minutes - (time.perf_counter() - began_s)
-            if left_s < PARTS[name][1]:
-                print(f"{name} is left out: {left_s:.0f} s are left", flush=True)
-                continue
-            share_s = min(left_s, SHARES_S.get(name, left_s)) if len(names) > 1 else left_s
-            command = [sys.executable, "-u", __file__, "--out", chosen.out, "--only", name]
-            command += ["--images", images, "--minutes", str(share_s / 60)]
-            with suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    [*command, *["--tiny"] * chosen.tiny], check=False, timeout=share_s + 20
-                )
-    for end in ("json", "md"):
-        files = sorted(chosen.out.glob(f"trainer-*.{end}"))
-        texts = [file.read_text() for file in files]
-        whole = "[" + ",\n".join(texts) + "]\n" if end == "json" else "\n".join(texts)
-        (chosen.out / f"trainer.{end}").write_text(whole)
-        for file in files:
-            file.unlink()
+    report = Report(chosen.out, chosen.minutes)
+    images = images_of(tiny=chosen.tiny)
+    for name in chosen.only.split(","):
+        if report.left_s < 0:
+            report.say(f"no time is left for {name}")
+            continue
+        try:
+            report.results[name] = PARTS[name](images, report, chosen.tiny)
+        except Exception as error:  # noqa: BLE001 - the other parts may still work
+            report.failed(error)
+    report.say("done")
 
 
 if __name__ == "__main__":

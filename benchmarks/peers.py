@@ -1,6 +1,6 @@
 """The searchers here beside public ones, each through its own API, in one run: queries and seconds.
 
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/peers.py
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.peers
 
 Two problems whose device, data set and limit chose no setting here, searched and reported on test
 accuracy; T is the latency that so many of the architectures meet. One search after another in one
@@ -28,7 +28,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import optuna
-from hydra import compose, initialize_config_module
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.core.problem import Problem
 from pymoo.indicators.hv import HV
@@ -37,13 +36,20 @@ from pymoo.operators.mutation.pm import PM
 from pymoo.operators.repair.rounding import RoundingRepair
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 from pymoo.optimize import minimize
-from search_quality import interval
-from searchers import best_after, queries_so_far
 from sklearn.neural_network import MLPRegressor
 
-from nas.config.build import build, register
+from benchmarks.searching import (
+    TOLERANCE,
+    best_after,
+    experiment_of,
+    head,
+    interval,
+    queries_so_far,
+    row,
+    settings_of_searches,
+    steps_of,
+)
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.loop import search
 from rewards.constrained import ConstrainedReward
 
 SEEDS = 10
@@ -165,22 +171,15 @@ def bananas(samples, at_once=10, networks=5):
 
 
 @cache
-def experiment_of(controller, device, dataset, limit):
+def built(controller, device, dataset, limit):
     """Built once, so that no search is charged for it."""
-    overrides = [f"device={device}", f"dataset={dataset}", f"T={limit}", "split=test"]
-    return build(compose("search", [*overrides, "reward=constrained", f"controller={controller}"]))
+    problem = [f"device={device}", f"dataset={dataset}", f"T={limit}", "split=test"]
+    return experiment_of(*problem, "reward=constrained", f"controller={controller}")
 
 
 def ours(name, samples):
     def run(tables, seed, numbers):
-        experiment = experiment_of(name, *tables.problem)
-        config = experiment.config.controller
-        for step in search(
-            config.build(SPACE, [seed]),
-            experiment.problem,
-            budget=samples,
-            batch_size=config.batch_size,
-        ):
+        for step in steps_of(built(name, *tables.problem), [seed], samples):
             numbers.extend(SPACE.numbers(step.architectures[0]).tolist())
 
     return run
@@ -217,25 +216,18 @@ def hypervolume(tables, numbers):
 
 
 def problem_of(device, dataset, share):
-    known = experiment_of("uniform", device, dataset, "100s").problem.survey
+    known = built("uniform", device, dataset, "100s").problem.survey
     limit = f"{np.quantile(known.latency_ms, share):.4g}ms"
-    limit_ms = experiment_of("uniform", device, dataset, limit).problem.limit_ms
+    limit_ms = built("uniform", device, dataset, limit).problem.limit_ms
     return Limited(known.accuracy, known.latency_ms, limit_ms, (device, dataset, limit))
 
 
 def report(tables, names):
     """Print a row for each searcher."""
     worth = np.where(tables.latency_ms <= tables.limit_ms, 100 * tables.accuracy, 0)
-    print(f"\n{', '.join(tables.problem)}: optimum {worth.max():.2f}\n")
-    heads = [
-        "searcher",
-        "seeds",
-        *(f"@{n}" for n in QUERIES),
-        "found within 200",
-        "queries",
-        "seconds",
-    ]
-    print("|", " | ".join(heads), "|\n|" + "---|" * len(heads), flush=True)
+    print(f"\n{', '.join(tables.problem)}: optimum {worth.max():.2f}")
+    columns = [f"@{n}" for n in QUERIES]
+    head("searcher", "seeds", *columns, "found within 200", "queries", "seconds")
     for name in names:
         seeds, run = SEARCHERS[name]
         best, spent, seconds = [], [], []
@@ -257,17 +249,15 @@ def report(tables, names):
             interval(np.array(gap)) if asked >= 0.9 * n else "-"
             for n, gap in zip(QUERIES, gaps, strict=True)
         ]
-        found = f"{np.sum(np.array(gaps[-1]) < 1e-9)}/{seeds}"
-        row = [name, str(seeds), *cells, found, f"{asked:.0f}", f"{np.median(seconds):.2f}"]
-        print("|", " | ".join(row), "|", flush=True)
+        found = f"{np.sum(np.array(gaps[-1]) < TOLERANCE)}/{seeds}"
+        row(name, str(seeds), *cells, found, f"{asked:.0f}", f"{np.median(seconds):.2f}")
 
 
 def main():
     warnings.filterwarnings("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    register()
     names = [name for name in sys.argv[1:] or SEARCHERS if name != "SMAC" or find_spec("smac")]
-    with initialize_config_module("conf", version_base="1.3"):
+    with settings_of_searches():
         for problem in PROBLEMS:
             report(problem_of(*problem), names)
 

@@ -1,7 +1,7 @@
 """Claim: the default policy gradient converges to the maximum of its reward, within the limit.
 
-    $ NAS_DATA=<tables> python benchmarks/policy.py judge 32 judge.jsonl       # devices that chose nothing
-    $ NAS_DATA=<tables> python benchmarks/policy.py ablation 8 ablation.jsonl  # without each of its parts
+    $ NAS_DATA=<tables> python -m benchmarks.policy judge 32 judge.jsonl       # devices that chose nothing
+    $ NAS_DATA=<tables> python -m benchmarks.policy ablation 8 ablation.jsonl  # without each of its parts
 
 A run that was cut off goes on from its .jsonl, which holds each setting's measures; with other defaults,
 begin another.
@@ -24,10 +24,9 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from hydra import compose, initialize_config_module
-from search_quality import interval
+from scipy.stats import binomtest
 
-from nas.config.build import build, register
+from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trajectory import sample_within_limit
@@ -57,7 +56,7 @@ TOLERANCE = 0.003
 
 def experiment(controller, reward, device, limit_ms):
     overrides = [f"controller={controller}", f"reward={reward}", f"device={device}"]
-    return build(compose("search", [*overrides, f"T={limit_ms!r}ms"]))
+    return experiment_of(*overrides, f"T={limit_ms!r}ms")
 
 
 def latency_of_share(device, share):
@@ -124,21 +123,17 @@ def settled_at(settled):
     return "never" if np.isinf(median) else f"{median:,.0f}"
 
 
-def wilson(successes, trials, z=1.96):
-    share = successes / trials
-    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
-    half /= 1 + z * z / trials
-    return f"{share:.0%} [{middle - half:.0%}, {middle + half:.0%}]"
+def wilson(successes, trials):
+    of = binomtest(int(successes), trials).proportion_ci(method="wilson")
+    return f"{successes / trials:.0%} [{of.low:.0%}, {of.high:.0%}]"
 
 
 def judge(journal, devices, seeds):
-    print(
-        "| device | T, ms | reward | its maximum, share of T | arrived: rnn | arrived: reinforce "
-        "| mode's gap, median | gap: rnn | gap: reinforce | reinforce - uniform | settled: rnn "
-        "| settled: reinforce |"
+    head(
+        *("device", "T, ms", "reward", "its maximum, share of T", "arrived: rnn"),
+        *("arrived: reinforce", "mode's gap, median", "gap: rnn", "gap: reinforce"),
+        *("reinforce - uniform", "settled: rnn", "settled: reinforce"),
     )
-    print("|" + "---|" * 12)
     for device, share, reward in product(devices, SHARES, REWARDS):
         uniform = journal.measures("uniform", (device, share, "constrained"), seeds)
         setting = device, share, reward
@@ -152,12 +147,11 @@ def judge(journal, devices, seeds):
             interval(new["gap"] - uniform["gap"]),
             *(settled_at(old["settled"]), settled_at(new["settled"])),
         ]
-        print("|", " | ".join(cells), "|", flush=True)
+        row(*cells)
 
 
 def ablation(journal, devices, seeds):
-    print("| policy | arrived | gap within T, points | settled, share of seeds | sooner settled |")
-    print("|---|---|---|---|---|")
+    head("policy", "arrived", "gap within T, points", "settled, share of seeds", "sooner settled")
     for part in PARTS:
         found = [
             journal.measures("reinforce", setting, seeds, part)
@@ -173,13 +167,12 @@ def ablation(journal, devices, seeds):
             f"{np.isfinite(settled).mean():.0%}",
             settled_at(settled),
         ]
-        print(f"| {part} |", " | ".join(cells), "|", flush=True)
+        row(part, *cells)
 
 
 def main():
-    register()
     run, devices = {"judge": (judge, JUDGES), "ablation": (ablation, TUNING)}[sys.argv[1]]
-    with initialize_config_module("conf", version_base="1.3"):
+    with settings_of_searches():
         run(Journal(Path(sys.argv[3])), tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
 
 

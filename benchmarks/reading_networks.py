@@ -4,10 +4,10 @@ Four products of one 8192 x 8192 matrix and a vector. The matrix has 268 MB in f
 second-level cache, so that each product reads it anew: places of a GPU that are apart in
 multiprocessors share the memory's bandwidth all the same.
 
-    $ PYTHONPATH=benchmarks python -m runtime.map profile=reading.csv \
-        'profiling.networks=[nb201,resnet50,reading_networks:reader]'
-    $ PYTHONPATH=benchmarks python -m runtime.map tasks=reading.csv frame_ms=2.5 run=reading \
-        'networks=[reading_networks:reader,reading_networks:reader,nb201,resnet50]'
+    $ python -m runtime.map profile=reading.csv \
+        'profiling.networks=[nb201,resnet50,benchmarks.reading_networks:reader]'
+    $ python -m benchmarks experiment=mapped tasks=reading.csv frame_ms=2.5 out=reading \
+        'networks=[benchmarks.reading_networks:reader,benchmarks.reading_networks:reader,nb201,resnet50]'
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Claim: the searchers are as strong as their papers' methods are on these tables.
 
-    $ NAS_DATA=<tables> python benchmarks/searchers.py
+    $ NAS_DATA=<tables> python -m benchmarks.searchers
 
 CIFAR-100, searched and reported on test accuracy, 100 seeds (20 for tpe, which takes 5 ms a
 sample), defaults of conf/. Mean of the best seen so far, in percent, with bootstrap 95 % intervals over seeds. A query is an architecture that
@@ -18,16 +18,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from hydra import compose, initialize_config_module
-from search_quality import interval, trajectories
 
-from nas.config.build import build, register
+from benchmarks.searching import (
+    best_after,
+    experiment_of,
+    head,
+    interval,
+    queries_so_far,
+    row,
+    settings_of_searches,
+    steps_of,
+    to_the_optimum,
+    trajectories,
+)
 
 SEEDS = 100
 BUDGET = 8000  # samples; uniform sampling needs some 6,000 of them for 5,000 queries
 TPE_SEEDS = 20
 TPE_BUDGET = 700
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,32 +80,6 @@ PROBLEMS = (
 SEARCHERS = ("uniform", "exhaustive", "evolution", "local_search", "rnn", "nsga2", "tpe")
 
 
-def queries_so_far(numbers):
-    """How many distinct architectures each search has evaluated by each sample."""
-    new = np.zeros(numbers.shape, int)
-    for row, sequence in zip(new, numbers, strict=True):
-        row[np.unique(sequence, return_index=True)[1]] = 1
-    return new.cumsum(1)
-
-
-def best_after(count, best, spent):
-    """Best of each search when it has spent this many queries, or at its end."""
-    last = [np.searchsorted(row, count, side="right") - 1 for row in spent]
-    return best[np.arange(len(best)), last]
-
-
-def to_the_optimum(best, spent, optimum, most):
-    """Median queries to the optimum and its interval, or the share that finds it at all."""
-    reached = best >= optimum - TOLERANCE
-    cost = np.where(reached.any(1), spent[np.arange(len(best)), reached.argmax(1)], np.inf)
-    share = (cost <= most).mean()
-    if share <= 0.5:
-        return f"{share:.0%} in {most:,}"
-    draws = np.random.default_rng(0).choice(cost, (10_000, len(cost)))
-    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975], method="nearest")
-    return f"{np.median(cost):,.0f} [{low:,.0f}, {high:,.0f}]"
-
-
 def chance(values, mean, seeds):
     """Chance that a mean over so many seeds, rounded as the reference is, reaches the reference."""
     draws = np.random.default_rng(0).choice(values, (10_000, seeds)).mean(1)
@@ -105,7 +87,7 @@ def chance(values, mean, seeds):
 
 
 def report(problem, searcher, experiment, seeds):
-    numbers, accuracy, latency_ms = trajectories(experiment, seeds)
+    numbers, accuracy, latency_ms = trajectories(steps_of(experiment, seeds))
     feasible = latency_ms <= experiment.problem.limit_ms
     best = np.maximum.accumulate(np.where(feasible, 100 * accuracy, 0), axis=1)
     spent = queries_so_far(numbers)
@@ -135,23 +117,22 @@ def report(problem, searcher, experiment, seeds):
         ]
         rows.append(["", "reference", *chances, problem.reference_median.get(searcher, "")])
     left_out = [""] * (len(problem.queries) - len(columns))
-    for row in rows:
-        print("|", " | ".join([*row[:-1], *left_out, row[-1]]), "|", flush=True)
+    for cells in rows:
+        row(*cells[:-1], *left_out, cells[-1])
 
 
 def main():
-    register()
-    with initialize_config_module("conf", version_base="1.3"):
+    with settings_of_searches():
         for problem in PROBLEMS:
-            heads = [f"@{n:,}" for n in problem.queries]
-            print(f"\n{problem.name}\n")
-            print("| searcher | axis |", " | ".join(heads), "| queries to the optimum |")
-            print("|" + "---|" * (len(heads) + 3))
+            print(f"\n{problem.name}")
+            head(
+                "searcher", "axis", *(f"@{n:,}" for n in problem.queries), "queries to the optimum"
+            )
             for searcher in SEARCHERS:
                 overrides = ["device=help-gold-6226", f"T={problem.limit}", "reward=constrained"]
                 seeds, budget = (SEEDS, BUDGET) if searcher != "tpe" else (TPE_SEEDS, TPE_BUDGET)
                 overrides += ["split=test", f"budget={budget}", f"controller={searcher}"]
-                report(problem, searcher, build(compose("search", overrides)), seeds)
+                report(problem, searcher, experiment_of(*overrides), seeds)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Hours in minutes: random arrivals at 80 % load, again and again, on the same lanes.
 
-python benchmarks/soak.py [minutes=10] [load=0.8] [round_s=5]
+python -m benchmarks.soak [--minutes 10] [--load 0.8] [--round-s 5]
 
 Three small networks on a lane a core, placed by earliest finish. Load is against the rate at which
 the same lanes serve the same networks when all of them always wait. Each round is a run of its own,
@@ -8,8 +8,8 @@ served to its end: what it gave is checked and dropped, so whatever grows is kep
 Exit status 1 if a request has no result, or not one only, or a wrong one, or if memory grows.
 """
 
+import argparse
 import gc
-import math
 import os
 import sys
 import time
@@ -148,38 +148,14 @@ def growth_mb(rounds):
     return median(resident_mb[-quarter:]) - median(resident_mb[quarter : 2 * quarter])
 
 
-def asked(arguments):
-    """Minutes, load and round_s of the command line, as far as given.
-
-    Raises:
-      ValueError: if one is none of these, or no number above 0.
-    """
-    given = {}
-    for one in arguments:
-        name, _, text = one.partition("=")
-        if name not in {"minutes", "load", "round_s"}:
-            raise ValueError(f"{one} is unknown; there are minutes=, load= and round_s=")
-        try:
-            given[name] = float(text)
-        except ValueError:
-            given[name] = math.nan
-        if not 0 < given[name] < math.inf:
-            raise ValueError(f"{one} must be a number above 0")
-    return given
-
-
-def main(arguments):
-    try:
-        given = asked(arguments)
-    except ValueError as error:
-        print(f"soak: {error}", file=sys.stderr)
-        return 2
-    minutes = given.pop("minutes", 10)
-    if minutes * 60 <= given.get("round_s", 5.0) / 2:
-        print(f"soak: minutes={minutes:g} is less than half a round", file=sys.stderr)
-        return 2
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--load", type=float, default=0.8)
+    parser.add_argument("--round-s", type=float, default=5)
+    options = parser.parse_args()
     rounds = []
-    for one in soak(60 * minutes, **given):
+    for one in soak(60 * options.minutes, load=options.load, round_s=options.round_s):
         rounds.append(one)
         print(
             f"{len(rounds):4}: {one.requests:6} requests, p50 {one.p50_ms:7.2f} ms, "
@@ -188,6 +164,8 @@ def main(arguments):
             *one.wrong[:3],
             flush=True,
         )
+    if not rounds:
+        parser.error("--minutes is less than half a round")
     wrong = sum(len(one.wrong) for one in rounds)
     grown_mb = growth_mb(rounds)
     kept = rounds[-1].tensors - rounds[0].tensors
@@ -199,4 +177,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

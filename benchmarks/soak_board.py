@@ -1,6 +1,6 @@
 """A board with a fault, for `soak_everything.py`: the real agent, behind a program that spoils what it says.
 
-cmd://python benchmarks/soak_board.py <fault> <seed>; the words after these are the agent's interpreter.
+cmd://python -m benchmarks.soak_board <fault> <seed>; the words after these are the agent's interpreter.
 `reboots` ends after a while, `lies` repeats and changes bytes of answers, `slow` holds them back.
 """
 

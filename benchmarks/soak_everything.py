@@ -1,6 +1,6 @@
 """An hour of everything in one process: whatever grows from round to round is a leak.
 
-python benchmarks/soak_everything.py [--minutes 60]
+python -m benchmarks.soak_everything [--minutes 60]
 
 A round is a search and a study on predicted tables, a search that is killed and resumed, a study whose
 workers are left behind by a killed parent, a search on a board (in turns a sound one, one that reboots, one
@@ -29,10 +29,10 @@ from statistics import median
 import numpy as np
 import psutil
 import torch
-from soak import MOST_GROWTH_MB, soak
 
 import edgenas
 import runtime
+from benchmarks.soak import MOST_GROWTH_MB, soak
 from runtime.network.models.vgg import VGG
 
 HERE = Path(__file__).parent

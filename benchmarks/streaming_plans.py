@@ -1,6 +1,6 @@
 """How near planned residency and rings are to the best there is, and what a plan costs.
 
-    $ python benchmarks/streaming_plans.py
+    $ python -m benchmarks.streaming_plans
 
 Parts one and two for inferences from empty rings and for inferences in a row.
 Part one: random networks small enough to try all residents and all rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?

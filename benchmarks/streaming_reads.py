@@ -1,6 +1,6 @@
 """Claim: into large pages, a layer at once, reading costs a fifth of the reader's processor time.
 
-    $ python benchmarks/streaming_reads.py
+    $ python -m benchmarks.streaming_reads
 
 A file of eight layers of 16.8 MB is read past the page cache (O_DIRECT) on a thread of its own, into memory
 of small pages and into `runtime.weight_streaming.files.host_memory.HostMemory`, in pieces of several sizes, beside products

@@ -1,6 +1,6 @@
 """Which unstated rates give the table published for YOLOv4, and whether anything less does.
 
-    $ python benchmarks/streaming_table.py
+    $ python -m benchmarks.streaming_table
 
 Deviations in % of the synchronous, asynchronous and zero-copy delay (Ji et al., RTSS 2022, section I)
 by read and copy rate, kernels in proportion to their multiplications; `*` marks all within 3 %. Then
@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from demand_layering import MIB, PRELOADED_MS, ROWS, yolov4
 
+from benchmarks.demand_layering import MIB, PRELOADED_MS, ROWS, yolov4
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,

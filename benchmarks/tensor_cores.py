@@ -5,7 +5,7 @@ C = A B with A of 1024 x 1024 and B of 1024 x N. The source (R. Pujol Torramorel
 Reads a timing table:
 
     $ python -m runtime.map profile=gemm.csv 'profiling.networks=[gemm-1,gemm-2,gemm-4,gemm-8,gemm-16]'
-    $ python benchmarks/tensor_cores.py gemm.csv
+    $ python -m benchmarks.tensor_cores gemm.csv
 """
 
 import csv

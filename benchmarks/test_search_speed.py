@@ -22,8 +22,8 @@ import time
 import numpy as np
 import pytest
 import torch
-from plain_torch_controller import PlainTorchController
 
+from benchmarks.plain_torch_controller import PlainTorchController
 from common.files.keyed_table import data_folder, read_csv_table
 from common.types.kind import Kind
 from controller.evolution import EvolutionConfig

@@ -1,7 +1,7 @@
 """Claim: ten timed cells predict a new device's whole table, better than what is usually done.
 
-    $ NAS_DATA=<tables> python benchmarks/transfer.py
-    $ NAS_DATA=<tables> python benchmarks/transfer.py --intervals     # boards and runtimes left out
+    $ NAS_DATA=<tables> python -m benchmarks.transfer
+    $ NAS_DATA=<tables> python -m benchmarks.transfer --intervals     # boards and runtimes left out
 
 HELP's split and sources (Lee et al., NeurIPS 2021): nine training devices, four validation devices,
 six test devices. All 15,625 cells are judged, the probes among them. Methods that draw their probes

@@ -98,8 +98,8 @@ _BUILDERS: dict[Model, Callable[[Scale], nn.Module]] = {
 }
 
 _BY_CHANNEL = (Model.vgg16,)
-"""Networks that an H200 runs faster in channels-last layout, alone and together
-(`benchmarks/gpu_sharing.py`): their convolutions need no conversion of the layout."""
+"""Networks that an H200 runs faster in channels-last layout, alone and together:
+their convolutions need no conversion of the layout."""
 
 _IMAGE_DIMS = 4
 

@@ -7,7 +7,8 @@ state, and from kernels that share its 160.8 ms by their multiplications; `bench
 from dataclasses import replace
 
 import pytest
-from demand_layering import (
+
+from benchmarks.demand_layering import (
     LARGEST_MIB,
     MIB,
     PRELOADED_MS,
@@ -16,7 +17,6 @@ from demand_layering import (
     simulated,
     yolov4,
 )
-
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,

@@ -256,7 +256,7 @@ def _issue(queue: _Queue, networks: int) -> None:
 
     A network is in the queue once; after each job it goes to the end of the queue, where its own
     thread would put it. To wake that thread for each job would cost five times as much as a launch,
-    because both need Python's lock (`benchmarks/issuing_overhead.py`).
+    because both need Python's lock.
     """
     while networks > 0:
         item = queue.get()

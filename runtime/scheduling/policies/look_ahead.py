@@ -23,7 +23,7 @@ class LookAhead(Policy):
 
     A decision costs `lanes ** depth` branches of at most `horizon` jobs, each `lanes` steps. It may
     take longer than the jobs it places, so it suits a few jobs of some milliseconds and the
-    simulator; `benchmarks/policy_cost.py` measures the cost of a decision.
+    simulator.
     """
 
     sync_ms: Delays | None = None

@@ -1,7 +1,8 @@
-"""Twenty seconds of `benchmarks/soak.py`, which by default runs for ten minutes."""
+"""Twenty seconds of `python -m benchmarks.soak`, which by default runs for ten minutes."""
 
 import pytest
-from soak import MOST_GROWTH_MB, growth_mb, soak
+
+from benchmarks.soak import MOST_GROWTH_MB, growth_mb, soak
 
 
 @pytest.mark.slow

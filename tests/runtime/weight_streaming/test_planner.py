@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming_plans import exhaustive_front
 
+from benchmarks.streaming_plans import exhaustive_front
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,
