@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import shlex
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from omegaconf import OmegaConf
 from common.command.conf_folder import CONF
 from edgenas.__main__ import _MODULES as COMMANDS
 from nas.data.__main__ import _parser
+from nas.report.summary import Network, Summary
 from nas.spaces.registry import space_named
 
 ROOT = Path(__file__).parents[1]
@@ -115,3 +118,13 @@ def test_the_arguments_of_the_data_command_are_parsed():
 
     for words in DOCUMENTED["nas.data"]:
         parser.parse_args([word for word in words if not word.startswith("space=")])
+
+
+def test_the_example_of_a_summary_has_its_fields():
+    page = (ROOT / "docs/reference/files.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+
+    summary = json.loads(example)
+
+    assert set(summary) <= {"schema", *(field.name for field in fields(Summary))}
+    assert set(summary["best"]) <= {field.name for field in fields(Network)}
