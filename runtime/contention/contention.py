@@ -7,24 +7,18 @@ with Contention([MemoryHog(core=1)], limit_mb_per_s=1000, isolation=Isolation.fi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
+from runtime.contention.hogs.control_page import GB, MB
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.hogs.token_bucket import TokenBucket
-from runtime.contention.isolation.bandwidth import GB, MB
-from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.isolation.limits import Freeze, ProcessLimit, Quota, Stop
+from runtime.contention.isolation import Isolation, ProcessLimit, Stop
 
 if TYPE_CHECKING:
     import torch
-
-_SOLO_S = 0.2
-"""Time for which hogs run without limit, to know their bandwidth per processor for a quota."""
 
 
 @final
@@ -38,7 +32,7 @@ class Contention:
         limit_mb_per_s: float | None = None,
         isolation: Isolation = Isolation.none,
         count: int | None = None,
-        processes: Sequence[int] = (),
+        process_limit: Callable[[Sequence[int]], ProcessLimit] | None = None,
         victim_sms: int | None = None,
     ) -> None:
         """Check the arguments; nothing runs before the context is entered.
@@ -50,31 +44,25 @@ class Contention:
             bytes.
           isolation: protection of the network.
           count: only the first `count` hogs take part; None for all.
-          processes: ids of other processes to stop or freeze together with the hogs.
+          process_limit: makes a limit of your own, of the ids of the hogs' processes.
           victim_sms: multiprocessors of the network under `Isolation.partition`, a multiple of 8.
 
         Raises:
           ValueError: if an argument does not fit the isolation.
         """
         isolation.check(limit_mb_per_s)
-        if processes and isolation not in {Isolation.stop, Isolation.freezer}:
-            raise ValueError(
-                f"isolation={isolation.value} cannot limit processes of other programs; "
-                "use stop or freezer"
-            )
         running_sliced = isinstance(hogs, RunningHogs) and bool(hogs.slices)
         if (isolation is Isolation.partition) != (victim_sms is not None or running_sliced):
             raise ValueError(
                 "isolation=partition needs victim_sms (such as 32), and no other isolation takes it"
             )
-        self._given = hogs
+        self._described = hogs
         self._limit_mb_per_s = limit_mb_per_s
         self._isolation = isolation
         self._count = count
-        self._processes = tuple(processes)
+        self._make_limit = Stop if isolation is Isolation.stop else process_limit
         self._victim_sms = victim_sms
         self._stream: torch.cuda.Stream | None = None
-        self._own_cpu = TokenBucket()
         self._lock: Callable[[], None] = _nothing
         self._unlock: Callable[[], None] = _nothing
 
@@ -85,15 +73,13 @@ class Contention:
           ValueError: if this machine lacks a requirement; the message names an alternative.
         """
         with ExitStack() as opened:
-            if isinstance(self._given, RunningHogs):
-                self._hogs = self._given
+            if isinstance(self._described, RunningHogs):
+                self._hogs = self._described
             else:
-                self._hogs = opened.enter_context(RunningHogs(self._given, self._victim_sms))
+                self._hogs = opened.enter_context(RunningHogs(self._described, self._victim_sms))
             opened.callback(self._hogs.park)
-            if self._isolation is Isolation.coarse_lock and self._limit_mb_per_s is not None:
-                self._own_cpu.rate(self._limit_mb_per_s * MB)
-            limit = self._process_limit()
-            if limit is not None:
+            if self._make_limit is not None:
+                limit = self._make_limit(self._process_ids())
                 opened.callback(limit.close)
                 self._lock, self._unlock = limit.apply, limit.release
             elif self._isolation is Isolation.fine_lock:
@@ -101,8 +87,8 @@ class Contention:
                 opened.callback(self._unlock)
             self._hogs.set_budgets(
                 [
-                    self._isolation.budgets(one, self._limit_mb_per_s)
-                    for one in self._demands_mb_per_s()
+                    self._isolation.budgets(demand, self._limit_mb_per_s)
+                    for demand in self._demands_mb_per_s()
                 ]
             )
             self._opened = opened.pop_all()
@@ -123,15 +109,6 @@ class Contention:
     def during(self, inference: Callable[[], object]) -> Callable[[], None]:
         """Wrap an inference in the lock; a GPU inference must synchronise before it returns."""
         return partial(self._locked, inference)
-
-    def charge(self, size: int) -> None:
-        """Charge `size` bytes that the network's own CPU code moved, such as preprocessing.
-
-        Only the coarse lock waits here: while the device is open it limits every core, including the
-        one that feeds the network, which is its known flaw.
-        """
-        while (wait_s := self._own_cpu.take(size)) > 0:
-            time.sleep(wait_s)
 
     def gb_per_s(self) -> list[float]:
         """Return the bandwidth of each hog since entry or the previous call; GB of 10 ** 9 bytes."""
@@ -167,32 +144,13 @@ class Contention:
         finally:
             self._unlock()
 
-    def _process_limit(self) -> ProcessLimit | None:
-        ours, cleanup = self._hogs.process_ids, self._hogs.cleanup
-        if self._isolation not in {Isolation.stop, Isolation.freezer, Isolation.quota}:
-            return None
-        if len(ours) < len(self._hogs.hogs):
+    def _process_ids(self) -> list[int]:
+        processes = self._hogs.process_ids
+        if len(processes) < len(self._hogs.hogs):
             raise ValueError(
-                f"isolation={self._isolation.value} limits processes, and a GPU hog is a thread; "
-                "use isolation=budget"
+                "isolation=stop limits processes, and a GPU hog is a thread; use isolation=budget"
             )
-        processes = [*ours, *self._processes]
-        if self._isolation is Isolation.stop:
-            return Stop(processes, cleanup)
-        if self._isolation is Isolation.freezer:
-            return Freeze(processes, cleanup)
-        assert self._limit_mb_per_s is not None
-        return Quota(processes, self._share(), cleanup)
-
-    def _share(self) -> float:
-        """Return the processors with which all hogs together reach the limit."""
-        demands = self._demands_mb_per_s()
-        self._hogs.set_budgets([(one, one) for one in demands])
-        time.sleep(_SOLO_S)
-        alone = sum(self._hogs.gb_per_s()) * GB / MB
-        count = sum(one > 0 for one in demands)
-        assert self._limit_mb_per_s is not None
-        return count * min(1.0, count * self._limit_mb_per_s / max(alone, self._limit_mb_per_s))
+        return processes
 
 
 def _nothing() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from runtime.machine.description import usable_cores
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
@@ -38,22 +35,6 @@ def network(name: str) -> tuple[nn.Module, torch.Tensor]:
         torch.manual_seed(0)
         module, shape = _BUILDERS[name]()
         return module.eval(), torch.randn(shape)
-
-
-@contextmanager
-def on_one_core(core: int) -> Iterator[None]:
-    """Pin this thread to one core, where that is possible, and torch to one thread; both are restored."""
-    cores, threads = usable_cores(), torch.get_num_threads()
-    can_pin = hasattr(os, "sched_setaffinity")
-    if can_pin:
-        os.sched_setaffinity(0, {core})
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        if can_pin:
-            os.sched_setaffinity(0, cores)
 
 
 def on_cpu(name: str) -> Callable[[], object]:

@@ -1,6 +1,6 @@
 """Scenarios: the load beside a network while it runs, described in YAML.
 
-    hogs: [memory, memory]   # memory, spin, disk; on a GPU gpu_memory, pcie; one entry per hog
+    hogs: [memory, memory]   # memory, spin; on a GPU gpu_memory, pcie; one entry per hog
     beside: [resnet50]       # networks that run in a loop
     isolation: fine_lock     # protection of the network; see docs/reference/contention.md
     limit_mb_per_s: 1000     # of each hog, where the isolation has a budget
@@ -25,17 +25,12 @@ from common.types.errors import UserError, did_you_mean
 from common.types.units import parse_bytes
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.hog import Hog
-from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
-from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
-from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.hogs.process_hogs import BESIDE, MemoryHog, NetworkHog, Spinner
+from runtime.contention.isolation import Isolation
 
 BUNDLED = CONF / "scenarios"
 
-_CPU_HOGS: dict[str, Callable[..., Hog]] = {
-    "memory": MemoryHog,
-    "spin": Spinner,
-    "disk": DiskHog,
-}
+_CPU_HOGS: dict[str, Callable[..., Hog]] = {"memory": MemoryHog, "spin": Spinner}
 _GPU_HOGS = ("gpu_memory", "pcie")
 _MOST_BYTES = 2**16
 """Limit on the size of a scenario file."""

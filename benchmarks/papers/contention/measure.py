@@ -18,17 +18,20 @@ import numpy as np
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention import measure_gpu as contention_gpu
 from benchmarks.papers.contention.comparison import SPINNER
+from benchmarks.papers.contention.disk_hog import DiskHog
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
+from benchmarks.papers.contention.process_limits import Freeze, own_cpu_limit, under_quota
 from benchmarks.papers.contention.rows import counts, curve, hog_row, rows_of
 from benchmarks.papers.driver import Step, time_is_left
+from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.results import Row, summary
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.hog import Hog
-from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
+from runtime.contention.hogs.process_hogs import MemoryHog, Spinner
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.networks import on_cpu, on_one_core
+from runtime.contention.isolation import Isolation
+from runtime.contention.networks import on_cpu
 from runtime.machine.description import usable_cores
 
 LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)
@@ -113,11 +116,9 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
             *(on(f"corun{count}", count=count) for count in counts(len(others))),
             *(on(f"fine_lock {limit:g}", **_fine_lock(limit)) for limit in _limits(config)),
             on("stop", isolation=Isolation.stop),
-            on("freezer", isolation=Isolation.freezer),
-            on(
-                f"quota {_QUOTA_MB_PER_S:g}",
-                limit_mb_per_s=_QUOTA_MB_PER_S,
-                isolation=Isolation.quota,
+            on("freezer", process_limit=Freeze),
+            Condition(
+                f"quota {_QUOTA_MB_PER_S:g}", partial(under_quota, hogs, _QUOTA_MB_PER_S), infer
             ),
         ]
         refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
@@ -166,11 +167,12 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
             "solo": partial(Contention, hogs, count=0),
             f"corun{len(others)}": partial(Contention, hogs),
         }
+        charges: dict[str, Callable[[int], None]] = {}
         for limit in _PIPELINE_LIMITS:
-            for way in (Isolation.fine_lock, Isolation.coarse_lock):
-                scenarios[f"{way.value} {limit:g}"] = partial(
-                    Contention, hogs, limit_mb_per_s=limit, isolation=way
-                )
+            limited = partial(Contention, hogs, limit_mb_per_s=limit)
+            scenarios[f"fine_lock {limit:g}"] = partial(limited, isolation=Isolation.fine_lock)
+            scenarios[f"coarse_lock {limit:g}"] = partial(limited, isolation=Isolation.budget)
+            charges[f"coarse_lock {limit:g}"] = own_cpu_limit(limit)
         pictures = config.iterations or _PICTURES
         taken: dict[str, list[float]] = {name: [] for name in scenarios}
         left: dict[str, list[float]] = {name: [] for name in scenarios}
@@ -179,10 +181,12 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
                 break
             for name, opened in scenarios.items():
                 with opened() as beside:
-                    inference = beside.during(infer)
-                    _picture(beside, inference)
+                    picture = partial(
+                        _picture, beside.during(infer), charges.get(name, lambda _size: None)
+                    )
+                    picture()
                     beside.gb_per_s()
-                    taken[name] += [_picture(beside, inference) for _ in range(pictures)]
+                    taken[name] += [picture() for _ in range(pictures)]
                     left[name].append(sum(beside.gb_per_s()))
     alone_ms = median(taken["solo"])
     beside_ms = median(taken[f"corun{len(others)}"])
@@ -198,13 +202,13 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
         }
 
 
-def _picture(beside: Contention, inference: Callable[[], None]) -> float:
+def _picture(inference: Callable[[], None], charge: Callable[[int], None]) -> float:
     """Milliseconds of one preparation and inference."""
     begin_s = time.perf_counter()
     raw = np.full(_PICTURE, 127, np.uint8)
     single = raw.astype(np.float32)
     normal = single / 255
-    beside.charge(raw.nbytes + single.nbytes + normal.nbytes)  # what was written, as hogs count
+    charge(raw.nbytes + single.nbytes + normal.nbytes)  # what was written, as hogs count
     inference()
     return 1e3 * (time.perf_counter() - begin_s)
 
@@ -217,7 +221,7 @@ def _locks(config: BenchConfig) -> Iterator[Row]:
             "none": partial(Contention, hogs),
             "fine_lock": partial(Contention, hogs, **_fine_lock(1000.0)),
             "stop": partial(Contention, hogs, isolation=Isolation.stop),
-            "freezer": partial(Contention, hogs, isolation=Isolation.freezer),
+            "freezer": partial(Contention, hogs, process_limit=Freeze),
         }
         for name, opened in ways.items():
             row = {"part": "locks", "lock": name, "held": len(others)}

@@ -19,12 +19,11 @@ from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.driver import Step
 from benchmarks.papers.results import Row
 from runtime.contention.contention import Contention
-from runtime.contention.hogs.control_page import MOST_HOGS
+from runtime.contention.hogs.control_page import GB, MB, MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
 from runtime.contention.hogs.process_hogs import MemoryHog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.isolation.bandwidth import GB, MB
-from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.isolation import Isolation
 from runtime.contention.networks import on_gpu
 from runtime.machine.description import usable_cores
 from runtime.machine.watchdog import Watchdog

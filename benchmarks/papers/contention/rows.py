@@ -13,7 +13,7 @@ from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
 from benchmarks.papers.results import Row, summary
 from runtime.contention.contention import Contention
-from runtime.contention.isolation.bandwidth import GB, MB
+from runtime.contention.hogs.control_page import GB, MB
 
 _MOST_SAMPLES = 2000
 """Largest number of samples in the file; statistics use all samples."""

@@ -18,6 +18,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.prepared import Source
 from benchmarks.papers.driver import Step, time_is_left
 from benchmarks.papers.lanes import opened_lanes
+from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.optimum.measure import bundled
 from benchmarks.papers.optimum.optimum import best_schedule
 from benchmarks.papers.predictor.accuracy import (
@@ -47,7 +48,6 @@ from benchmarks.papers.predictor.timing import (
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate, times_of
 from benchmarks.papers.workloads import Model, source
-from runtime.contention.networks import on_one_core
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.profile import measured_chain

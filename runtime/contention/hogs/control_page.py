@@ -3,6 +3,11 @@
 It is an anonymous file, so it does not outlive the processes. Cells have 64 bytes, so that no two
 writers share a cache line. Cell 0 holds the lock; hog k has cell 1 + 2k for its budgets and cell
 2 + 2k for its counter. Each word has one writer; writing an aligned word of 8 bytes is atomic.
+
+A bandwidth limit becomes cache lines per period by equation 14 of Nigam, "Kernel Mechanisms for
+Efficient GPU Accelerated DNN Inference on Embedded Devices" (MSc thesis, University of Washington,
+2018). Its MB has 2 ** 20 bytes, as its table 2 shows; so does every `mb_per_s` in this package, while
+a GB has 10 ** 9 bytes.
 """
 
 from __future__ import annotations
@@ -12,11 +17,19 @@ import mmap
 import os
 from typing import final
 
-from runtime.contention.isolation.bandwidth import LINE_BYTES, PERIOD_S, lines_per_period
-
+LINE_BYTES = 64
+MB = 2**20
+GB = 10**9
+PERIOD_S = 1e-3
+"""Scheduling tick of the source."""
 PAGE_BYTES = 4096
 MOST_HOGS = (PAGE_BYTES // 64 - 1) // 2
 _CELL = 8  # words
+
+
+def lines_per_period(limit_mb_per_s: float, period_s: float = PERIOD_S) -> float:
+    """Return the cache misses allowed in one period (equation 14); infinite without a limit."""
+    return limit_mb_per_s * MB / LINE_BYTES * period_s
 
 
 @final

@@ -41,7 +41,7 @@ def check_gpu() -> None:
     """
     if not torch.cuda.is_available():
         raise ValueError(
-            "a GPU hog needs a CUDA device, and torch finds none; use CPU hogs: memory, spin, disk"
+            "a GPU hog needs a CUDA device, and torch finds none; use CPU hogs: memory, spin"
         )
 
 

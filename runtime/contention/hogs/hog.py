@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from runtime.contention.hogs.control_page import ControlPage
-from runtime.contention.isolation.crash_cleanup import CrashCleanup
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -20,7 +19,6 @@ class HogContext:
     """Resources that a hog gets at its start."""
 
     page: ControlPage
-    cleanup: CrashCleanup
     slice: SmSlice | None = None  # multiprocessors of the GPU; None: all
 
 

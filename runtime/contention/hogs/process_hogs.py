@@ -1,17 +1,17 @@
-"""Hogs that run as processes: CPU memory, spinner (the control), disk.
+"""Hogs that run as processes: CPU memory, a spinner (the control), and networks.
 
 The memory hog is a C program, compiled once by this machine's compiler into the user's cache folder.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import select
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,6 +28,8 @@ TIMES_THE_CACHE = 8
 LEAST_TIMES_THE_CACHE = 2
 SPINNER_BYTES = 2**14
 _READY_S = 30.0
+BESIDE = ("nb201", "resnet50", "vgg16", "alexnet")
+"""The networks of `runtime.contention.networks` that can run beside another."""
 SOURCE = Path(__file__).with_name("hog.c")
 COMPILERS = ("cc", "gcc", "clang")
 _KIB = {"K": 1, "M": 1024, "G": 1024**2}
@@ -41,7 +43,7 @@ class MemoryHog(Hog):
     """Takes bandwidth of the CPU's memory, from one core."""
 
     core: int | None = None
-    gb_per_s: float = float("inf")
+    gb_per_s: float = math.inf
     bytes: int | None = None  # size of its array; None: 8 times the last-level cache
     numpy: bool = False  # use NumPy even if there is a compiler
 
@@ -71,7 +73,7 @@ class Spinner(Hog):
     @property
     def gb_per_s(self) -> float:
         """Infinite: as much as the core can."""
-        return float("inf")
+        return math.inf
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the memory hog with an array that fits into the cache."""
@@ -80,46 +82,32 @@ class Spinner(Hog):
 
 @final
 @dataclass(frozen=True)
-class DiskHog(Hog):
-    """Takes bandwidth of a disk, by direct reads of 1 MB that bypass the page cache."""
+class NetworkHog(Hog):
+    """A network with random weights that runs without pause beside the measured one.
 
-    where: Path | None = None  # a folder on the disk; None: the folder of temporary files
+    On a CPU it is a process with one core and one thread; on a GPU a captured graph on its own
+    stream, launched by a thread. Each inference counts the bytes of the weights as moved, the minimum
+    that it reads.
+    """
+
+    network: str  # of BESIDE
     core: int | None = None
-    gb_per_s: float = float("inf")
-    bytes: int = 2**28  # size of the anonymous file that it reads
+    gpu: bool = False
+    gb_per_s: float = math.inf  # of weights
 
     @property
     def name(self) -> str:
         """Name used in tables."""
-        return "disk"
+        return self.network
 
     def start(self, context: HogContext, number: int) -> RunningHog:
-        """Write the file, then read it in a loop."""
-        where = self.where if self.where is not None else Path(tempfile.gettempdir())
-        if not where.is_dir():
-            raise ValueError(f"a disk hog needs a folder to write to, and {where} is not a folder")
-        command = [
-            *_PYTHON,
-            "disk",
-            *_arguments(context, number, self.bytes, self.core),
-            str(where),
-        ]
-        try:
-            return _HogProcess(command, context)
-        except ValueError as error:
-            raise ValueError(
-                f"{error}; the file system of {where} may lack direct reads: choose another folder"
-            ) from error
+        """Build the network (on a GPU: capture it) and run it in a loop."""
+        if self.gpu:
+            from runtime.contention.hogs import gpu_hogs  # noqa: PLC0415 - imports torch
 
-
-def start_network(context: HogContext, number: int, network: str, core: int | None) -> RunningHog:
-    """Run a network of `runtime.contention.networks` in a loop, in its own process.
-
-    Raises:
-      ValueError: if it does not start.
-    """
-    arguments = _arguments(context, number, 0, core)
-    return _HogProcess([*_PYTHON, "network", *arguments, network], context)
+            return gpu_hogs.start_network(context, number, self.network, self.core)
+        arguments = hog_arguments(context, number, 0, self.core)
+        return HogProcess([*_PYTHON, "network", *arguments, self.network], context)
 
 
 _PYTHON = [sys.executable, "-m", "runtime.contention.hogs.python_hog"]
@@ -129,15 +117,16 @@ def _start_of_memory(
     context: HogContext, number: int, size: int, core: int | None, *, numpy: bool
 ) -> RunningHog:
     program = None if numpy else compiled_hog()
-    arguments = _arguments(context, number, size, core)
+    arguments = hog_arguments(context, number, size, core)
     if program is not None:
-        return _HogProcess([str(program), *arguments], context)
-    return _HogProcess([*_PYTHON, "memory", *arguments, "."], context)
+        return HogProcess([str(program), *arguments], context)
+    return HogProcess([*_PYTHON, "memory", *arguments, "."], context)
 
 
-def _arguments(context: HogContext, number: int, size: int, core: int | None) -> list[str]:
+def hog_arguments(context: HogContext, number: int, size: int, core: int | None) -> list[str]:
+    """Return the arguments that every program of a hog takes (hog.c describes them)."""
     arguments = (context.page.file, number, size, -1 if core is None else core, os.getpid())
-    return [str(one) for one in arguments]
+    return [str(argument) for argument in arguments]
 
 
 def _array_bytes(core: int) -> int:
@@ -152,11 +141,17 @@ def _array_bytes(core: int) -> int:
 
 
 @final
-class _HogProcess(RunningHog):
+class HogProcess(RunningHog):
+    """A hog in a process of its own, which says "ready" once it has what it needs."""
+
     def __init__(self, command: Sequence[str], context: HogContext) -> None:
+        """Start the command and wait until it is ready.
+
+        Raises:
+          ValueError: if it does not start.
+        """
         here = str(Path(__file__).resolve().parents[3])
         places = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._cleanup = context.cleanup
         self._process = subprocess.Popen(  # noqa: S603 - a program of our own
             command,
             stdin=subprocess.PIPE,  # the hog ends when this closes
@@ -165,7 +160,6 @@ class _HogProcess(RunningHog):
             env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
             text=True,
         )
-        self._key = self._cleanup.register_kill(self._process.pid)
         reply = self._first_line()
         if reply != "ready":
             self.close()
@@ -173,20 +167,22 @@ class _HogProcess(RunningHog):
 
     @property
     def process_id(self) -> int:
+        """Id of its process."""
         return self._process.pid
 
     @property
     def fault(self) -> str | None:
+        """Reason why it ended by itself; None while it runs."""
         status = self._process.poll()
         return None if status is None else f"its process ended with status {status}"
 
     def close(self) -> None:
+        """End the process."""
         self._process.kill()  # also ends a stopped process
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        self._cleanup.unregister(self._key)
 
     def _first_line(self) -> str:
         output = self._process.stdout

@@ -1,37 +1,37 @@
-"""A hog in a Python process: NumPy copies, direct disk reads, or a network.
+"""A hog in a Python process: NumPy copies, or a network.
 
     python -m runtime.contention.hogs.python_hog KIND FILE HOG BYTES CORE PARENT WHERE
 
-The arguments are those of hog.c; KIND is `memory`, `disk` or `network`, and WHERE is a folder on the
-disk or the name of the network. The process ends with its parent.
+The arguments are those of hog.c; KIND is `memory` or `network`, and WHERE is the name of the network. The process ends with its parent.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
-import mmap
 import os
-import random
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 
-from runtime.contention.hogs.control_page import ControlPage
+from runtime.contention.hogs.control_page import PERIOD_S, ControlPage
 from runtime.contention.hogs.token_bucket import TokenBucket
-from runtime.contention.isolation.bandwidth import MB, PERIOD_S
 
 _PR_SET_PDEATHSIG = 1
 _MEMORY_PIECE = 2**18
-_DISK_PIECE = 2**20
 
 
 def main() -> None:
-    """Run the hog until the parent ends."""
+    """Run the hog of the command line until the parent ends."""
+    run_process(_work)
+
+
+def run_process(work: Callable[[str, int, str], tuple[Callable[[], object], int]]) -> None:
+    """Run a hog until the parent ends; `work` makes its function and the bytes that a call moves.
+
+    `work` gets KIND, BYTES and WHERE.
+    """
     kind, file, hog, size, core, parent, where = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
@@ -41,7 +41,7 @@ def main() -> None:
     try:
         if int(core) >= 0:
             os.sched_setaffinity(0, {int(core)})
-        move, piece = _work(kind, int(size), where)
+        move, piece = work(kind, int(size), where)
         page = ControlPage(int(file))
     except (OSError, MemoryError) as error:
         sys.stdout.write(f"{error}\n")
@@ -69,15 +69,13 @@ def run_hog(
 def _work(kind: str, size: int, where: str) -> tuple[Callable[[], object], int]:
     if kind == "memory":
         return _copies(size)
-    if kind == "disk":
-        return _reads(size, where)
     from runtime.contention.networks import load_on_cpu  # noqa: PLC0415 - imports torch
 
     return load_on_cpu(where)
 
 
 def _copies(size: int) -> tuple[Callable[[], object], int]:
-    import numpy as np  # noqa: PLC0415 - the disk hog does not need it
+    import numpy as np  # noqa: PLC0415 - a network does not need it
 
     pieces = max(1, size // 2 // _MEMORY_PIECE)
     source = np.ones((pieces, _MEMORY_PIECE), np.uint8)
@@ -90,29 +88,6 @@ def _copies(size: int) -> tuple[Callable[[], object], int]:
         place = (place + 1) % pieces
 
     return copy, _MEMORY_PIECE
-
-
-def _reads(size: int, where: str) -> tuple[Callable[[], object], int]:
-    pieces = max(1, size // _DISK_PIECE)
-    flags = os.O_RDWR | getattr(os, "O_DIRECT", 0)
-    handle, name = tempfile.mkstemp(prefix="edgenas-hog-", dir=where)
-    try:
-        noise = random.Random(0).randbytes(MB)  # noqa: S311 - incompressible content
-        for _ in range(math.ceil(pieces * _DISK_PIECE / MB)):
-            os.write(handle, noise)
-        os.fsync(handle)
-        direct = os.open(name, flags)
-    finally:
-        os.close(handle)
-        Path(name).unlink()
-    buffer = mmap.mmap(-1, _DISK_PIECE)  # aligned, as direct reads require
-    places = random.Random(0)  # noqa: S311 - order of reads
-
-    def read() -> None:
-        os.preadv(direct, [buffer], places.randrange(pieces) * _DISK_PIECE)
-
-    read()  # raises here if the file system has no direct reads
-    return read, _DISK_PIECE
 
 
 def _end_with_parent() -> None:

@@ -8,10 +8,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, final
 
 from common.types.closeable import Closeable
-from runtime.contention.hogs.control_page import MOST_HOGS, ControlPage
+from runtime.contention.hogs.control_page import GB, MOST_HOGS, ControlPage
 from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
-from runtime.contention.isolation.bandwidth import GB
-from runtime.contention.isolation.crash_cleanup import CrashCleanup
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -22,7 +20,7 @@ _SETTLE_S = 0.01
 
 @final
 class RunningHogs(Closeable):
-    """A set of hogs with their control page and crash cleanup. A context manager."""
+    """A set of hogs with their control page. A context manager."""
 
     def __init__(self, hogs: Sequence[Hog], victim_sms: int | None = None) -> None:
         """Start the hogs parked: they move nothing until `set_budgets`.
@@ -40,13 +38,12 @@ class RunningHogs(Closeable):
         with ExitStack() as opened:
             self.page = ControlPage()
             opened.callback(self.page.close)
-            self.cleanup = opened.enter_context(CrashCleanup())
             self.slices: Sequence[SmSlice] = ()
             if victim_sms is not None:
                 from runtime.contention.hogs.gpu_hogs import partition  # noqa: PLC0415 - needs a GPU
 
                 self.slices = opened.enter_context(partition(victim_sms))
-            context = HogContext(self.page, self.cleanup, self.slices[1] if self.slices else None)
+            context = HogContext(self.page, self.slices[1] if self.slices else None)
             for k, hog in enumerate(hogs):
                 self.page.set_budget(k, 0.0, 0.0)
                 self._running.append(hog.start(context, k))
@@ -57,7 +54,7 @@ class RunningHogs(Closeable):
     @property
     def process_ids(self) -> list[int]:
         """Ids of the hogs that are processes."""
-        return [one.process_id for one in self._running if one.process_id is not None]
+        return [hog.process_id for hog in self._running if hog.process_id is not None]
 
     def set_budgets(self, budgets: Sequence[tuple[float, float]]) -> None:
         """Set the budget of each hog in MB/s: while the lock is free, and while it is held."""
@@ -76,9 +73,11 @@ class RunningHogs(Closeable):
         Raises:
           RuntimeError: if a hog has ended, which invalidates the measurement.
         """
-        for hog, one in zip(self.hogs, self._running, strict=True):
-            if one.fault is not None:
-                raise RuntimeError(f"a {hog.name} hog ended during the measurement: {one.fault}")
+        for hog, running in zip(self.hogs, self._running, strict=True):
+            if running.fault is not None:
+                raise RuntimeError(
+                    f"a {hog.name} hog ended during the measurement: {running.fault}"
+                )
         before, self._mark = self._mark, self._read()
         taken_s = self._mark[0] - before[0]
         pairs = zip(before[1], self._mark[1], strict=True)

@@ -11,7 +11,7 @@ import torch
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.isolation import Isolation
 from runtime.contention.networks import on_gpu
 
 pytestmark = [

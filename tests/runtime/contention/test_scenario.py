@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from runtime.contention.contention import Contention
-from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
-from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.hogs.process_hogs import BESIDE, NetworkHog
+from runtime.contention.isolation import Isolation
 from runtime.contention.networks import network
 from runtime.contention.scenario import BUNDLED, SOLO, Scenario, scenario_named
 
@@ -31,7 +31,7 @@ def test_a_network_with_the_device_to_itself_has_no_suffix():
 
 def test_a_suffix_encodes_every_setting_but_the_name():
     held = Scenario(
-        hogs=("memory", "disk", "memory"),
+        hogs=("memory", "spin", "memory"),
         beside=("resnet50",),
         isolation=Isolation.fine_lock,
         limit_mb_per_s=1000,
@@ -40,10 +40,10 @@ def test_a_suffix_encodes_every_setting_but_the_name():
     )
 
     assert held.suffix == (
-        "|hog:disk+hog:memory*2+beside:resnet50+fine_lock+limit:1000+ram:1000000"
+        "|hog:memory*2+hog:spin+beside:resnet50+fine_lock+limit:1000+ram:1000000"
     )
     same = Scenario(
-        hogs=("disk", "memory", "memory"),
+        hogs=("spin", "memory", "memory"),
         beside=("resnet50",),
         isolation=Isolation.fine_lock,
         limit_mb_per_s=1000.0,

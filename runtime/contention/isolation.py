@@ -1,9 +1,15 @@
-"""The kinds of isolation, and the bandwidth budgets that each gives to the hogs."""
+"""The kinds of isolation, the bandwidth budgets that each gives to the hogs, and stopped processes."""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
+from typing import Protocol, final, runtime_checkable
 
 
 class Isolation(Enum):
@@ -12,22 +18,14 @@ class Isolation(Enum):
     none = "none"
     budget = "budget"  # a bandwidth budget per period, or a token bucket, always active
     fine_lock = "fine_lock"  # the budget is active while the network runs
-    coarse_lock = "coarse_lock"  # active while the device is open, for the network's own CPU too
     stop = "stop"  # SIGSTOP while the network runs
-    freezer = "freezer"  # the same through control groups
-    quota = "quota"  # a share of the processor through control groups, always active
     priority = "priority"  # the network's CUDA stream has the highest priority
     partition = "partition"  # the network has its own multiprocessors
 
     @property
     def has_budget(self) -> bool:
         """Whether it needs a limit in MB/s."""
-        return self in {
-            Isolation.budget,
-            Isolation.fine_lock,
-            Isolation.coarse_lock,
-            Isolation.quota,
-        }
+        return self in {Isolation.budget, Isolation.fine_lock}
 
     @property
     def may_have_budget(self) -> bool:
@@ -50,7 +48,7 @@ class Isolation(Enum):
         if limit_mb_per_s is None:
             return
         if not self.may_have_budget:
-            able = ", ".join(one.value for one in Isolation if one.may_have_budget)
+            able = ", ".join(way.value for way in Isolation if way.may_have_budget)
             raise ValueError(
                 f"isolation={self.value} takes no limit_mb_per_s={limit_mb_per_s:g}; "
                 f"use one of {able}"
@@ -63,7 +61,49 @@ class Isolation(Enum):
 
     def budgets(self, demand_mb_per_s: float, limit_mb_per_s: float | None) -> tuple[float, float]:
         """Return a hog's limits in MB/s: while the lock is free, and while it is held."""
-        if limit_mb_per_s is None or self is Isolation.quota:
+        if limit_mb_per_s is None:
             return demand_mb_per_s, demand_mb_per_s
         limited = min(demand_mb_per_s, limit_mb_per_s)
         return (demand_mb_per_s if self is Isolation.fine_lock else limited), limited
+
+
+@runtime_checkable
+class ProcessLimit(Protocol):
+    """Limits some processes while the network runs."""
+
+    @abstractmethod
+    def apply(self) -> None:
+        """Apply the limit, before the network runs."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Lift the limit, after the network has run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Restore the processes to their original state."""
+
+
+@final
+class Stop(ProcessLimit):
+    """Stops each process by SIGSTOP and resumes it by SIGCONT."""
+
+    def __init__(self, processes: Sequence[int]) -> None:
+        self._processes = processes
+
+    def apply(self) -> None:
+        """Stop the processes."""
+        self._send(signal.SIGSTOP)
+
+    def release(self) -> None:
+        """Resume the processes."""
+        self._send(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Resume the processes for good."""
+        self.release()
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(process, number)

@@ -9,8 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
-from runtime.contention.isolation.crash_cleanup import CrashCleanup
-
 QUOTA_PERIOD_S = 0.02
 _COUNT = count()
 
@@ -51,15 +49,15 @@ def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
     for mount in mounts:
         if mount[2] == "cgroup" and controller in mount[3].split(","):
             root = Path(mount[1])
-            found = Hierarchy(1, root, root, controller, proc)
-            return replace(found, base=found.home("self"))
+            mounted = Hierarchy(1, root, root, controller, proc)
+            return replace(mounted, base=mounted.home("self"))
     for mount in mounts:
         root = Path(mount[1])
         if mount[2] == "cgroup2" and _has(controller, root):
-            found = Hierarchy(2, root, root, controller, proc)
-            home = found.home("self")
+            mounted = Hierarchy(2, root, root, controller, proc)
+            home = mounted.home("self")
             # a group with its own processes may not delegate controllers; its parent may
-            return found if home == root else replace(found, base=home.parent)
+            return mounted if home == root else replace(mounted, base=home.parent)
     raise ValueError(
         f"this machine has no control groups with the controller {controller}; use isolation=stop, "
         "which needs none"
@@ -77,7 +75,7 @@ def _has(controller: str, root: Path) -> bool:
 class Group:
     """A new control group that holds some processes until it is closed."""
 
-    def __init__(self, where: Hierarchy, processes: Sequence[int], cleanup: CrashCleanup) -> None:
+    def __init__(self, where: Hierarchy, processes: Sequence[int]) -> None:
         """Create the group and move the processes into it.
 
         Raises:
@@ -85,12 +83,9 @@ class Group:
         """
         self.where = where
         self.folder = where.base / f"edgenas-{os.getpid()}-{next(_COUNT)}"
-        self._cleanup = cleanup
         try:
-            self._homes = {one: where.home(one) / "cgroup.procs" for one in processes}
+            self._homes = {process: where.home(process) / "cgroup.procs" for process in processes}
             self.folder.mkdir()
-            self._keys = [cleanup.register_rmdir(self.folder)]
-            self._keys += [cleanup.register_write(at, str(one)) for one, at in self._homes.items()]
             for process in processes:
                 (self.folder / "cgroup.procs").write_text(str(process))
         except OSError as error:
@@ -99,11 +94,9 @@ class Group:
                 "use isolation=stop, which needs no control groups"
             ) from error
 
-    def set(self, name: str, text: str, undo: str) -> None:
-        """Write to a file of the group; `undo` is written there if this process dies."""
+    def set(self, name: str, text: str) -> None:
+        """Write to a file of the group."""
         path = self.folder / name
-        if undo:
-            self._keys.append(self._cleanup.register_write(path, undo))
         try:
             path.write_text(text)
         except OSError as error:
@@ -117,8 +110,6 @@ class Group:
         for process, home in self._homes.items():
             _write_if_there(home, str(process))
         _remove_if_empty(self.folder)
-        for key in self._keys:
-            self._cleanup.unregister(key)
 
 
 def _write_if_there(path: Path, text: str) -> None:
@@ -131,5 +122,5 @@ def _write_if_there(path: Path, text: str) -> None:
 def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
-    except OSError:  # a process of it has not ended yet; the cleanup process removes it later
+    except OSError:  # a process of it has not ended yet; an empty group costs nothing
         return

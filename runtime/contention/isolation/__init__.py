@@ -1,1 +1,0 @@
-"""Isolation of a network from hogs: budgets, locks, stopped and slowed processes."""
