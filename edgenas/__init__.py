@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from common.types.errors import UserError as UserError
+    from common.types.kind import Kind as Kind
+    from common.types.task import Task as Task
     from edgenas.api import export as export
     from edgenas.api import measure as measure
     from edgenas.api import search as search
@@ -17,23 +19,35 @@ if TYPE_CHECKING:
     from edgenas.found import Found as Found
     from edgenas.found import Page as Page
     from edgenas.found import Study as Study
+    from nas.accuracy.base import Accuracies as Accuracies
+    from nas.accuracy.base import Split as Split
+    from nas.spaces.base import ChoiceSpace as ChoiceSpace
+    from nas.spaces.function import choice as choice
+    from nas.spaces.function import space as space
 
-__all__ = [
-    "Found", "Page", "Study", "UserError", "export", "measure", "search", "study", "train", "transfer"
-]  # fmt: skip
+_MODULES = {
+    "edgenas.api": ("export", "measure", "search", "study", "train", "transfer"),
+    "edgenas.found": ("Found", "Page", "Study"),
+    "common.types.errors": ("UserError",),
+    "common.types.kind": ("Kind",),
+    "common.types.task": ("Task",),
+    "nas.accuracy.base": ("Accuracies", "Split"),
+    "nas.spaces.base": ("ChoiceSpace",),
+    "nas.spaces.function": ("choice", "space"),
+}
+"""What is imported when it is first asked for, so that `import edgenas` is quick."""
 
-_WHERE = {"Found": "found", "Page": "found", "Study": "found"}
+__all__ = [name for names in _MODULES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a function or class when it is first asked for, so that `import edgenas` is quick."""
+    """Import a function or class when it is first asked for."""
     from importlib import import_module  # noqa: PLC0415 - `edgenas.` lists what is ours
     from importlib.metadata import version  # noqa: PLC0415 - likewise
 
     if name == "__version__":
         return version("edgenas")
-    if name == "UserError":
-        return import_module("common.types.errors").UserError
-    if name in __all__:
-        return getattr(import_module(f"edgenas.{_WHERE.get(name, 'api')}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'edgenas' has no attribute {name!r}")

@@ -28,7 +28,6 @@ class Space(Keys, Protocol):
     """
 
     tasks: Mapping[str, Task]
-    feature_names: tuple[str, ...]
     resources: Path | None  # folder of `devices.yaml`, `measured/` and `regression.safetensors`
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
@@ -36,6 +35,10 @@ class Space(Keys, Protocol):
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
         """Draw valid architectures, uniformly over options or over distinct networks."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Name of each of `features`."""
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Numbers that latency is roughly linear in, named by `feature_names`.
@@ -52,7 +55,7 @@ class Space(Keys, Protocol):
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
-        """`parameters`, `flops` (multiply-accumulates) and `weight_bytes`."""
+        """`parameters` and `flops` (multiply-accumulates)."""
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """Build the untrained network."""

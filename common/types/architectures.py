@@ -12,7 +12,9 @@ from numpy import ndarray
 class Rows(Protocol):
     """Architectures as rows of D choice indices."""
 
-    num_choices: tuple[int, ...]  # number of options at each position
+    @property
+    def num_choices(self) -> tuple[int, ...]:
+        """Number of options at each position."""
 
     def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Set switched-off positions to 0, so that one architecture is one row."""
@@ -42,7 +44,9 @@ class Keys(Rows, Protocol):
 class Enumerable(Protocol):
     """Architectures few enough to be listed, numbered from 0 to `size` - 1."""
 
-    size: int
+    @property
+    def size(self) -> int:
+        """Number of architectures."""
 
     def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
         """Architecture of each number."""

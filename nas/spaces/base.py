@@ -6,11 +6,14 @@ Each consumer states what it needs in a protocol of its own (`controller.base.Ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from common.types.architectures import Enumerable
@@ -19,8 +22,12 @@ from common.types.task import Task
 from controller.base import Choices
 from controller.rows import keys_of, rows_of
 from latency.base import Space
+from nas.spaces.choice_features import features as choice_features
+from nas.spaces.choice_features import names as choice_names
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from common.page.parts import Part
 
 
@@ -32,7 +39,11 @@ class SearchSpace(Choices, Space, Protocol):
     position holds while it is switched off does not matter.
     """
 
-    default_task: str
+    default_device: str | None  # where none is named; None: `device=` is required
+
+    @property
+    def default_task(self) -> str:
+        """Name of the task of `dataset=auto`."""
 
     @property
     def positions(self) -> tuple[str, ...]:
@@ -105,17 +116,55 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
     return space.architectures(np.array(int(text)))
 
 
-class ChoiceSpace:
-    """Base class that derives what follows from `num_choices`, `normal` and `valid`.
+_COUNTS = ("parameters", "flops")
 
-    A plug-in may inherit from it, and overrides what it knows better.
+
+class ChoiceSpace:
+    """Base class that derives a search space from its choices, its tasks and its networks.
+
+    A plug-in writes `name`, `choices`, `tasks` and `network`, and overrides what it knows better:
+    `switched_on` where choices are conditional, `valid` where some combinations are no architecture,
+    `count`, `features`, and `text` with `parse`.
     """
 
-    num_choices: tuple[int, ...]
+    name: str
+    choices: Mapping[str, Sequence[Any]]  # options of each position, by its name
+    tasks: Mapping[str, Task]  # the default first
+    resources: Path | None = None
+    default_device: str | None = None
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the untrained network."""
+        raise NotImplementedError
+
+    @cached_property
+    def num_choices(self) -> tuple[int, ...]:
+        """Number of options of each position."""
+        return tuple(map(len, self.choices.values()))
+
+    @cached_property
+    def positions(self) -> tuple[str, ...]:
+        """Name of each position."""
+        return tuple(self.choices)
+
+    @cached_property
+    def default_task(self) -> str:
+        """The first task."""
+        return next(iter(self.tasks))
+
+    def options(self, position: int) -> tuple[str, ...]:
+        """Names of the options of a position."""
+        return tuple(map(str, self.choices[self.positions[position]]))
+
+    def switched_on(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
+        """Return True where a choice matters: everywhere."""
+        return np.ones(np.shape(architectures), bool)
 
     def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Return the rows as they are: no position is ever switched off."""
-        return architectures
+        """Set switched-off positions to 0, so that one architecture is one row."""
+        if type(self).switched_on is ChoiceSpace.switched_on:
+            return architectures
+        return np.where(self.switched_on(architectures), architectures, 0)
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Return `normal` rows: no two of them are the same network."""
@@ -141,6 +190,137 @@ class ChoiceSpace:
         rows[np.arange(len(rows)), positions] = np.concatenate(
             list(map(np.arange, self.num_choices))
         )
-        found = dict.fromkeys(keys_of(self.normal(rows[self.valid(rows)])))
-        found.pop(self.normal(architecture).tobytes(), None)
-        return rows_of(found, len(self.num_choices))
+        keys = dict.fromkeys(keys_of(self.normal(rows[self.valid(rows)])))
+        keys.pop(self.normal(architecture).tobytes(), None)
+        return rows_of(keys, len(self.num_choices))
+
+    def chosen(self, architecture: Int64[ndarray, "D"]) -> dict[str, Any]:
+        """The chosen option of each position, by its name; the first where it is switched off."""
+        return {
+            position: options[choice]
+            for (position, options), choice in zip(
+                self.choices.items(), self.normal(architecture), strict=True
+            )
+        }
+
+    def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
+        """Name of the option chosen at each position, `-` where a position is switched off."""
+        on = self.switched_on(architecture)
+        return tuple(
+            str(option) if is_on else "-"
+            for option, is_on in zip(self.chosen(architecture).values(), on, strict=True)
+        )
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write an architecture as `position=option` for each position that is switched on."""
+        described = zip(self.positions, self.describe(architecture), strict=True)
+        words = [f"{position}={option}" for position, option in described if option != "-"]
+        return " ".join(word.replace(" ", "_") for word in words)
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote.
+
+        Raises:
+          UserError: if the text is no architecture of this space.
+        """
+        words = dict.fromkeys(text.split())
+        row = np.zeros(len(self.positions), np.int64)
+        for number, position in enumerate(self.positions):
+            for choice, option in enumerate(self.options(number)):
+                if f"{position}={option}".replace(" ", "_") in words:
+                    row[number] = choice
+        if not self.valid(row) or sorted(self.text(row).split()) != sorted(words):
+            form = self.text(self.sample(np.random.default_rng(0), 1)[0])
+            raise UserError(
+                f"{text!r} is not an architecture of space={self.name}, such as {form!r}"
+            )
+        return self.normal(row)
+
+    def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
+        """The same number for equal networks."""
+        _, group = np.unique(self.canonical(architectures), axis=0, return_inverse=True)
+        return np.asarray(group.reshape(-1), np.int64)
+
+    def count(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[float, float]:
+        """Parameters and multiply-accumulates of the network, which is built for it: 10 ms and more."""
+        from nas.spaces.counted import counted  # noqa: PLC0415 - imports torch
+
+        images = self.example_input(architecture, task, 1)
+        return counted(partial(self.network, architecture, task), images)
+
+    def costs(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Mapping[str, Float64[ndarray, "*n"]]:
+        """`parameters` and `flops` (multiply-accumulates) by `count`, once for each network."""
+        rows = np.asarray(self.canonical(architectures))
+        counts = np.empty((*rows.shape[:-1], len(_COUNTS)))
+        for at in np.ndindex(rows.shape[:-1]):
+            key = (rows[at].tobytes(), task)
+            if key not in self._counted:
+                self._counted[key] = self.count(rows[at], task)
+            counts[at] = self._counted[key]
+        return {name: counts[..., number] for number, name in enumerate(_COUNTS)}
+
+    @cached_property
+    def _counted(self) -> dict[tuple[bytes, Task], tuple[float, float]]:
+        return {}
+
+    @property
+    def _counts_soon(self) -> bool:
+        """Whether counting thousands of networks takes seconds."""
+        return isinstance(self, Enumerable) or type(self).count is not ChoiceSpace.count
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of `features`: numbers where a subclass names none."""
+        if type(self).features is not ChoiceSpace.features:
+            (features,) = self.features(self.sample(np.random.default_rng(0), 1))
+            return tuple(f"feature {number}" for number in range(len(features)))
+        return (*(_COUNTS if self._counts_soon else ()), *choice_names(self.choices))
+
+    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        """Choices and their products, and costs unless counting them takes long."""
+        features = choice_features(self.choices, architectures, self.switched_on(architectures))
+        if not self._counts_soon:
+            return features
+        costs = self.costs(architectures, self.tasks[self.default_task])
+        return np.concatenate([np.stack([costs[name] for name in _COUNTS], -1) / 1e6, features], -1)
+
+    def example_input(
+        self,
+        architecture: Int64[ndarray, "D"],  # noqa: ARG002 - all networks take the same images
+        task: Task,
+        batch_size: int,
+    ) -> Tensor:
+        """Noise in the shape of the task's images, the same at every call."""
+        import torch  # noqa: PLC0415 - takes seconds, not needed with a table
+
+        shape = (batch_size, task.channels, task.image_side, task.image_side)
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def control(self) -> Int64[ndarray, "D"]:
+        """The costliest of 1,000 samples."""
+        return self._control
+
+    @cached_property
+    def _control(self) -> Int64[ndarray, "D"]:
+        rows = np.unique(self.sample(np.random.default_rng(0), 1000), axis=0)
+        flops = self.costs(rows, self.tasks[self.default_task])["flops"]
+        return np.asarray(rows[flops.argmax()])
+
+    def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
+        """Python source of the network, from a trace of it.
+
+        Raises:
+          UserError: if its `forward` cannot be traced.
+        """
+        from nas.spaces.traced_source import traced_source  # noqa: PLC0415 - exports only
+
+        return traced_source(self.network(architecture, task), self.name)
+
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+        """A table of the choices."""
+        from common.page.parts import Table  # noqa: PLC0415 - pages only
+
+        described = zip(self.positions, self.describe(architecture), strict=True)
+        return Table(("choice", "option"), [row for row in described if row[1] != "-"], title)

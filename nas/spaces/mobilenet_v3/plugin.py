@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from common.page.parts import Part
 
-_BYTES_PER_WEIGHT = 4
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"
 
 
@@ -43,7 +42,6 @@ class MobileNetV3Space(MobileNetV3):
     """
 
     tasks: Mapping[str, Task] = {IMAGENET.name: IMAGENET}
-    default_task = IMAGENET.name
     feature_names = FEATURES
 
     def __init__(self, name: str, multiplier: float, resources: Path | None) -> None:
@@ -62,20 +60,13 @@ class MobileNetV3Space(MobileNetV3):
         """The features without the steps between sides."""
         return smooth_features(architectures)
 
-    def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
-        """The same number for equal networks."""
-        _, group = np.unique(self.canonical(architectures), axis=0, return_inverse=True)
-        return group.reshape(-1).astype(np.int64)
-
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
-        """`parameters`, `flops` and `weight_bytes`, as the public implementation counts."""
-        count = parameters(architectures, self.widths, task)
+        """`parameters` and `flops`, as the public implementation counts."""
         return {
-            "parameters": count,
+            "parameters": parameters(architectures, self.widths, task),
             "flops": multiply_accumulates(architectures, self.widths, task),
-            "weight_bytes": np.asarray(count * _BYTES_PER_WEIGHT),
         }
 
     def sum_of_blocks(
@@ -141,10 +132,8 @@ class MobileNetV3Space(MobileNetV3):
         self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
     ) -> Tensor:
         """Noise in the shape of the network's images."""
-        import torch  # noqa: PLC0415 - takes seconds, not needed with a table
-
         side = self.image_side(architecture, task)
-        return torch.randn(batch_size, task.channels, side, side)
+        return super().example_input(architecture, replace(task, image_side=side), batch_size)
 
     def control(self) -> Int64[ndarray, "D"]:
         """A network of the middle, so that timing it between others takes no longer than they do."""

@@ -8,6 +8,7 @@ switched off.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -31,6 +32,21 @@ FORM = "r224 k3e6-k5e4 k3e3-k3e4-k7e6 k3e3-k3e3 k3e3-k3e3 k3e3-k3e3-k5e6-k5e3"
 _STAGE = 1 + 2 * MOST_BLOCKS  # positions of a stage
 _POSITIONS = 1 + STAGES * _STAGE
 _OPTIONS = (SIDES, *[DEPTHS, *[KERNELS, EXPANSIONS] * MOST_BLOCKS] * STAGES)
+_POSITION_NAMES = [
+    "side",
+    *(
+        name
+        for stage in range(1, STAGES + 1)
+        for name in (
+            f"depth {stage}",
+            *(
+                f"{setting} {stage}.{block}"
+                for block in range(1, MOST_BLOCKS + 1)
+                for setting in ("kernel", "expansion")
+            ),
+        )
+    ),
+]
 _NETWORKS_OF_DEPTH = np.array([(len(KERNELS) * len(EXPANSIONS)) ** depth for depth in DEPTHS])
 _UP_TO_DEPTH = (_NETWORKS_OF_DEPTH / _NETWORKS_OF_DEPTH.sum()).cumsum()
 
@@ -44,31 +60,15 @@ class MobileNetV3(ChoiceSpace):
     """Architectures of the space, and their text."""
 
     num_choices: tuple[int, ...] = tuple(map(len, _OPTIONS))
-    positions: tuple[str, ...] = (
-        "side",
-        *[
-            name
-            for stage in range(1, STAGES + 1)
-            for name in (
-                f"depth {stage}",
-                *[
-                    f"{of} {stage}.{n}"
-                    for n in range(1, MOST_BLOCKS + 1)
-                    for of in ("kernel", "expansion")
-                ],
-            )
-        ],
-    )
+    choices: Mapping[str, Sequence[int]] = dict(zip(_POSITION_NAMES, _OPTIONS, strict=True))
 
-    def options(self, position: int) -> tuple[str, ...]:
-        """Sides in pixels, depths in blocks, kernels in pixels, or expansions."""
-        return tuple(map(str, _OPTIONS[position]))
-
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Set the choices of blocks beyond a stage's depth to 0."""
-        rows = np.array(architectures, np.int64)
-        rows[~active(rows)] = 0
-        return rows
+    def switched_on(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
+        """Return False for the choices of blocks beyond a stage's depth."""
+        on = settings_of(architectures).on
+        always = np.ones((*on.shape[:-1], 1), bool)
+        stages = np.concatenate([always, np.repeat(on, 2, axis=-1)], axis=-1)
+        side, stages = always[..., 0, :], stages.reshape(*on.shape[:-2], STAGES * _STAGE)
+        return np.concatenate([side, stages], axis=-1)
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
         """Draw uniformly from the distinct networks: a depth is as likely as it has networks."""
@@ -76,15 +76,6 @@ class MobileNetV3(ChoiceSpace):
         rows = (u * self.num_choices).astype(np.int64)
         rows[:, 1::_STAGE] = np.searchsorted(_UP_TO_DEPTH, u[:, 1::_STAGE], side="right")
         return self.normal(rows)
-
-    def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
-        """Name of the option chosen at each position, `-` where a block is switched off."""
-        return tuple(
-            str(options[choice]) if is_on else "-"
-            for options, choice, is_on in zip(
-                _OPTIONS, architecture, active(architecture), strict=True
-            )
-        )
 
     def text(self, architecture: Int64[ndarray, "D"]) -> str:
         """Write an architecture as in `FORM`."""
@@ -117,15 +108,6 @@ class MobileNetV3(ChoiceSpace):
                 row[start + 1 + 2 * place] = KERNELS.index(int(block[1]))
                 row[start + 2 + 2 * place] = EXPANSIONS.index(int(block[2]))
         return row
-
-
-def active(architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
-    """True where a position is switched on."""
-    on = settings_of(architectures).on
-    always = np.ones((*on.shape[:-1], 1), bool)
-    stages = np.concatenate([always, np.repeat(on, 2, axis=-1)], axis=-1)
-    side, stages = always[..., 0, :], stages.reshape(*on.shape[:-2], STAGES * _STAGE)
-    return np.concatenate([side, stages], axis=-1)
 
 
 @final

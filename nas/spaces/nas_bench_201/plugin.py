@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -26,11 +26,9 @@ from nas.spaces.nas_bench_201.space import (
 from nas.spaces.public_data import PublicData
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from common.page.parts import Part
-
-_BYTES_PER_WEIGHT = 4
 
 
 @final
@@ -44,7 +42,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     feature_names = FEATURES
     resources: Path | None = Path(__file__).parent
     table_prefix = "nb201_"
-    positions = tuple(f"{start} → {end}" for start, end in EDGES)
+    choices: Mapping[str, Sequence[str]] = {f"{start} → {end}": OPERATIONS for start, end in EDGES}
 
     def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
         """Operation of each edge; an edge on no path from input to output is marked idle."""
@@ -53,10 +51,6 @@ class NasBench201Space(NasBench201, ChoiceSpace):
             name if is_live or name == "none" else f"{name}, idle"
             for name, is_live in zip(self.operations(architecture), live, strict=True)
         )
-
-    def options(self, position: int) -> tuple[str, ...]:  # noqa: ARG002 - the same on every edge
-        """The five operations."""
-        return OPERATIONS
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Counts of operations by place and of live ones; see `features.py`."""
@@ -76,12 +70,10 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
-        """`parameters`, `flops` and `weight_bytes`, as the official archive counts."""
-        count = np.asarray(parameters(architectures, task), np.float64)
+        """`parameters` and `flops`, as the official archive counts."""
         return {
-            "parameters": count,
+            "parameters": np.asarray(parameters(architectures, task), np.float64),
             "flops": mflops(architectures, task) * 1e6,
-            "weight_bytes": count * _BYTES_PER_WEIGHT,
         }
 
     def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
@@ -93,17 +85,6 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         from runtime.network.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - imports torch
 
         return CellNetwork(self.operations(architecture), num_classes=task.num_classes)
-
-    def example_input(
-        self,
-        architecture: Int64[ndarray, "D"],  # noqa: ARG002 - every cell takes the same images
-        task: Task,
-        batch_size: int,
-    ) -> Tensor:
-        """Noise in the shape of the task's images."""
-        from runtime.network.models.nas_bench_201 import example_input  # noqa: PLC0415 - as above
-
-        return example_input(task.image_side, batch_size=batch_size)
 
     def control(self) -> Int64[ndarray, "D"]:
         """The slowest network: six 3x3 convolutions."""

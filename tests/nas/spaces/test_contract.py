@@ -195,15 +195,14 @@ def test_equal_networks_are_in_one_group(space, seed):
 
 
 @given(seeds)
-def test_costs_are_positive_and_a_weight_has_four_bytes(space, seed):
+def test_costs_are_positive(space, seed):
     rows = sampled(space, seed, 20)
 
     for task in space.tasks.values():
         costs = space.costs(rows, task)
 
         assert all(np.isfinite(cost).all() and (cost > 0).all() for cost in costs.values())
-        assert set(costs) >= {"parameters", "flops", "weight_bytes"}
-        np.testing.assert_array_equal(costs["weight_bytes"], 4 * costs["parameters"])
+        assert set(costs) >= {"parameters", "flops"}
 
 
 @settings(max_examples=5)

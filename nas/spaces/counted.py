@@ -1,0 +1,29 @@
+"""Parameters and multiply-accumulates of a network, counted on the network itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from nas.accuracy.proxies.flops import flops
+
+
+def counted(build: Callable[[], nn.Module], images: Tensor) -> tuple[float, float]:
+    """Number of parameters, and multiply-accumulates of one image; no weight is computed.
+
+    Networks that cannot be built without values (on torch's device `meta`) are built with them.
+    """
+    try:
+        with torch.device("meta"):
+            network = build()
+        return _count(network, images.to("meta"))
+    except (NotImplementedError, RuntimeError):
+        with torch.random.fork_rng(devices=[]):
+            return _count(build(), images)
+
+
+def _count(network: nn.Module, images: Tensor) -> tuple[float, float]:
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return float(parameters), flops(network, images)
