@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.console import Console
 
 from common.command.console import PlainConsole
-from common.command.hydra_command import called, typed_call, word
+from common.command.hydra_command import called, chosen_names, typed_call, word
 
 if TYPE_CHECKING:
     from controller.base import ControllerConfig
@@ -84,7 +84,6 @@ def search(
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
-    given = dict(locals())
     from edgenas.found import Found  # noqa: PLC0415 - `import edgenas` is quick
     from nas.config.build import give, register  # noqa: PLC0415 - as above
     from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
@@ -92,17 +91,26 @@ def search(
     from nas.search.run import nothing  # noqa: PLC0415 - as above
 
     advice = register()
-    for group in ("reward", "controller", "accuracy", "latency"):
-        if (part := given[group]) is None or isinstance(part, str):
+    values: dict[str, Any] = {
+        "T": T, "device": device, "space": _space(space), "dataset": dataset, "data": data, "E": E, "P": P,
+        "budget": budget, "hours": hours, "seed": seed, "workers": workers, "runs": runs, "resume": resume,
+    }  # fmt: skip
+    parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
+    for group, part in parts.items():
+        if part is None or isinstance(part, str):
+            values[group] = part
             continue
-        given[group], values = give(group, part)
-        if resume is None:
-            given |= {f"{group}.{key}": one for key, one in values.items()}
-        else:  # the folder has them
-            given[group] = None
-    words = _words(given)
-    with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, choices):
-        folder = run(composed, choices, words, _console(quiet=quiet), progress or nothing)
+        name, own_values = give(group, part)
+        if resume is None:  # else the folder has them
+            values |= {
+                group: name,
+                **{f"{group}.{key}": value for key, value in own_values.items()},
+            }
+    chosen = _chosen(values, settings)
+    with called("nas.search", "search", chosen, *USER_ERRORS, removed=advice) as composed:
+        folder = run(
+            composed, chosen_names(), _words(chosen), _console(quiet=quiet), progress or nothing
+        )
     return Found(folder.path)
 
 
@@ -150,7 +158,6 @@ def study(
     Raises:
       UserError: if the study cannot be planned, or a setting failed.
     """
-    given = dict(locals())
     from hydra.core.config_store import ConfigStore  # noqa: PLC0415 - `import edgenas` is quick
 
     from edgenas.found import Study  # noqa: PLC0415 - as above
@@ -160,14 +167,16 @@ def study(
 
     advice = register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    given |= {
-        "+experiment": given.pop("experiment"),
-        "rewards": _listed("reward", rewards),
-        "controllers": _listed("controller", controllers),
-    }
-    words = _words(given)
-    with called("nas.study", "study", words, removed=advice) as (composed, choices):
-        return Study(run_study(composed, choices, words, _console(quiet=quiet)).path)
+    values = {
+        "+experiment": experiment, "rewards": _listed("reward", rewards),
+        "controllers": _listed("controller", controllers), "devices": devices, "limits": limits,
+        "space": _space(space), "dataset": dataset, "seeds": seeds, "budget": budget, "compare": compare,
+        "reference": reference, "workers": workers, "runs": runs, "folder": folder, "resume": resume,
+    }  # fmt: skip
+    chosen = _chosen(values, settings)
+    with called("nas.study", "study", chosen, removed=advice) as composed:
+        console = _console(quiet=quiet)
+        return Study(run_study(composed, chosen_names(), _words(chosen), console).path)
 
 
 def measure(
@@ -208,16 +217,20 @@ def measure(
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
-    given = dict(locals())
     from latency.measuring.settings import MeasureConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.measure.command import measure as run  # noqa: PLC0415 - as above
 
-    words = _words(given)
+    values = {
+        "board": board, "device": device, "backend": backend, "space": _space(space), "dataset": dataset,
+        "networks": networks, "probes": probes, "transfer": transfer, "precision": precision,
+        "minutes": minutes, "out": out,
+    }  # fmt: skip
+    chosen = _chosen(values, settings)
     with (
         _process_as_before(),
-        typed_call("nas.measure", "measure", MeasureConfig, words) as config,
+        typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
     ):
-        return run(config, words, _console(quiet=quiet))
+        return run(config, _words(chosen), _console(quiet=quiet))
 
 
 def transfer(
@@ -248,12 +261,14 @@ def transfer(
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
-    given = dict(locals())
     from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.transfer import transfer as run  # noqa: PLC0415 - as above
 
-    words = _words(given)
-    with typed_call("nas.transfer", "transfer", TransferConfig, words) as config:
+    values = {
+        "out": out, "choose": choose, "export": export, "probes": probes, "device": device,
+        "space": _space(space), "dataset": dataset,
+    }  # fmt: skip
+    with typed_call("nas.transfer", "transfer", TransferConfig, _chosen(values)) as config:
         return run(config, _console(quiet=quiet))
 
 
@@ -293,11 +308,14 @@ def train(
     Raises:
       UserError: if there is no such network, or the training diverges or does not fit.
     """
-    given = dict(locals())
     from nas.train.command import train_into_folder  # noqa: PLC0415 - `import edgenas` is quick
     from nas.train.config import TrainConfig  # noqa: PLC0415 - as above
 
-    with typed_call("nas.train", "train", TrainConfig, _words(given)) as config:
+    values = {
+        "run": run, "arch": arch, "space": _space(space), "data": data, "recipe": recipe, "epochs": epochs,
+        "hours": hours, "seed": seed, "device": device, "runs": runs,
+    }  # fmt: skip
+    with typed_call("nas.train", "train", TrainConfig, _chosen(values, settings)) as config:
         return train_into_folder(config, _console(quiet=quiet))
 
 
@@ -339,11 +357,15 @@ def export(
     Raises:
       UserError: if there is no such network, or a file differs from the network.
     """
-    given = dict(locals())
     from nas.export.command import export as write  # noqa: PLC0415 - `import edgenas` is quick
     from nas.export.config import ExportConfig  # noqa: PLC0415 - as above
 
-    with typed_call("nas.export", "export", ExportConfig, _words(given)) as config:
+    values = {
+        "run": run, "arch": arch, "space": _space(space), "weights": weights, "data": data,
+        "dataset": dataset, "which": which, "precision": precision, "batch": batch, "device": device,
+        "out": out,
+    }  # fmt: skip
+    with typed_call("nas.export", "export", ExportConfig, _chosen(values, settings)) as config:
         return write(config, _console(quiet=quiet))
 
 
@@ -385,12 +407,17 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
     return texts
 
 
-def _words(given: Settings) -> list[str]:
-    """Arguments as on the command line, without those left out."""
-    named = {**given, "space": _space(given["space"]), **(given.get("settings") or {})}
-    for own in ("settings", "progress", "quiet"):
-        named.pop(own, None)
-    return [word(name, value) for name, value in named.items() if value is not None]
+def _chosen(values: Settings, others: Settings | None = None) -> Settings:
+    """Settings that are not left out; files as text."""
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in {**values, **(others or {})}.items()
+        if value is not None
+    }
+
+
+def _words(values: Settings) -> list[str]:
+    return [word(name, value) for name, value in values.items()]
 
 
 def _console(*, quiet: bool) -> Console:

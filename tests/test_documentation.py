@@ -63,7 +63,7 @@ DOCUMENTED = documented()
 
 def overrides(words):
     """Overrides of a command line."""
-    flags = {"-m", "--help", "--verbose"}
+    flags = {"-m", "--help"}
     given = [word for word in words if word not in flags and not word.startswith("hydra")]
     return OverridesParser.create().parse_overrides(given)
 

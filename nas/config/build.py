@@ -11,6 +11,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_hours
+from common.command.hydra_command import require_complete
 from common.command.plug_ins import load, plug_ins
 from common.types.errors import UserError
 from common.types.task import Task
@@ -216,8 +217,7 @@ def build(composed: DictConfig) -> Experiment:
       UserError: if a value is out of its range, or a source cannot answer.
     """
     limit_ms = milliseconds(str(composed.T))
-    for name in sorted(OmegaConf.missing_keys(composed)):
-        raise UserError(f"{name} is not set; write {name}=<value>")
+    require_complete(composed)
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:

@@ -1,7 +1,7 @@
 """Stored settings of a run or study that is resumed: its folder may be another person's.
 
 A folder is data. A stored setting that starts a program, such as the address of a board, counts only if
-the command line gives it again.
+the command line repeats it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
     """Settings by their full names, as in `latency.ssh_config`."""
     if not isinstance(value, Mapping) or not value:
         return {name: value}
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found.update(flat(inner, f"{name}.{key}" if name else str(key)))
-    return found
+    each = (flat(inner, f"{name}.{key}".lstrip(".")) for key, inner in value.items())
+    return {key: inner for part in each for key, inner in part.items()}
 
 
 def words_to_repeat(values: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:
     """Words of the command line that repeat the settings which start programs; usually none."""
     words = [word(name, value) for name, value in _starting(values).items()]
-    needs_group = any(one.startswith("latency.") for one in words)
+    needs_group = any(text.startswith("latency.") for text in words)
     return [f"latency={choices['latency']}", *words] if needs_group else words
 
 
@@ -44,34 +42,32 @@ def require_repeated(
     values: Mapping[str, Any],
     choices: Mapping[str, str],
     composed: DictConfig,
-    given: Sequence[str],
+    words: Sequence[str],
 ) -> None:
     """Check stored values, and that the command line repeats those that start programs and no others.
 
     Args:
-      path: of the stored settings.
-      values: that are stored.
+      path: file of the stored settings.
+      values: stored settings.
       choices: the name of each group.
       composed: settings of the command line.
-      given: its words, without those that may differ.
+      words: its words, without those that may differ.
 
     Raises:
       UserError: naming what is missing, given in vain, or too large.
     """
     require_in_bounds(values)
     starting = _starting(values)
+    names = {text.partition("=")[0] for text in words}
     for name, value in starting.items():
-        again = OmegaConf.select(composed, name)
-        again = OmegaConf.to_container(again) if OmegaConf.is_config(again) else again
-        is_given = any(one.partition("=")[0] == name for one in given)
-        if not is_given or str(again) != str(value):
+        if name not in names or OmegaConf.select(composed, name) != value:
             repeated = shlex.join(words_to_repeat(values, choices))
             raise UserError(
                 f"{path} would start a program: {word(name, value)}; if you trust it, repeat "
                 f"what starts programs beside resume=: {repeated}"
             )
     allowed = {*starting, *(["latency"] if starting else [])}
-    others = [one for one in given if one.partition("=")[0] not in allowed]
+    others = [text for text in words if text.partition("=")[0] not in allowed]
     if others:
         raise UserError(
             f"resume= goes on with the settings in {path}; leave out {' '.join(others)}"
@@ -85,13 +81,11 @@ def stored_choices(path: Path, stored: Mapping[str, Any], groups: Sequence[str])
       UserError: if one is missing or no name.
     """
     choices = stored.get("choices")
-    found = {
-        group: str((choices if isinstance(choices, dict) else {}).get(group)) for group in groups
-    }
-    for group, name in found.items():
-        if not re.fullmatch(r"\w[\w.-]*", name):
-            raise UserError(f"{path} does not fit this version: {group}={name[:60]!r} is no name")
-    return found
+    names = choices if isinstance(choices, dict) else {}
+    for group in groups:
+        if not re.fullmatch(r"\w[\w.-]*", str(names.get(group))):
+            raise UserError(f"{path} does not fit this version: it has no name of its {group}")
+    return {group: str(names[group]) for group in groups}
 
 
 def _starting(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from common.command.console import PlainConsole, say
-from common.command.hydra_command import quoted, typed_hydra_command
+from common.command.hydra_command import typed_hydra_command
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
@@ -19,7 +18,6 @@ from nas.export.subject import subject_of
 
 def main() -> None:
     """Run the command line's export."""
-    sys.argv[1:] = [quoted(argument, "arch") for argument in sys.argv[1:]]
     typed_hydra_command("nas.export", "export", ExportConfig, _export)
 
 

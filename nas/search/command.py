@@ -18,7 +18,7 @@ from rich.console import Console
 
 from common.command.console import PlainConsole
 from common.command.exit_status import USER_ERROR, one_line_errors, plain_interrupts, reason
-from common.command.hydra_command import hydra_command, user_errors
+from common.command.hydra_command import chosen_names, hydra_command, user_errors
 from common.files.atomic_file import remove_unfinished, replacing
 from common.files.file_lock import held
 from common.files.safe_yaml import load_settings
@@ -35,7 +35,6 @@ from nas.search.sweep import compare_runs, run_job
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
-    sys.argv = ["verbose=true" if word == "--verbose" else word for word in sys.argv]
     hydra_command("nas.search", "search", _run, removed=register())
     with one_line_errors():
         if not compare_runs(PlainConsole()):
@@ -51,12 +50,10 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 
 def _run(composed: DictConfig) -> None:
     asked = HydraConfig.get()
-    choices = {name: str(choice) for name, choice in asked.runtime.choices.items()}
-    words = list(asked.overrides.task)
 
     def run(console: Console) -> RunFolder:
-        with user_errors("nas.search", words, *USER_ERRORS):
-            return search(composed, choices, words, console)
+        with user_errors("nas.search", *USER_ERRORS):
+            return search(composed, chosen_names(), list(asked.overrides.task), console)
 
     if asked.mode is RunMode.MULTIRUN:
         run_job(run)

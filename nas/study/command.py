@@ -25,7 +25,7 @@ from rich.text import Text
 
 from common.command.console import PlainConsole, say
 from common.command.exit_status import plain_interrupts, reason
-from common.command.hydra_command import hydra_command
+from common.command.hydra_command import chosen_names, hydra_command
 from common.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
@@ -56,11 +56,10 @@ def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
 
 def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
-    choices = {name: str(one) for name, one in hydra_config.runtime.choices.items()}
     given = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         raise UserError("-m: a study is one command; workers= and backend=ray spread its settings")
-    run_study(composed, choices, given, PlainConsole(), analyses, command=command)
+    run_study(composed, chosen_names(), given, PlainConsole(), analyses, command=command)
 
 
 def run_study(

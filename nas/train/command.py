@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from common.command.console import PlainConsole, say
-from common.command.hydra_command import quoted, typed_hydra_command
+from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
 from common.types.errors import UserError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line's training."""
-    sys.argv[1:] = [quoted(argument, "arch") for argument in sys.argv[1:]]
     typed_hydra_command("nas.train", "train", TrainConfig, _train)
 
 
