@@ -21,6 +21,7 @@ import numpy as np
 import psutil
 import torch
 
+from benchmarks.papers.schedule_metrics import utilisation
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
@@ -29,7 +30,7 @@ from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
 from runtime.network.models.vgg import VGG
 from runtime.scheduling.arrivals import closed, poisson
-from runtime.scheduling.metrics import latencies_ms, makespan_ms, utilisation
+from runtime.scheduling.metrics import latencies_ms, makespan_ms
 from runtime.scheduling.policies.rules import EarliestFinish
 
 OPERATIONS = (

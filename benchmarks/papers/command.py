@@ -17,6 +17,7 @@ from benchmarks.papers.coschedule.show import COSCHEDULE
 from benchmarks.papers.decompose.measure import steps as decompose_steps
 from benchmarks.papers.decompose.show import DECOMPOSE
 from benchmarks.papers.driver import measured_in_steps
+from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.view import MAPPED
 from benchmarks.papers.optimum.measure import steps as optimum_steps
 from benchmarks.papers.optimum.show import OPTIMUM
@@ -38,7 +39,6 @@ from benchmarks.papers.view import View
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import require_writable
 from common.page.print import print_lines, wide_console
-from runtime.machine.description import experiment_facts
 
 CONF = Path(__file__).parents[1] / "conf"
 

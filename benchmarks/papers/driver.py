@@ -20,14 +20,14 @@ from rich.console import Console
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
+from benchmarks.papers.machine_state import current_state
 from benchmarks.papers.results import Results, Row
+from benchmarks.papers.watchdog import Watchdog, exit_if_silent
 from benchmarks.papers.workloads import Model, Scale, source
 from common.command.progress import progress_bar
 from common.page.print import print_lines
-from runtime.machine.description import current_state
 from runtime.machine.monitors import OtherLoad, Throttles
 from runtime.machine.stability import StabilityConfig, Watch
-from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
 from runtime.scheduling.metrics import makespan_ms

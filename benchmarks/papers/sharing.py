@@ -12,13 +12,8 @@ from benchmarks.papers.chrome_trace import write_trace
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import one_line
 from benchmarks.papers.results import Row
-from runtime.scheduling.metrics import (
-    antt,
-    finish_spread_ms,
-    jain_fairness,
-    stp,
-    turnaround_slowdowns,
-)
+from benchmarks.papers.schedule_metrics import turnaround_slowdowns
+from runtime.scheduling.metrics import antt, finish_spread_ms, jain_fairness, stp
 from runtime.scheduling.schedule import Schedule
 
 

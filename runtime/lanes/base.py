@@ -73,8 +73,8 @@ class RealLane(Protocol):
         """
 
     @abstractmethod
-    def withdraw(self) -> tuple[Ticket, ...]:
-        """Remove and return all jobs that have not begun, except launched ones."""
+    def withdraw(self) -> None:
+        """Drop all jobs that have not begun, except launched ones; they end with a CancelledError."""
 
     @abstractmethod
     def close(self, wait_s: float = 10.0) -> bool:

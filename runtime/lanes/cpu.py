@@ -107,24 +107,14 @@ class CpuLane(RealLane):
     def renew_origin(self) -> None:
         """Do nothing: a CPU lane uses the host clock."""
 
-    def withdraw(self) -> tuple[Ticket, ...]:
-        """Remove and return all jobs that have not begun.
-
-        On an asynchronous lane these count as launched: they are not returned, and Ended is reported
-        with a CancelledError.
-        """
+    def withdraw(self) -> None:
+        """Drop all jobs that have not begun: they end with a CancelledError."""
         with self._changed:
             items = tuple(self._queue)
             self._queue.clear()
         error = CancelledError(f"the job was withdrawn from lane {self.lane.name}")
         for item in items:
-            if self.lane.asynchronous:
-                self._end(item, math.nan, error)
-            else:
-                item.completion.end(math.nan, math.nan, error)
-        if self.lane.asynchronous:
-            return ()
-        return tuple(item.ticket for item in items if item.ticket is not None)
+            self._end(item, math.nan, error)
 
     def close(self, wait_s: float = 10.0) -> bool:
         """Begin no further job and wait for the running one; return whether it ended in time.

@@ -236,9 +236,8 @@ class GpuLane(RealLane, Closeable):
         """Synchronise the GPU clock with the host clock again; waits for the stream."""
         self._origin = CudaOrigin(self.stream)
 
-    def withdraw(self) -> tuple[Ticket, ...]:
-        """Return nothing: every job put was launched."""
-        return ()
+    def withdraw(self) -> None:
+        """Do nothing: every job put was launched."""
 
     def close(self, wait_s: float = 10.0) -> bool:
         """Launch no further job and wait for the launched ones; return whether they ended in time."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from typing import Any
 import psutil
 
 from runtime.machine.nvidia import read_gpu
-
-_QUERIED = "clocks.sm,clocks.mem,clocks_throttle_reasons.active,power.draw,temperature.gpu"
 
 PACKAGES = ("torch", "onnxruntime", "onnx", "numpy", "edgenas")
 
@@ -41,38 +37,6 @@ def machine_facts(core: int, *, gpu: bool) -> dict[str, Any]:
     if gpu:
         facts["gpu"] = read_gpu()
     return facts
-
-
-def experiment_facts(device: str) -> dict[str, Any]:
-    """Date, system, processor and versions, and on `cuda` the GPU, for the results of experiments."""
-    facts: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "cpu": cpu_name(),
-        "cores": len(usable_cores()),
-        "versions": {
-            name: _version(name) or "not installed" for name in ("torch", "onnxruntime", "numpy")
-        },
-    }
-    if device == "cuda":
-        import torch  # noqa: PLC0415 - slow, and loaded already where a GPU is used
-
-        properties = torch.cuda.get_device_properties(0)
-        facts |= {
-            "gpu": properties.name,
-            "sms": properties.multi_processor_count,
-            "cuda": torch.version.cuda,
-        }
-    return facts
-
-
-def current_state(device: str) -> dict[str, Any]:
-    """System load; on `cuda` clocks (MHz), throttle reasons (bit mask), power (W) and temperature."""
-    found: dict[str, Any] = {"load": [round(one, 2) for one in os.getloadavg()]}
-    if device == "cuda":
-        found["gpu"] = _gpu_state()
-    return found
 
 
 def usable_cores() -> list[int]:
@@ -117,13 +81,3 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip("\0\n ")
     except OSError:
         return None
-
-
-def _gpu_state() -> dict[str, str] | str:
-    command = ["nvidia-smi", f"--query-gpu={_QUERIED}", "--format=csv,noheader,nounits", "-i", "0"]
-    try:
-        answered = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 - a fixed command
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"unknown: {error}"
-    values = [value.strip() for value in answered.stdout.splitlines()[0].split(",")]
-    return dict(zip(_QUERIED.split(","), values, strict=True))

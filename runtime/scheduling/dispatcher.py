@@ -37,8 +37,7 @@ class Ticket:
 class Dispatcher:
     """Turns events (arrived, taken, ended, ...) into the next job to put on a lane.
 
-    Times are milliseconds on the caller's clock and never decrease. The caller must report a ticket
-    for a lane that is lost as failed: it means that no other lane can run the job.
+    Times are milliseconds on the caller's clock and never decrease.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Dispatcher:
         self._policy = policy
         self._order = order
         self._ledger = Ledger(lanes)
-        self._lost: set[int] = set()
         self._waiting: list[deque[int]] = [deque() for _ in chains]
         """Arrived requests of each network; the first is being served, the others wait in order."""
         self._on_lanes: Counter[int] = Counter()
@@ -109,7 +107,7 @@ class Dispatcher:
         return None if self._lanes[ticket.lane].asynchronous else self._next(ticket, now_ms)
 
     def failed(self, ticket: Ticket, now_ms: float) -> Ticket | None:
-        """Record that the job raised or will never end; return the first job of the next request.
+        """Record that the job raised; return the first job of the next request.
 
         The request is over. If other jobs of it are still on asynchronous lanes, the next request
         begins when they have ended.
@@ -117,30 +115,6 @@ class Dispatcher:
         self._leave(ticket, now_ms)
         self._over.add(ticket.job.request)
         return self._next_request(ticket.job, now_ms)
-
-    def returned(self, ticket: Ticket, now_ms: float) -> Ticket:
-        """Record that the lane gave the job back before it began; place the job again."""
-        self._leave(ticket, now_ms)
-        return self._place(ticket.job, ticket.previous_lane, now_ms)
-
-    def removed(self, network: int) -> tuple[int, ...]:
-        """Record that the network was removed; return its arrived requests that did not complete.
-
-        The request being served gets no further job; its jobs on lanes must still be reported.
-        """
-        self._not_arrived = {
-            i: None for i in self._not_arrived if self._requests[i].network != network
-        }
-        waiting = self._waiting[network]
-        over = tuple(waiting)
-        if waiting:
-            self._over.add(waiting[0])
-            self._waiting[network] = deque([waiting[0]])
-        return over
-
-    def lost(self, lane: int) -> None:
-        """Record that the lane runs no further job; its predicted times become infinite."""
-        self._lost.add(lane)
 
     def is_last(self, job: Job) -> bool:
         """Return whether the job is the last of its request."""
@@ -172,12 +146,7 @@ class Dispatcher:
         return self._ledger.remaining_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
 
     def _predicted_ms(self, job: Job) -> tuple[float, ...]:
-        times_ms = self._chains[job.network].predicted_ms[job.index]
-        if not self._lost:
-            return times_ms
-        return tuple(
-            math.inf if lane in self._lost else time_ms for lane, time_ms in enumerate(times_ms)
-        )
+        return self._chains[job.network].predicted_ms[job.index]
 
     def _pending(
         self, job: Job, previous_lane: int | None, now_ms: float
@@ -222,8 +191,6 @@ class Dispatcher:
     def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
         chain = self._chains[job.network]
         predicted_ms = self._predicted_ms(job)
-        if all(map(math.isinf, predicted_ms)):  # every lane that could run it is lost
-            return self._put(job, next(iter(self._lost)), 0.0, previous_lane)
         placement = self._policy.place(
             PlacementContext(
                 job=job,
@@ -243,16 +210,12 @@ class Dispatcher:
                 f"{self._policy} put job {job.index} of {chain.name} on lane {lane}, "
                 f"but there are {len(self._lanes)} lanes"
             )
-        if math.isinf(predicted_ms[lane]) and lane not in self._lost:
+        if math.isinf(predicted_ms[lane]):
             raise ValueError(
                 f"{self._policy} put job {job.index} of {chain.name} "
                 f"on {self._lanes[lane].name}, which cannot run it"
             )
-        charged_ms = 0.0 if lane in self._lost else placement.charged_ms
-        return self._put(job, lane, charged_ms, previous_lane)
-
-    def _put(self, job: Job, lane: int, charged_ms: float, previous_lane: int | None) -> Ticket:
-        self._ledger.put(job, lane, charged_ms)
+        self._ledger.put(job, lane, placement.charged_ms)
         self._on_lanes[job.request] += 1
         ticket = Ticket(job, lane, previous_lane, self._rank(job.request))
         self._latest[job.network] = ticket

@@ -18,6 +18,7 @@ from benchmarks.papers.contention.interleaved import Condition, beside_hogs, mea
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.driver import Step
 from benchmarks.papers.results import Row
+from benchmarks.papers.watchdog import Watchdog
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import GB, MB, MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
@@ -26,7 +27,6 @@ from runtime.contention.hogs.running_hogs import RunningHogs
 from runtime.contention.isolation import Isolation
 from runtime.contention.networks import on_gpu
 from runtime.machine.description import usable_cores
-from runtime.machine.watchdog import Watchdog
 
 VICTIMS = ("nb201", "resnet50")
 LIMITS_GB_PER_S = (500.0, 1000.0, 2000.0)

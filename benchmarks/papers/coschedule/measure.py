@@ -23,13 +23,14 @@ from benchmarks.papers.lanes import (
     opened_lanes,
 )
 from benchmarks.papers.results import Row, summary
+from benchmarks.papers.schedule_metrics import overlap
 from benchmarks.papers.sharing import kept_trace, sharing
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
 from runtime.lanes.executor import Network, executed
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Request
-from runtime.scheduling.metrics import finish_spread_ms, makespan_ms, overlap
+from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from runtime.scheduling.schedule import Schedule

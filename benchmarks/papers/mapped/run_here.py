@@ -17,16 +17,16 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
 from benchmarks.papers.results import Results
+from benchmarks.papers.watchdog import Watchdog, exit_if_silent
 from common.command.progress import progress_bar
 from common.page.print import print_lines
-from runtime.machine.description import experiment_facts
 from runtime.machine.stability import watch_disturbances
-from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name

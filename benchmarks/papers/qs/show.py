@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.papers.dispatch.modes import DispatchMode
 from benchmarks.papers.qs.measure import compared
 from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.schedule_metrics import overlap
 from benchmarks.papers.table_view import (
     SHARING,
     TableView,
@@ -17,7 +18,6 @@ from benchmarks.papers.view import View
 from common.page.chart import axes, line
 from common.page.document import KeyFigure
 from common.page.parts import Figure
-from runtime.scheduling.metrics import overlap
 
 _WAYS = {
     DispatchMode.QUEUE_STREAM: "Q-S",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from runtime.network.segment_kind import Kind
 from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 
 Delays = Sequence[Sequence[float]]
@@ -81,23 +80,8 @@ class OneLane(Policy):
 
     def place(self, context: PlacementContext) -> Placement:
         """Return the lane for this job."""
-        return Placement(self.lane, _time_ms(self.lane, context))
-
-
-@final
-@dataclass(frozen=True)
-class ByKind(Policy):
-    """A fixed lane for each kind of job, such as convolutions on the GPU and the rest on the CPU.
-
-    A job that its lane cannot run goes to the lane fastest for it.
-    """
-
-    lane_of: dict[Kind, int]
-    otherwise: int
-
-    def place(self, context: PlacementContext) -> Placement:
-        """Return the lane for this job."""
-        return _fixed(self.lane_of.get(context.kind, self.otherwise), context)
+        is_there = 0 <= self.lane < len(context.lanes)  # else the dispatcher refuses it
+        return Placement(self.lane, context.predicted_ms[self.lane] if is_there else 0.0)
 
 
 @final
@@ -110,20 +94,11 @@ class ByNetwork(Policy):
 
     def place(self, context: PlacementContext) -> Placement:
         """Return the lane for this job."""
-        return _fixed(context.job.network % len(context.lanes), context)
-
-
-def _fixed(lane: int, context: PlacementContext) -> Placement:
-    times_ms = context.predicted_ms
-    if math.isinf(_time_ms(lane, context)):
-        lane = min(range(len(times_ms)), key=times_ms.__getitem__)
-    return Placement(lane, _time_ms(lane, context))
-
-
-def _time_ms(lane: int, context: PlacementContext) -> float:
-    """Return the job's time on a lane; 0 if the lane does not exist, which the dispatcher refuses."""
-    times_ms = context.predicted_ms
-    return times_ms[lane] if 0 <= lane < len(times_ms) else 0.0
+        times_ms = context.predicted_ms
+        lane = context.job.network % len(context.lanes)
+        if math.isinf(times_ms[lane]):
+            lane = min(range(len(times_ms)), key=times_ms.__getitem__)
+        return Placement(lane, times_ms[lane])
 
 
 def delay_ms(sync_ms: Delays | None, source: int | None, target: int) -> float:

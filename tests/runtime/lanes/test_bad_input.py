@@ -9,14 +9,12 @@ from torch import nn
 
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Control, Network, execute
-from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import decompose
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Lane, Request
-from runtime.scheduling.metrics import slowdowns, utilisation
-from runtime.scheduling.policies.rules import ByKind, OneLane, QueueTime
+from runtime.scheduling.metrics import slowdowns
+from runtime.scheduling.policies.rules import OneLane, QueueTime
 
 CHAINS = [Chain("net", (Kind.CONV,), ((1.0, 2.0),))]
 LANES = (Lane("a"), Lane("b"))
@@ -47,57 +45,13 @@ def simulated(request=None, policy=None):
             r"OneLane\(lane=7\).* job 0 of net .*lane 7.* 2 lanes",
         ),
         (lambda: simulated(policy=OneLane(-1)), "lane -1.* 2 lanes"),
-        (lambda: simulated(policy=ByKind({Kind.CONV: 9}, 0)), "lane 9.* 2 lanes"),
         (lambda: QueueTime(math.nan), "sync_ms=nan"),
         (lambda: CpuLane(slowdown=math.nan), "slowdown=nan.* 1"),
-        (lambda: utilisation(simulated(), 0), "bin_ms=0"),
         (lambda: slowdowns(simulated(), [1, 2]), r"alone_ms=\[1, 2\].* 1 networks"),
         (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine'.*layer"),
         (lambda: slowdowns(simulated(), [0]), r"alone_ms=\[0\]"),
-        (lambda: Control().remove(-1), "network -1 cannot be removed"),
-        (lambda: Control().remove("a"), "network 'a' cannot be removed"),
     ],
 )
 def test_an_invalid_value_is_refused_by_name(call, named):
     with pytest.raises(ValueError, match=named):
         call()
-
-
-@pytest.fixture
-def network():
-    module, x = nn.Sequential(nn.ReLU(), nn.Tanh()).eval(), torch.ones(1, 3)
-    program = decompose(module, x)
-    with CpuLane() as lane:
-        yield Network(program, x, measured_chain("net", program, x, [lane], repeats=1)), lane
-
-
-def test_removing_an_unknown_network_changes_nothing(network):
-    one, lane = network
-    control = Control()
-
-    class Removes:
-        """Removes an unknown network during the execution."""
-
-        error = ""
-
-        def place(self, context):
-            try:
-                control.remove(3)
-            except ValueError as error:
-                self.error = str(error)
-            return OneLane().place(context)
-
-    policy = Removes()
-    _, results = execute([one], closed(1, 3), [lane], policy, control=control)
-
-    assert "network 3" in policy.error
-    assert all(isinstance(result, torch.Tensor) for result in results)
-
-
-def test_an_execution_refuses_an_unknown_network_removed_before_it(network):
-    one, lane = network
-    control = Control()
-    control.remove(3)
-
-    with pytest.raises(ValueError, match="network 3"):
-        execute([one], closed(1), [lane], OneLane(), control=control)

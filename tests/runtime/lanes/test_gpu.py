@@ -20,7 +20,7 @@ from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import LaneTimeoutError, Network, execute
+from runtime.lanes.executor import Network, execute
 from runtime.lanes.gpu import GpuLane
 from runtime.lanes.profile import measured_chain
 from runtime.network.backend import Device
@@ -33,7 +33,6 @@ from runtime.network.models.densenet import DenseNet
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
 from runtime.network.models.resnet import Block, ResNet
 from runtime.network.models.vgg import VGG
-from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job
 from runtime.scheduling.dispatcher import Ticket
@@ -291,35 +290,6 @@ def test_a_stream_waits_for_another_stream_not_for_the_device(gpu_lane):
         assert second.ended_s >= first.ended_s - uncertain_s
         assert not busy.query()
     busy.synchronize()
-
-
-def test_a_lane_whose_job_hangs_is_given_up_and_the_rest_goes_elsewhere(cpu_lane):
-    class Hang(nn.Module):
-        def forward(self, x):
-            if x.is_cuda:
-                sleep(1500)
-            return x + 1
-
-    x = torch.ones(1, 2)
-    hanging = decompose(Hang().eval(), x, Rule.WHOLE)
-    sound = decompose(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)).eval(), x)
-    lane = GpuLane(captured=False)
-    lanes = [lane, cpu_lane]
-    networks = [
-        Network(
-            Compiled(hanging, x, [lane.engine, cpu_lane.engine]),
-            x,
-            Chain("hangs", (Kind.OTHER,), ((1.0, 1.0),)),
-        ),
-        served(sound, x, lanes, (1.0, 1.0)),
-    ]
-    torch.cuda.synchronize()
-    schedule, results = execute(networks, closed(2, 2), lanes, ByNetwork(), job_timeout_s=0.3)
-    assert isinstance(results[0], LaneTimeoutError)
-    assert torch.equal(results[2], x + 1)  # on the core
-    assert all(isinstance(results[i], torch.Tensor) for i in (1, 3))
-    assert {one.lane for one in schedule.executed} == {1}
-    assert lane.close()
 
 
 class Greedy(nn.Module):

@@ -1,49 +1,10 @@
-"""The input of a policy after a job was returned, a lane was lost or requests arrived."""
-
-import math
+"""The input of a policy after requests arrived."""
 
 from runtime.network.segment_kind import Kind
-from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher
 from runtime.scheduling.policies.base import PendingJobs
-from runtime.scheduling.policies.rules import ByKind, EarliestFinish
-
-
-class Remembering:
-    def __init__(self):
-        self.contexts = []
-
-    def place(self, context):
-        self.contexts.append(context)
-        return EarliestFinish().place(context)
-
-
-def test_a_returned_job_is_placed_again_as_if_it_had_never_been_put():
-    policy = Remembering()
-    chain = Chain("net", (Kind.CONV,) * 2, ((1.0, 2.0), (1.0, 2.0)))
-    dispatcher = Dispatcher([chain], closed(1), [Lane("left"), Lane("right")], policy)
-    first = dispatcher.arrived(0, 0.0)
-    dispatcher.taken(first, 0.0)
-    second = dispatcher.ended(first, 1.0)
-
-    dispatcher.lost(0)
-    again = dispatcher.returned(second, 3.0)
-
-    assert (second.lane, again.lane) == (0, 1)
-    assert again.job == second.job
-    assert policy.contexts[1].previous_lane == policy.contexts[2].previous_lane == 0
-    assert policy.contexts[2].predicted_ms == (math.inf, 2)
-    assert policy.contexts[2].backlog_ms == (0, 0)
-
-
-def test_a_job_whose_only_lane_is_lost_fails_there_under_any_policy():
-    chain = Chain("net", (Kind.CONV,), ((math.inf, 2.0),))
-    lanes = [Lane("left"), Lane("right")]
-    for policy in (EarliestFinish(), ByKind({}, otherwise=0)):
-        dispatcher = Dispatcher([chain], closed(1), lanes, policy)
-        dispatcher.lost(1)
-        assert dispatcher.arrived(0, 0.0).lane == 1
+from runtime.scheduling.policies.rules import EarliestFinish
 
 
 def test_pending_jobs_have_arrived_and_are_on_no_lane():

@@ -1,6 +1,5 @@
-"""Metrics and trace of a schedule small enough to check by eye."""
+"""Metrics of a schedule small enough to check by eye."""
 
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.papers.chrome_trace import trace_events, write_trace
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Job, Lane, Request
@@ -22,11 +20,8 @@ from runtime.scheduling.metrics import (
     latencies_ms,
     latency,
     makespan_ms,
-    overlap,
     slowdowns,
     stp,
-    turnaround_slowdowns,
-    utilisation,
 )
 from runtime.scheduling.schedule import Executed, Schedule
 
@@ -55,15 +50,6 @@ def test_latencies_are_of_completed_requests():
     assert latency(SCHEDULE, 1) == Latency(6.0, 6.0, 6.0)
 
 
-def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
-    both = Schedule(SCHEDULE.chains, SCHEDULE.lanes, SCHEDULE.requests[:3], SCHEDULE.executed)
-
-    assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
-    assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
-    with pytest.raises(ValueError, match=r"\[0, 3\].* 2 networks"):
-        turnaround_slowdowns(both, [0, 3])
-
-
 def test_a_deadline_is_missed_by_being_late_or_never_done():
     assert deadline_misses(SCHEDULE) == 2  # request 1 by 3 ms, and request 3
 
@@ -81,23 +67,10 @@ def test_slowdown_throughput_turnaround_and_fairness():
     assert jain_fairness(slowed) == pytest.approx(0.75**2 / (2 * (0.5**2 + 0.25**2)))
 
 
-def test_utilisation_is_the_busy_share_of_each_bin():
-    assert utilisation(SCHEDULE, bin_ms=4).tolist() == [[0.5, 1, 1], [0.25, 1, 0]]
-
-
-def test_overlap_is_the_share_saved_of_what_can_be_saved():
-    assert overlap(20.0, 20.0, 12.0) == 0
-    assert overlap(20.0, 14.0, 12.0) == 0.75
-    assert overlap(20.0, 12.0, 12.0) == 1
-    assert overlap(20.0, 24.0, 12.0) == -0.5  # side by side can also lose
-    assert math.isnan(overlap(12.0, 12.0, 12.0))
-
-
 def test_nothing_run_measures_nothing():
     assert makespan_ms(NOTHING) == finish_spread_ms(NOTHING) == deadline_misses(NOTHING) == 0
     assert math.isnan(latency(NOTHING, 0).p99_ms)
     assert np.isnan(slowdowns(NOTHING, [1.0])).all()
-    assert utilisation(NOTHING, 1.0).shape == (1, 0)
 
 
 @given(arrays(float, st.integers(1, 9), elements=st.floats(1, 1e3)))
@@ -108,25 +81,6 @@ def test_fairness_lies_between_one_network_s_share_and_one(slowed):
 @given(st.integers(1, 9), st.floats(1, 1e3))
 def test_equal_slowdowns_are_fair(networks, slowdown):
     assert jain_fairness(np.full(networks, slowdown)) == pytest.approx(1)
-
-
-def test_a_trace_holds_every_job_on_its_lane_and_every_completed_request(tmp_path):
-    write_trace(SCHEDULE, tmp_path / "trace.json")
-
-    read = json.loads((tmp_path / "trace.json").read_text())
-
-    assert read == trace_events(SCHEDULE)
-    by_phase = {
-        phase: [event for event in read["traceEvents"] if event["ph"] == phase] for phase in "MXbe"
-    }
-    assert [event["args"]["name"] for event in by_phase["M"]] == ["lanes", "cpu", "gpu", "requests"]
-    assert [(e["tid"], e["ts"], e["dur"], e["name"], e["cat"]) for e in by_phase["X"]] == [
-        (0, 2000, 4000, "A 0", "conv"),
-        (1, 3000, 5000, "B 0", "conv"),
-        (0, 6000, 6000, "A 0", "conv"),
-    ]
-    assert [(e["id"], e["ts"]) for e in by_phase["b"]] == [(0, 2000), (1, 2000), (2, 4000)]
-    assert [(e["id"], e["ts"]) for e in by_phase["e"]] == [(0, 6000), (1, 8000), (2, 12000)]
 
 
 def test_a_closed_set_asks_every_network_at_once():

@@ -15,7 +15,7 @@ from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import PendingJobs, Placement, PlacementContext, Policy
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.names import POLICIES, policy_named
-from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 CPU, GPU = 0, 1
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
@@ -112,22 +112,16 @@ def test_three_lanes_share_by_the_same_rule():
     assert QueueTime().place(context((6, 4, 4), (0, 2, 2), lanes=lanes)) == Placement(CPU, 6)
 
 
-def test_convolutions_to_the_gpu_and_the_rest_to_the_cpu():
-    policy = ByKind({Kind.CONV: GPU}, otherwise=CPU)
-
-    assert policy.place(context((5, 7), kind=Kind.CONV)) == Placement(GPU, 7)
-    assert policy.place(context((5, 1), kind=Kind.POOL)) == Placement(CPU, 5)
-
-
 def test_half_the_networks_each():
     lanes = [ByNetwork().place(context((1, 1), job=Job(9, n, 0))).lane for n in range(4)]
 
     assert lanes == [CPU, GPU, CPU, GPU]
 
 
-@pytest.mark.parametrize("policy", [ByKind({}, otherwise=GPU), ByKind({Kind.CONV: GPU}, CPU)])
-def test_a_fixed_lane_that_cannot_run_a_job_passes_it_on(policy):
-    assert policy.place(context((5, math.inf))) == Placement(CPU, 5)
+def test_a_fixed_lane_that_cannot_run_a_job_passes_it_on():
+    on_the_gpu = context((5, math.inf), job=Job(9, 1, 0))
+
+    assert ByNetwork().place(on_the_gpu) == Placement(CPU, 5)
 
 
 def test_one_lane_gets_everything():
@@ -136,7 +130,7 @@ def test_one_lane_gets_everything():
 
 @pytest.mark.parametrize(
     "policy",
-    [QueueTime(), EarliestFinish(), LookAhead(), OneLane(), ByKind({}, 0), ByNetwork()],
+    [QueueTime(), EarliestFinish(), LookAhead(), OneLane(), ByNetwork()],
     ids=lambda policy: type(policy).__name__,
 )
 def test_every_policy_has_the_interface(policy):

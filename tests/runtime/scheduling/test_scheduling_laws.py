@@ -21,7 +21,7 @@ from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.order import Order
 from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
 ROUNDING = 1 - 1e-9
@@ -34,11 +34,6 @@ def policies(lanes):
         st.builds(EarliestFinish, st.none() | sync_ms),
         st.builds(LookAhead, st.none() | sync_ms, st.integers(1, 3), st.integers(3, 9)),
         st.builds(OneLane, st.integers(0, lanes - 1)),
-        st.builds(
-            ByKind,
-            st.dictionaries(st.sampled_from(Kind), st.integers(0, lanes - 1)),
-            st.integers(0, lanes - 1),
-        ),
         st.just(ByNetwork()),
     )
 

@@ -15,17 +15,15 @@ import pytest
 from benchmarks.papers.optimum.measure import LANES, SYNC_MS, random_case
 from benchmarks.papers.optimum.optimum import best_schedule
 from benchmarks.papers.simulator.simulator import simulate
-from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 POLICIES = {
     "look_ahead": LookAhead(SYNC_MS),
     "earliest_finish": EarliestFinish(SYNC_MS),
     "queue_time": QueueTime(0.5),
-    "by_kind": ByKind({Kind.CONV: 1}, otherwise=0),
     "gpu_only": OneLane(1),
     "by_network": ByNetwork(),
 }

@@ -10,11 +10,21 @@ from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import latencies_ms, makespan_ms
 from runtime.scheduling.policies.base import Placement
-from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane
+from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane
 
 CPUS = (Lane("cpu0"), Lane("cpu1"))
 CPU_GPU = (Lane("cpu"), Lane("gpu", asynchronous=True))
-CONV_GPU = ByKind({Kind.CONV: 1}, otherwise=0)
+
+
+class ConvolutionsOnTheGpu:
+    """Other jobs on the CPU."""
+
+    def place(self, context):
+        lane = int(context.kind is Kind.CONV)
+        return Placement(lane, context.predicted_ms[lane])
+
+
+CONV_GPU = ConvolutionsOnTheGpu()
 
 
 def chain(*times_ms, kinds=None):

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from runtime.machine.watchdog import UNRESPONSIVE
+from benchmarks.papers.watchdog import UNRESPONSIVE
 
 HANGS = """
 import sys
@@ -13,7 +13,7 @@ from threading import Lock
 from rich.console import Console
 from benchmarks.papers.driver import Step
 from benchmarks.papers.driver import run_steps
-from runtime.machine.watchdog import Watchdog
+from benchmarks.papers.watchdog import Watchdog
 from benchmarks.papers.results import Results
 
 class Control:

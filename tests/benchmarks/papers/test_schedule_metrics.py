@@ -1,0 +1,70 @@
+"""Metrics and trace of a schedule small enough to check by eye."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.papers.chrome_trace import trace_events, write_trace
+from benchmarks.papers.schedule_metrics import overlap, turnaround_slowdowns, utilisation
+from runtime.network.segment_kind import Kind
+from runtime.scheduling.chain import Chain, Job, Lane, Request
+from runtime.scheduling.schedule import Executed, Schedule
+
+A, B = (Chain(name, (Kind.CONV,), ((1.0, 1.0),)) for name in "AB")
+SCHEDULE = Schedule(
+    chains=(A, B),
+    lanes=(Lane("cpu"), Lane("gpu", asynchronous=True)),
+    requests=(Request(0, 2.0, 5.0), Request(1, 2.0, 3.0), Request(0, 4.0), Request(1, 4.0, 100.0)),
+    executed=(
+        Executed(Job(0, 0, 0), 0, 2.0, 6.0),
+        Executed(Job(1, 1, 0), 1, 3.0, 8.0),
+        Executed(Job(2, 0, 0), 0, 6.0, 12.0),
+    ),
+)
+"""Request 3 never completed."""
+NOTHING = Schedule((A,), (Lane("cpu"),), (), ())
+
+
+def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
+    both = Schedule(SCHEDULE.chains, SCHEDULE.lanes, SCHEDULE.requests[:3], SCHEDULE.executed)
+
+    assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
+    assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
+    with pytest.raises(ValueError, match="alone_ms"):
+        turnaround_slowdowns(both, [0, 3])
+
+
+def test_utilisation_is_the_busy_share_of_each_bin():
+    assert utilisation(SCHEDULE, bin_ms=4).tolist() == [[0.5, 1, 1], [0.25, 1, 0]]
+    assert utilisation(NOTHING, 1.0).shape == (1, 0)
+    with pytest.raises(ValueError, match="bin_ms=0"):
+        utilisation(SCHEDULE, 0)
+
+
+def test_overlap_is_the_share_saved_of_what_can_be_saved():
+    assert overlap(20.0, 20.0, 12.0) == 0
+    assert overlap(20.0, 14.0, 12.0) == 0.75
+    assert overlap(20.0, 12.0, 12.0) == 1
+    assert overlap(20.0, 24.0, 12.0) == -0.5  # side by side can also lose
+    assert math.isnan(overlap(12.0, 12.0, 12.0))
+
+
+def test_a_trace_holds_every_job_on_its_lane_and_every_completed_request(tmp_path):
+    write_trace(SCHEDULE, tmp_path / "trace.json")
+
+    read = json.loads((tmp_path / "trace.json").read_text())
+
+    assert read == trace_events(SCHEDULE)
+    by_phase = {
+        phase: [event for event in read["traceEvents"] if event["ph"] == phase] for phase in "MXbe"
+    }
+    assert [event["args"]["name"] for event in by_phase["M"]] == ["lanes", "cpu", "gpu", "requests"]
+    assert [(e["tid"], e["ts"], e["dur"], e["name"], e["cat"]) for e in by_phase["X"]] == [
+        (0, 2000, 4000, "A 0", "conv"),
+        (1, 3000, 5000, "B 0", "conv"),
+        (0, 6000, 6000, "A 0", "conv"),
+    ]
+    assert [(e["id"], e["ts"]) for e in by_phase["b"]] == [(0, 2000), (1, 2000), (2, 4000)]
+    assert [(e["id"], e["ts"]) for e in by_phase["e"]] == [(0, 6000), (1, 8000), (2, 12000)]
