@@ -128,3 +128,15 @@ def test_the_example_of_a_summary_has_its_fields():
 
     assert set(summary) <= {"schema", *(field.name for field in fields(Summary))}
     assert set(summary["best"]) <= {field.name for field in fields(Network)}
+
+
+def test_the_space_of_the_tutorial_is_made():
+    page = (ROOT / "docs/tutorial/your-own-space.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+
+    exec(compile(program, "your-own-space.md", "exec"), names)  # noqa: S102 - a page of our own
+
+    space = names["SPACE"]
+    assert space.name == "tiny_space"
+    assert space.parse("depth=2 width=8 kernel=5 tail=3").tolist() == [1, 1, 1, 1]
