@@ -5,7 +5,7 @@
 
 Draws 200 networks of each width, builds each with `ofa` (github.com/mit-han-lab/once-for-all) and
 with this project, and counts both by ofa's own counters. Recorded in
-benchmarks/results/mobilenet_v3_costs.md.
+benchmarks/results/mobilenet_v3_latency.md.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ Each of HELP's nine columns is held out with all columns of its board, and predi
 of the other boards and some measured networks, which the method itself chooses; judged on the other measured
 networks of a random 2,000. `latency.models.log_linear` is what `latency=transfer` uses here; beside it the
 Gaussian process that it uses where a space can be listed, with the same networks timed, and the FLOPs alone.
-Recorded in benchmarks/results/mobilenet_v3_transfer.md.
+Recorded in benchmarks/results/mobilenet_v3_latency.md.
 """
 
 import numpy as np

@@ -12,7 +12,7 @@ sampling among mutations of the best, ten queries a round; it maximises the rewa
 
 Points below the exact optimum after so many queries (distinct architectures), mean over seeds with a bootstrap 95 %
 interval; a search that ends before keeps its last best. Seconds of processor time of a whole search, median, and its
-queries. results/peers.md holds the tables.
+queries. results/which-searcher.md holds the tables.
 """
 
 from __future__ import annotations

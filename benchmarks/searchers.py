@@ -10,7 +10,7 @@ budget of samples could not reach so many queries.
 
 The reference is an independent implementation of the same methods, measured on the same tables.
 Beside each of its means stands the chance that a mean over as many seeds of ours is at least
-that. results/searchers.md holds the tables and what they say.
+that. results/which-searcher.md holds the tables and what they say.
 """
 
 from __future__ import annotations

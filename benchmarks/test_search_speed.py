@@ -9,7 +9,7 @@
 4. The tables load in less than 0.1 s once they have been cached.
 5. 64 replicas x 5,000 samples of any searcher that is no policy gradient take less than 15 s.
 
-benchmarks/results/performance.md holds the recorded figures, searchers.md there those of claim 5.
+benchmarks/results/performance.md holds the recorded figures, which-searcher.md there those of claim 5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """YOLOv4 on a Jetson AGX Xavier (Ji et al., RTSS 2022, section I), from the recurrence.
 
 Memory follows from the layers' sizes alone. Delays follow from two rates that the source does not
-state, and from kernels that share its 160.8 ms by their multiplications; `benchmarks/results/streaming-model.md`.
+state, and from kernels that share its 160.8 ms by their multiplications; `benchmarks/results/streaming.md`.
 """
 
 from dataclasses import replace
