@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from common.types.closeable import Closeable
 from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
     LayeredNetwork,
     Weight,
     named_weights,
 )
-from runtime.weight_streaming.files.readers import open_for_reading
 from runtime.weight_streaming.files.weight_file import (
     SHORT_REPR,
-    Identity,
     WeightFileError,
     dtype_name,
-    format_entry,
-    read_header,
+    open_for_reading,
     write_packed,
 )
 from runtime.weight_streaming.streamable import cut, device_of, require_streamable
@@ -60,7 +57,7 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
     source, into = Path(source), Path(into)
     if not into.parent.is_dir():
         raise FileNotFoundError(f"into={into}: the folder {into.parent} does not exist")
-    with PlainFile(source) as file:
+    with _opened(source) as file:
         if into.exists() and into.samefile(source):
             raise ValueError(f"into={into} is the source file; name another file")
         model_device = device_of(model)
@@ -75,7 +72,7 @@ class _Values(Mapping[str, Tensor]):
 
     def __init__(
         self,
-        file: PlainFile,
+        file: Any,
         source: str,
         model: nn.Module,
         layers: LayeredNetwork,
@@ -89,15 +86,16 @@ class _Values(Mapping[str, Tensor]):
         for name, tensor in named_weights(model):
             names.setdefault(id(tensor), []).append(name)
         kept = model.state_dict(keep_vars=True).keys()
-        self._places: dict[str, tuple[str, Weight] | None] = {}
+        stored = set(file.keys())
+        self._places: dict[str, str | None] = {}
         for layer in layers.layers:
             for weight in layer.weights:
                 known = names.get(id(own[weight.name]), [])
                 # the last name, as in load_state_dict
-                there = next((name for name in reversed(known) if name in file), None)
+                there = next((name for name in reversed(known) if name in stored), None)
                 if there is not None:
-                    file.check(there, weight)
-                    self._places[weight.name] = there, weight
+                    _require_same(file, source, there, weight)
+                    self._places[weight.name] = there
                     continue
                 self._places[weight.name] = None
                 if any(name in kept for name in known):
@@ -112,7 +110,8 @@ class _Values(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         place = self._places[name]
-        return self._own[name] if place is None else self._file.read(*place)
+        value: Tensor = self._own[name] if place is None else self._file.get_tensor(place)
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -121,89 +120,25 @@ class _Values(Mapping[str, Tensor]):
         return len(self._places)
 
 
-@final
-class PlainFile(Closeable):
-    """A safetensors file, open for reading; it must not change while it is open."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file and read its header.
-
-        Raises:
-          OSError: if it cannot be opened; WeightFileError if it is not a safetensors file.
-        """
-        self._name = str(path)
-        self._file = open_for_reading(path)
-        try:
-            self._identity = Identity.of(self._file)
-            self._entries, self._begin = read_header(self._file, self._name, self._identity.size)
-            self._entries.pop("__metadata__", None)
-        except BaseException:
-            self.close()
-            raise
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._entries
-
-    def check(self, name: str, weight: Weight) -> None:
-        """Compare a header entry with the weight that is to be read.
-
-        Raises:
-          WeightFileError: if type or shape differ, or the offsets are invalid.
-        """
-        entry = self._entries[name]
-        expected = {"dtype": dtype_name(weight), "shape": [*weight.shape]}
-        if not isinstance(entry, dict) or any(entry.get(key) != expected[key] for key in expected):
-            raise WeightFileError(
-                f"{self._name} belongs to another model: its {SHORT_REPR.repr(name)} is "
-                f"{format_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
-            )
-        place: Any = entry.get("data_offsets")
-        if not _are_offsets(place, weight.nbytes):
-            raise WeightFileError(
-                f"{self._name} is damaged: {SHORT_REPR.repr(name)} of {weight.nbytes:,} bytes has the "
-                f"offsets {SHORT_REPR.repr(place)}"
-            )
-        if self._begin + place[1] > self._identity.size:
-            raise WeightFileError(
-                f"{self._name} is truncated: it has {self._identity.size:,} bytes, "
-                f"but {SHORT_REPR.repr(name)} ends at {self._begin + place[1]:,}"
-            )
-
-    def read(self, name: str, weight: Weight) -> Tensor:
-        """Read a tensor that was checked.
-
-        Raises:
-          WeightFileError: if it cannot be read, or the file has changed.
-        """
-        content = torch.empty(weight.nbytes, dtype=torch.uint8)
-        left = content.numpy().data
-        at = self._begin + self._entries[name]["data_offsets"][0]
-        while left:
-            try:
-                got = os.preadv(self._file, [left], at)
-            except OSError as error:
-                raise WeightFileError(
-                    f"{SHORT_REPR.repr(name)} cannot be read from {self._name}: "
-                    f"{error.strerror or error}"
-                ) from error
-            if not got:
-                break
-            left, at = left[got:], at + got
-        if left or Identity.of(self._file) != self._identity:
-            raise WeightFileError(f"{self._name} changed while it was read; pack it again")
-        return content.view(weight.dtype).reshape(weight.shape)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; the library checks its header."""
+    os.close(open_for_reading(path))
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        reason = " ".join(str(error).split())
+        raise WeightFileError(f"{path} is not a safetensors file, or damaged: {reason}") from error
 
 
-def _are_offsets(place: Any, nbytes: int) -> bool:
-    return (
-        isinstance(place, list)
-        and len(place) == 2
-        and all(type(one) is int for one in place)
-        and 0 <= place[0] == place[1] - nbytes
-    )
+def _require_same(file: Any, source: str, name: str, weight: Weight) -> None:
+    """Compare type and shape of a tensor with the weight that is to be read."""
+    tensor = file.get_slice(name)
+    stored = tensor.get_dtype(), [*tensor.get_shape()]
+    expected = dtype_name(weight), [*weight.shape]
+    if stored != expected:
+        raise WeightFileError(
+            f"{source} belongs to another model: its {SHORT_REPR.repr(name)} is {stored[0]} of "
+            f"{SHORT_REPR.repr(stored[1])}, the module's {expected[0]} of {expected[1]}"
+        )

@@ -111,7 +111,6 @@ def open_streamable(
     tier: str | Tier = Tier.SSD,
     weights: Path | None = None,
     device: torch.device | None = None,
-    always_checked: bool = False,
 ) -> StreamableNetwork:
     """Decompose a network and pack its weights, or open a file with its packed weights.
 
@@ -125,7 +124,6 @@ def open_streamable(
       weights: the weight file; written if it does not exist, else it must be the model's. Without it an
         unnamed temporary file is used.
       device: device of the kernels; the model's by default.
-      always_checked: whether to verify checksums at each read, not only at the first.
 
     Raises:
       OSError: if the file cannot be written or read; WeightFileError if it is not the model's.
@@ -145,7 +143,7 @@ def open_streamable(
         return StreamableNetwork(
             layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
         )
-    read = partial(FileReader, direct=tier is Tier.SSD, always_checked=always_checked)
+    read = partial(FileReader, direct=tier is Tier.SSD)
     if weights is None:
         file = _write_unnamed(layers, values, read)
     else:

@@ -222,7 +222,6 @@ def stream(
     weights: str | Path | None = None,
     plan: StreamPlan | None = None,
     device: str | torch.device | None = None,
-    always_checked: bool = False,
     ahead: bool = True,
 ) -> StreamedNetwork:
     """Run a network in less memory than its weights take; the result is called like the model.
@@ -243,7 +242,6 @@ def stream(
       weights: the weight file; written if it does not exist, else it must be this model's.
       plan: a plan instead of a budget, from the planner or an earlier `.plan`.
       device: device of the kernels; the model's by default.
-      always_checked: whether to verify checksums at each read, not only at the first.
       ahead: whether to prefetch the first layers of the next inference while this one ends; otherwise
         the disk is idle between inferences. A `plan` has its own setting.
 
@@ -267,7 +265,6 @@ def stream(
         tier=tier,
         weights=None if weights is None else Path(weights),
         device=None if device is None else _checked_device(device),
-        always_checked=always_checked,
     )
     budget_bytes = None if budget is None else parse_bytes(budget)
     return StreamedNetwork(opening, example, budget_bytes=budget_bytes, plan=plan, ahead=ahead)

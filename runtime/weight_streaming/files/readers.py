@@ -19,9 +19,9 @@ from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.weight_file import (
     Extent,
-    Identity,
     WeightFileError,
     check_layer,
+    open_for_reading,
     read_extents,
 )
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
@@ -79,7 +79,7 @@ class Reader(Protocol):
         """Prepare an inference: evict the file from the page cache if the tier requires it.
 
         Raises:
-          OSError: if the file was closed; WeightFileError if it has changed since it was opened.
+          OSError: if the file was closed.
         """
 
     @abstractmethod
@@ -91,8 +91,7 @@ class Reader(Protocol):
 class FileReader(Reader):
     """Reads a packed file, bypassing the page cache (O_DIRECT) or through it.
 
-    A layer's checksum is verified at its first read, or at each read if `always_checked`. Every read
-    checks that size, inode and modification time of the file are unchanged.
+    A layer's checksum is verified at its first read.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class FileReader(Reader):
         values: Mapping[str, Tensor],
         *,
         direct: bool = True,
-        always_checked: bool = False,
         file: int | None = None,
     ) -> None:
         """Open the file and validate its header.
@@ -118,13 +116,11 @@ class FileReader(Reader):
         """
         self._name = str(path)
         self._layered = layered
-        self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
         self._file = open_for_reading(path) if file is None else file
         try:
             self._extents = read_extents(self._file, self._name, layered, values)
-            self._identity = Identity.of(self._file)
             self.tier = Tier.SSD if direct else Tier.PAGE_CACHE
             self._direct_error = ""
             self._stays_cached = False
@@ -167,13 +163,11 @@ class FileReader(Reader):
                 file, into[done : done + _CHUNK_BYTES], extent.offset + done, layer
             )
             if got == 0:
-                self._check_identity()
                 raise WeightFileError(f"{self._name} ends within layer {self._layer_name(layer)}")
             done += got
         if done < extent.nbytes:
             return
-        self._check_identity()
-        if self._always_checked or layer not in self._checked:
+        if layer not in self._checked:
             check_layer(into, extent, self._name, self._layer_name(layer))
             self._checked.add(layer)
         if self.tier is Tier.SSD and self._direct is None:
@@ -183,7 +177,6 @@ class FileReader(Reader):
         try:
             return os.preadv(file, [into], offset)
         except OSError as error:
-            self._check_identity()  # direct I/O fails where a truncated file ends within a page
             raise OSError(
                 error.errno,
                 f"layer {self._layer_name(layer)} cannot be read from {self._name}: "
@@ -194,10 +187,8 @@ class FileReader(Reader):
         """Evict the file from the page cache, unless that is its tier.
 
         Raises:
-          WeightFileError: if the file has changed.
           OSError: if it was closed.
         """
-        self._check_identity()
         if self.tier is Tier.SSD:
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -229,16 +220,7 @@ class FileReader(Reader):
         with suppress(OSError):
             os.fsync(self._file)
         self.start_cold()
-        return 2 * self.held_bytes > self._identity.size
-
-    def _check_identity(self) -> None:
-        now = Identity.of(self._file)
-        if now != self._identity:
-            change = "was truncated" if now.size < self._identity.size else "was changed"
-            raise WeightFileError(
-                f"{self._name} {change} while it was open; the inference was stopped before it used "
-                "the weights: restore the file and open the network again"
-            )
+        return 2 * self.held_bytes > os.fstat(self._file).st_size
 
     def _forget(self, extent: Extent) -> None:
         os.posix_fadvise(self._file, extent.offset, extent.nbytes, os.POSIX_FADV_DONTNEED)
@@ -313,16 +295,3 @@ class HostReader(Reader):
 
     def _window(self, layer: int) -> memoryview:
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
-
-
-def open_for_reading(path: Path) -> int:
-    """Open a regular file for reading and return its descriptor.
-
-    Raises:
-      OSError: if it cannot be opened; WeightFileError if it is a folder, a pipe or a device.
-    """
-    if path.exists() and not path.is_file():  # opening a pipe would block
-        raise WeightFileError(
-            f"{path} is not a regular file; name a weight file, or a path where one can be written"
-        )
-    return os.open(path, os.O_RDONLY)

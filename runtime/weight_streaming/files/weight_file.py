@@ -52,7 +52,7 @@ SHORT_REPR.maxstring = 120
 
 
 class WeightFileError(OSError):
-    """A weight file is damaged, was changed or belongs to another model; none of it was used."""
+    """A weight file is damaged or belongs to another model; none of it was used."""
 
 
 @final
@@ -63,23 +63,6 @@ class Extent:
     offset: int
     nbytes: int
     sha256: str
-
-
-@final
-@dataclass(frozen=True)
-class Identity:
-    """Identity of a file, which changes when the file is written."""
-
-    device: int
-    inode: int
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, file: int) -> Identity:
-        """Return the identity of an open file."""
-        status = os.fstat(file)
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def write_packed(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
@@ -135,6 +118,19 @@ def unwritable(error: OSError, layered: LayeredNetwork, where: str) -> OSError:
     )
 
 
+def open_for_reading(path: Path) -> int:
+    """Open a regular file for reading and return its descriptor.
+
+    Raises:
+      OSError: if it cannot be opened; WeightFileError if it is a folder, a pipe or a device.
+    """
+    if path.exists() and not path.is_file():  # opening a pipe would block
+        raise WeightFileError(
+            f"{path} is not a regular file; name a weight file, or a path where one can be written"
+        )
+    return os.open(path, os.O_RDONLY)
+
+
 def read_extents(
     file: int, name: str, layered: LayeredNetwork, values: Mapping[str, Tensor]
 ) -> tuple[Extent, ...]:
@@ -148,13 +144,13 @@ def read_extents(
       OSError: if it cannot be read.
     """
     size = os.fstat(file).st_size
-    header, begin = read_header(file, name, size)
+    header, begin = _read_header(file, name, size)
     stored = _stored_digests(header.pop("__metadata__", {}), name)
     if begin % PAGE_BYTES:
         raise WeightFileError(
             f"{name} {_NOT_PACKED}: its weights start at byte {begin}, not at a page; {_PACK}"
         )
-    digests = [str(one) for one in stored]
+    digests = [str(digest) for digest in stored]
     if len(digests) != len(layered.layers):
         raise WeightFileError(
             f"{name} belongs to another model: it has {len(digests)} layers, the module "
@@ -178,23 +174,23 @@ def read_extents(
     return tuple(_extents(layered, digests, begin))
 
 
-def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
-    named = [tensor for tensor in [*expected, *found] if not tensor.startswith(_GAP)]
-    for tensor in [*named, *expected, *found]:
-        if found.get(tensor) == expected.get(tensor):
+def _compare(stored: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
+    named = [tensor for tensor in [*expected, *stored] if not tensor.startswith(_GAP)]
+    for tensor in [*named, *expected, *stored]:
+        if stored.get(tensor) == expected.get(tensor):
             continue
-        if tensor not in found or tensor not in expected:
-            without = "it has" if tensor not in found else "the module has"
+        if tensor not in stored or tensor not in expected:
+            without = "it has" if tensor not in stored else "the module has"
             raise WeightFileError(
                 f"{name} belongs to another model: {without} no {SHORT_REPR.repr(tensor)}"
             )
         raise WeightFileError(
             f"{name} belongs to another model: its {SHORT_REPR.repr(tensor)} is "
-            f"{format_entry(found[tensor])}, the module's {format_entry(expected[tensor])}"
+            f"{_format_entry(stored[tensor])}, the module's {_format_entry(expected[tensor])}"
         )
 
 
-def format_entry(entry: Any) -> str:
+def _format_entry(entry: Any) -> str:
     """Format a header entry in one short line."""
     if not isinstance(entry, dict):
         return "not a tensor"
@@ -202,13 +198,8 @@ def format_entry(entry: Any) -> str:
     return f"{SHORT_REPR.repr(dtype)} of {SHORT_REPR.repr(shape)} at {SHORT_REPR.repr(begin)}"
 
 
-def read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
-    """Return the parsed header and the offset of the first tensor.
-
-    Raises:
-      WeightFileError: if the header is missing, invalid or too long.
-      OSError: if it cannot be read.
-    """
+def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
+    """Return the parsed header and the offset of the first tensor."""
     length = int.from_bytes(os.pread(file, 8, 0), "little")
     if not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
         raise WeightFileError(
@@ -285,7 +276,7 @@ def dtype_name(weight: Weight) -> str:
       ValueError: if the format does not support the type.
     """
     if weight.dtype not in _DTYPES:
-        known = ", ".join(str(one).removeprefix("torch.") for one in _DTYPES)
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
         raise ValueError(
             f"{weight.name} has the type {weight.dtype}; a weight file supports {known}"
         )

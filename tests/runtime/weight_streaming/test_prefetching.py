@@ -13,7 +13,6 @@ import torch
 
 import runtime
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.files.weight_file import WeightFileError
 from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import unmeasured
@@ -182,27 +181,6 @@ def test_a_pipeline_restarts_after_an_error(chain, opened, recording_reader):
         assert torch.equal(pipeline.run(x), expected)
         pipeline.empty_rings()
     pipeline.close()
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda path: os.truncate(path, path.stat().st_size // 2),
-        lambda path: os.utime(path, ns=(1, 1)),
-    ],
-    ids=["truncated", "touched"],
-)
-def test_a_file_changed_between_two_calls_is_found_even_after_prefetching(
-    chain, opened, tmp_path, harm
-):
-    module, x, expected = chain
-    path = tmp_path / "weights.safetensors"
-    small = runtime.stream(module, x, plan=ring_of(opened, 6), weights=path)
-    assert torch.equal(small(x), expected)
-    small._pipeline.wait_prefetched()
-    harm(path)
-    with pytest.raises(WeightFileError, match="while it was open"):
-        small(x)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
