@@ -12,16 +12,11 @@ from typing import final
 
 import torch
 
+from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    enlarged,
-    preloaded,
-    synchronous,
-    zero_copy,
-)
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.planner import preloaded
 
 MIB = 2**20
 PRELOADED_MS = 160.8

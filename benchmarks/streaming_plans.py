@@ -16,7 +16,6 @@ from itertools import product
 
 import numpy as np
 
-from runtime.weight_streaming.planning.architectures import preloaded
 from runtime.weight_streaming.planning.plan import (
     Architecture,
     Stages,
@@ -24,7 +23,7 @@ from runtime.weight_streaming.planning.plan import (
     StreamPlan,
     pareto_front,
 )
-from runtime.weight_streaming.planning.planner import front
+from runtime.weight_streaming.planning.planner import front, preloaded
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
 

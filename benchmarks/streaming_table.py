@@ -14,12 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.demand_layering import MIB, PRELOADED_MS, ROWS, yolov4
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    enlarged,
-    synchronous,
-    zero_copy,
-)
+from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 
 PUBLISHED_MS = np.array([row.delay_ms for row in ROWS[:3]])
 

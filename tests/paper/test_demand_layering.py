@@ -17,12 +17,7 @@ from benchmarks.demand_layering import (
     simulated,
     yolov4,
 )
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    enlarged,
-    synchronous,
-    zero_copy,
-)
+from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.recurrence import predicted
 

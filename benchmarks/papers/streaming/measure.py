@@ -25,22 +25,23 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.driver import Step, interleaved, last_of_turn, one_line
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.streaming import together as streams_together
+from benchmarks.papers.streaming.architectures import (
+    asynchronous,
+    enlarged,
+    synchronous,
+    with_delay,
+    zero_copy,
+)
+from benchmarks.papers.streaming.bounds import bound_ms, overlap, sequential_ms
 from benchmarks.papers.streaming.offload import OFFLOADS, Offloaded, is_importable
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    enlarged,
-    preloaded,
-    synchronous,
-    zero_copy,
-)
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.planner import front, plan, smallest_budget
-from runtime.weight_streaming.planning.recurrence import bound_ms, overlap, predicted, sequential_ms
+from runtime.weight_streaming.planning.planner import front, plan, preloaded, smallest_budget
+from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.streamable import SETTLE_S, StreamableNetwork, open_streamable
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
@@ -280,7 +281,7 @@ class _Bench:
         whole = self._opened.layered.weight_bytes
 
         def of(made: StreamPlan, own: list[StreamedLayer], stages: Stages) -> StreamPlan:
-            return predicted(own, _without_reads(made)) if stages is Stages.COPY_KERNEL else made
+            return with_delay(own, _without_reads(made)) if stages is Stages.COPY_KERNEL else made
 
         found = {
             "preload": (preloaded(layers), layers),

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.weight_streaming.planning.architectures import preloaded
 from runtime.weight_streaming.planning.local_search import local_search
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan, pareto_front
+from runtime.weight_streaming.planning.plan import (
+    Architecture,
+    Stages,
+    StreamedLayer,
+    StreamPlan,
+    pareto_front,
+)
+from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.planning.residency import candidates, smallest
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
@@ -30,19 +36,29 @@ class BudgetTooSmallError(ValueError):
         self.smallest_bytes = smallest_bytes
 
 
+def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
+    """All layers resident, weights counted once; the paper also counts a copy in host memory."""
+    plan = StreamPlan(Architecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
+    return predicted(layers, plan)
+
+
+def total_bytes(layers: Sequence[StreamedLayer]) -> int:
+    """Bytes of all weights, counted once."""
+    return sum(layer.weight_bytes for layer in layers)
+
+
 def plan(
     layers: Sequence[StreamedLayer],
     budget_bytes: int,
     *,
     stages: Stages = Stages.READ_KERNEL,
-    tolerance: float = 0.0,
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> StreamPlan:
     """Return the fastest plan found within a budget; a larger budget is never slower.
 
-    The budget counts resident layers and rings together. The delay may be longer by the fraction
-    `tolerance`, to save memory; with `ahead` it is that of the steady state.
+    The budget counts resident layers and rings together; with `ahead` the delay is that of the steady
+    state.
 
     Raises:
       BudgetTooSmallError: if no plan fits.
@@ -57,8 +73,7 @@ def plan(
         raise BudgetTooSmallError(
             budget_bytes, smallest_budget(layers, stages=stages, alignment=alignment), largest
         )
-    limit_ms = affordable[-1].predicted_ms * (1 + tolerance)
-    return next(one for one in affordable if one.predicted_ms <= limit_ms)
+    return affordable[-1]
 
 
 def smallest_budget(

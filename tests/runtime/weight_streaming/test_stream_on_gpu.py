@@ -11,17 +11,13 @@ import torch
 from torch import nn
 
 import runtime
+from benchmarks.papers.streaming.architectures import asynchronous, synchronous, zero_copy
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    preloaded,
-    synchronous,
-    zero_copy,
-)
 from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
+from runtime.weight_streaming.planning.planner import preloaded
 from runtime.weight_streaming.planning.recurrence import is_streamed
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import open_streamable

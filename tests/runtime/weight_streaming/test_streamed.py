@@ -16,18 +16,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 import runtime
+from benchmarks.papers.streaming.architectures import asynchronous, synchronous, zero_copy
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.architectures import (
-    asynchronous,
-    preloaded,
-    synchronous,
-    zero_copy,
-)
 from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
-from runtime.weight_streaming.planning.planner import BudgetTooSmallError
+from runtime.weight_streaming.planning.planner import BudgetTooSmallError, preloaded
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import open_streamable

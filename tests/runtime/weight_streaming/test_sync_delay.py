@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.papers.streaming.bounds import bound_ms, sequential_ms
 from benchmarks.papers.streaming.interference import StreamedInference, simulate_concurrent
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, split_layers
@@ -11,7 +12,7 @@ from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
 from runtime.weight_streaming.pipeline.sync_delay import sync_ms
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.recurrence import bound_ms, predicted, sequential_ms
+from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.planning.ring import Place
 from runtime.weight_streaming.profiling import profiling_plan
 from runtime.weight_streaming.streamable import open_streamable

@@ -1,4 +1,4 @@
-"""Plans of the five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
+"""Plans of the architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
 
 As in the paper, an inference starts with empty rings; only `enlarged` can also prefetch for the next
 inference, which the paper does not.
@@ -7,16 +7,13 @@ inference, which the paper does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from benchmarks.papers.streaming.bounds import bound_ms, lockstep
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.recurrence import bound_ms, predicted
+from runtime.weight_streaming.planning.planner import preloaded
+from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligned
-
-
-def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
-    """All layers resident, weights counted once; the paper also counts a copy in host memory."""
-    plan = StreamPlan(Architecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
-    return predicted(layers, plan)
 
 
 def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
@@ -62,28 +59,33 @@ def enlarged(
         return predicted(layers, plan, alignment)
 
     sizes = RingSizes(lengths, alignment)
-    found = with_rings(sizes.largest)
-    near_ms = bound_ms(layers, found) * (1 + max(tolerance, 1e-12))
+    best = with_rings(sizes.largest)
+    near_ms = bound_ms(layers, best) * (1 + max(tolerance, 1e-12))
     slow_bytes, fast_bytes = sizes.smallest - 1, sizes.largest
     for rung in sizes.ladder():
         plan = with_rings(rung)
         if plan.predicted_ms <= near_ms:
-            found, fast_bytes = plan, rung
+            best, fast_bytes = plan, rung
             break
         slow_bytes = rung
     while fast_bytes - slow_bytes > 1:
         middle = (slow_bytes + fast_bytes) // 2
         size = sizes.floor(middle)
         if size > slow_bytes and (plan := with_rings(size)).predicted_ms <= near_ms:
-            found, fast_bytes = plan, size
+            best, fast_bytes = plan, size
         else:
             slow_bytes = middle
-    return found
+    return best
 
 
-def total_bytes(layers: Sequence[StreamedLayer]) -> int:
-    """Bytes of all weights, counted once."""
-    return sum(layer.weight_bytes for layer in layers)
+def with_delay(
+    layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
+) -> StreamPlan:
+    """Return the plan with its predicted delay, in lockstep if it is synchronous."""
+    if plan.architecture is not Architecture.SYNCHRONOUS:
+        return predicted(layers, plan, alignment)
+    delay_ms = lockstep(layers, plan.resident).makespan_ms
+    return replace(plan, predicted_ms=delay_ms, first_ms=delay_ms)
 
 
 def _streamed(
@@ -97,4 +99,4 @@ def _streamed(
     largest = aligned(max((layer.weight_bytes for layer in layers), default=0), alignment)
     host, device = host_layers * largest, device_layers * largest
     plan = StreamPlan(architecture, (False,) * len(layers), host, device, 0.0, host + device)
-    return predicted(layers, plan, alignment)
+    return with_delay(layers, plan, alignment)

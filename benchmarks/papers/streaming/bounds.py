@@ -1,0 +1,74 @@
+"""Delays to compare a plan with: in lockstep, without overlap, and with unbounded rings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.recurrence import (
+    Span,
+    Timeline,
+    first_and_steady,
+    is_streamed,
+    unbounded_ring,
+)
+
+
+def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timeline:
+    """Timeline of the synchronous architecture: three stages start together, cycle by cycle."""
+    streams = is_streamed(layers, resident)
+    count = len(layers)
+    read: list[Span | None] = [None] * count
+    copy: list[Span | None] = [None] * count
+    kernel: list[Span] = []
+    begin = 0.0
+    for cycle in range(count + 2):
+        lasts_ms = 0.0
+        if cycle < count and streams[cycle]:
+            lasts_ms = layers[cycle].read_ms
+            read[cycle] = (begin, begin + lasts_ms)
+        if 1 <= cycle <= count and streams[cycle - 1]:
+            copy_ms = layers[cycle - 1].copy_ms
+            copy[cycle - 1] = (begin, begin + copy_ms)
+            lasts_ms = max(lasts_ms, copy_ms)
+        if cycle >= 2:
+            kernel_ms = layers[cycle - 2].kernel_ms
+            kernel.append((begin, begin + kernel_ms))
+            lasts_ms = max(lasts_ms, kernel_ms)
+        begin += lasts_ms
+    return Timeline(tuple(read), tuple(copy), tuple(kernel))
+
+
+def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
+    """Delay without any overlap of stages."""
+    reads, copies = stages_of(plan)
+    streams = is_streamed(layers, plan.resident)
+    return math.fsum(
+        layer.kernel_ms + goes * (layer.sync_ms + reads * layer.read_ms + copies * layer.copy_ms)
+        for layer, goes in zip(layers, streams, strict=True)
+    )
+
+
+def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
+    """Delay with unbounded rings: a lower bound for these resident layers and stages."""
+    streams = is_streamed(layers, plan.resident)
+    reads, copies = stages_of(plan)
+    free, own = (
+        unbounded_ring(sum(streams), ahead=False),
+        unbounded_ring(sum(streams), ahead=plan.ahead),
+    )
+    host = own if reads else None
+    device = (free if reads else own) if copies else None
+    _, run = first_and_steady(layers, streams, host, device, ahead=plan.ahead)
+    return run.makespan_ms
+
+
+def overlap(sequential: float, makespan: float, bound: float) -> float:
+    """Return the achieved fraction of the possible overlap; 1 if no overlap is possible."""
+    return (sequential - makespan) / (sequential - bound) if sequential > bound else 1.0
+
+
+def stages_of(plan: StreamPlan) -> tuple[bool, bool]:
+    """Return whether a plan reads, and whether it copies."""
+    return plan.host_ring_bytes > 0, plan.device_ring_bytes > 0

@@ -1,0 +1,99 @@
+"""The published architectures of streaming, and the bounds of a plan's delay."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
+from benchmarks.papers.streaming.bounds import bound_ms, lockstep, overlap, sequential_ms
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.planner import preloaded, total_bytes
+from runtime.weight_streaming.planning.recurrence import timeline
+from runtime.weight_streaming.planning.ring import aligned
+
+TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
+
+
+def network(*layers):
+    """Layers of (bytes, read, copy, kernel)."""
+    return [StreamedLayer(f"layer{i}", *layer) for i, layer in enumerate(layers)]
+
+
+def ring(layers, host, device=0, resident=()):
+    stays = tuple(i in resident for i in range(len(layers)))
+    kept = sum(layers[i].weight_bytes for i in resident)
+    return StreamPlan(Architecture.PLANNED, stays, host, device, 0.0, kept + host + device)
+
+
+@st.composite
+def networks(draw, most=8, sizes=None):
+    sizes = st.integers(0, 6) if sizes is None else sizes
+    layer = st.tuples(sizes, TIMES_MS, TIMES_MS, TIMES_MS)
+    return network(*draw(st.lists(layer, min_size=1, max_size=most)))
+
+
+@st.composite
+def planned(draw, **kinds):
+    """A network and rings for it."""
+    layers = draw(networks(**kinds))
+    largest = max(1, *(layer.weight_bytes for layer in layers))
+    host = draw(st.integers(largest, 3 * largest))
+    device = draw(st.just(0) | st.integers(largest, 3 * largest))
+    if device and draw(st.booleans()):
+        host = 0
+    resident = draw(st.sets(st.integers(0, len(layers) - 1)))
+    return layers, ring(layers, host, device, resident)
+
+
+@settings(max_examples=50)
+@given(planned())
+def test_a_makespan_lies_between_its_bound_and_the_sequential_delay(case):
+    layers, plan = case
+    makespan_ms = timeline(layers, plan, 1).makespan_ms
+    low, high = bound_ms(layers, plan), sequential_ms(layers, plan)
+
+    assert low <= makespan_ms + 1e-9
+    assert makespan_ms <= high + 1e-9
+    assert -1e-9 <= overlap(high, makespan_ms, low) <= 1 + 1e-9
+    assert low >= sum(layer.kernel_ms for layer in layers) - 1e-9
+
+
+def test_in_lockstep_every_cycle_lasts_as_long_as_its_longest_stage():
+    layers = network((1, 3.0, 1.0, 2.0), (1, 1.0, 4.0, 5.0), (0, 9.0, 9.0, 1.0))
+
+    run = lockstep(layers, (False, False, False))
+
+    # read 0 | read 1, copy 0 | copy 1, kernel 0 | kernel 1 | kernel 2
+    assert run.kernel == ((4.0, 6.0), (8.0, 13.0), (13.0, 14.0))
+    assert run.read == ((0.0, 3.0), (3.0, 4.0), None)
+    assert run.copy == ((3.0, 4.0), (4.0, 8.0), None)
+    assert run.makespan_ms == 14.0
+
+
+@given(networks())
+def test_the_architectures_have_the_published_buffers(layers):
+    largest = aligned(max(layer.weight_bytes for layer in layers))
+
+    assert synchronous(layers).memory_bytes == 4 * largest
+    assert asynchronous(layers).memory_bytes == 2 * largest
+    assert zero_copy(layers).memory_bytes == largest
+    assert preloaded(layers).memory_bytes == total_bytes(layers)
+
+
+@settings(max_examples=25)
+@given(networks(), st.sampled_from(Stages), st.sampled_from([0.0, 0.05, 0.3]))
+def test_an_enlarged_ring_is_within_tolerance_of_an_unbounded_one(layers, stages, tolerance):
+    one = enlarged(layers, stages=stages, tolerance=tolerance, alignment=1)
+    if one.architecture is Architecture.PRELOAD:
+        assert total_bytes(layers) == 0
+        return
+    assert one.predicted_ms <= bound_ms(layers, one) * (1 + tolerance) + 1e-9
+    assert one.memory_bytes <= total_bytes(layers) * (stages.reads + stages.copies)
+    if stages is not Stages.READ_COPY_KERNEL and one.memory_bytes > max(
+        layer.weight_bytes for layer in layers
+    ):
+        ring = one.memory_bytes - 1  # one of the two rings
+        less = StreamPlan(
+            Architecture.PLANNED, one.resident, ring * stages.reads, ring * stages.copies, 0.0, ring
+        )
+        slower_ms = timeline(layers, less, 1).makespan_ms
+        assert slower_ms > bound_ms(layers, one) * (1 + tolerance)
