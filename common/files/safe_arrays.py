@@ -1,14 +1,11 @@
-"""Reading of NumPy archives that others wrote: no objects, and no more memory than is there to fill."""
+"""Reading of NumPy's files that others wrote: no objects, and no more memory than they may fill."""
 
 from __future__ import annotations
 
 import io
 import math
-import struct
 import zipfile
-import zlib
 from pathlib import Path
-from tokenize import TokenError
 
 from numpy import ndarray
 from numpy.lib import format as npy
@@ -16,11 +13,6 @@ from numpy.lib import format as npy
 from common.files.safe_file import opened, read_bytes
 
 _LARGEST = 2**30  # bytes that a smaller file may unpack to
-_CORRUPT = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError)
-_FOREIGN = (
-    NotImplementedError, RuntimeError, SyntaxError, TypeError, UnicodeError, KeyError, MemoryError, TokenError,
-)  # fmt: skip
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def load_arrays(path: Path) -> dict[str, ndarray]:
@@ -32,17 +24,21 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
       ValueError: if it is no such file, holds objects, or claims more bytes than it has.
     """
     with opened(path) as file:
-        size = path.stat().st_size
         try:
             with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                if sum(one.file_size for one in members) > max(_LARGEST, 2 * size):
-                    raise ValueError("it unpacks to more bytes than such a file needs")
-                return {
-                    one.filename.removesuffix(".npy"): _array(archive.read(one)) for one in members
-                }
-        except (*_CORRUPT, *_FOREIGN) as error:
+                members = _bounded(archive, path.stat().st_size)
+                return {name.removesuffix(".npy"): _array(archive.read(name)) for name in members}
+        except OSError:
+            raise
+        except Exception as error:  # NumPy and zipfile raise a dozen kinds
             raise ValueError(f"it is no archive of arrays: {error}") from error
+
+
+def _bounded(archive: zipfile.ZipFile, size: int) -> list[str]:
+    """Names of the members of an archive of this size, if they unpack to few bytes."""
+    if sum(member.file_size for member in archive.infolist()) > max(_LARGEST, 2 * size):
+        raise ValueError("it unpacks to more bytes than such a file needs")
+    return archive.namelist()
 
 
 def load_array(path: Path) -> ndarray:
@@ -53,20 +49,20 @@ def load_array(path: Path) -> ndarray:
       OSError: if it cannot be read.
       ValueError: if it is no such file, holds objects, or claims more bytes than it has.
     """
+    content = read_bytes(path, _LARGEST)
     try:
-        return _array(read_bytes(path, _LARGEST))
-    except (*_CORRUPT, *_FOREIGN) as error:
+        return _array(content)
+    except Exception as error:  # as above
         raise ValueError(f"it is no array: {error}") from error
 
 
 def _array(content: bytes) -> ndarray:
+    """Read an array; NumPy would make room for what the header claims."""
     file = io.BytesIO(content)
-    read_header = _HEADERS.get(npy.read_magic(file))
-    if read_header is None:
-        raise ValueError("an array has a header of another version")
-    shape, _, dtype = read_header(file)
+    is_first = npy.read_magic(file) == (1, 0)
+    shape, _, dtype = (npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0)(file)
     if min(shape, default=0) < 0 or math.prod(shape) * max(1, dtype.itemsize) > len(content):
         raise ValueError(f"an array claims to have the shape {shape}, but the file is shorter")
     file.seek(0)
-    found: ndarray = npy.read_array(file, allow_pickle=False)
-    return found
+    array: ndarray = npy.read_array(file, allow_pickle=False)
+    return array

@@ -6,29 +6,28 @@ or grow without bound, and texts with `${`, which OmegaConf would interpolate, a
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf._utils import get_yaml_loader
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from common.files.safe_file import read_text
 from common.types.errors import UserError
 
 _LARGEST = 2**18  # bytes: PyYAML takes a second for them
 _DEEPEST = 20
-_INT64 = 2**63
-_PATH_TAGS = "tag:yaml.org,2002:python/object/apply:pathlib."  # that OmegaConf writes
 
 
-class _Loader(get_yaml_loader()):  # type: ignore[misc] # a SafeLoader without dates
-    """OmegaConf's loader; of a name that is given twice the last value counts, as in plain YAML."""
+def load_yaml(path: Path, most: int = _LARGEST, *, may_repeat: bool = False) -> Any:
+    """Mapping or list of a YAML file, with numbers as Hydra reads them.
 
-    construct_mapping = yaml.SafeLoader.construct_mapping
-
-
-def load_yaml(path: Path, most: int = _LARGEST) -> Any:
-    """Value of a YAML file of at most so many bytes; numbers are read as Hydra reads them.
+    Args:
+      path: of the file.
+      most: bytes of the largest file that is read.
+      may_repeat: a name may be given twice, and the last value counts; numbers are those of plain YAML.
 
     Raises:
       UserError: if it is no YAML, too large or too deep, or holds more than plain values.
@@ -37,12 +36,12 @@ def load_yaml(path: Path, most: int = _LARGEST) -> Any:
     text = read_text(path, most)
     try:
         _require_plain(text)
-        value = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-        _require_int64(value)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        if may_repeat:
+            return yaml.load(text, yaml.SafeLoader)
+        return OmegaConf.to_container(OmegaConf.load(io.StringIO(text)))
+    except (yaml.YAMLError, OmegaConfBaseException, OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{path} is no YAML file of plain values: {reason}") from error
-    return value
 
 
 def load_settings(path: Path) -> dict[str, Any]:
@@ -59,26 +58,13 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def _require_plain(text: str) -> None:
-    level = 0
+    depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError(f"it has more than {_DEEPEST} parts within parts")
         if isinstance(event, yaml.AliasEvent):
-            raise ValueError(  # noqa: TRY004 - of a file
-                f"it has the alias *{event.anchor}; write the value out"
-            )
+            raise TypeError(f"it has the alias *{event.anchor}; write the value out")
         if isinstance(event, yaml.ScalarEvent) and "${" in event.value:
             raise ValueError(f"{event.value[:60]!r} would be interpolated")
-        tag = getattr(event, "tag", None)
-        if tag is not None and not tag.startswith(_PATH_TAGS):
-            raise ValueError(f"it has the tag {tag}")
-        level += isinstance(event, yaml.CollectionStartEvent)
-        level -= isinstance(event, yaml.CollectionEndEvent)
-        if level > _DEEPEST:
-            raise ValueError(f"it has more than {_DEEPEST} parts within parts")
-
-
-def _require_int64(value: Any) -> None:
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            _require_int64(inner)
-    elif isinstance(value, int) and abs(value) >= _INT64:
-        raise ValueError("it holds an integer of more than 64 bits")

@@ -186,7 +186,7 @@ def _names(files: Mapping[int | None, Path]) -> str:
 
 
 def _read(path: Path) -> dict[str, float]:
-    content = load_yaml(path, _MOST_BYTES)
+    content = load_yaml(path, _MOST_BYTES, may_repeat=True)
     if not isinstance(content, dict) or not content:
         raise UserError(f"{path} maps no block to its times, as in `Logits-...: {{mean: 0.67}}`")
     return {str(block): _mean_ms(path, block, times) for block, times in content.items()}

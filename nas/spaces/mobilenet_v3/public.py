@@ -7,7 +7,6 @@ are pickles of plain containers and numbers, the predictor is read by torch with
 from __future__ import annotations
 
 import math
-import struct
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from common.files import safe_pickle
-from common.files.safe_pickle import ForbiddenError
 from common.types.errors import UserError
 from nas.spaces.mobilenet_v3.predictor import FILE
 from nas.spaces.mobilenet_v3.space import MobileNetV3
@@ -121,7 +119,7 @@ def _load(path: Path) -> object:
             content = archive.read(name)
     except (zipfile.BadZipFile, ValueError) as error:
         raise UserError(f"{path} is no file that torch saved; download it again") from error
-    return safe_pickle.load(path, content, _PERMITTED)
+    return safe_pickle.load(path, content)
 
 
 def _is_index(content: object) -> bool:
@@ -157,35 +155,3 @@ def _milliseconds(path: Path, content: object, count: int) -> Float64[ndarray, "
         if not isinstance(ms, (int, float)) or not 0 < ms < math.inf:
             raise UserError(f"{path}: latency of network {number} is {ms!r}, not a positive number")
     return np.array(content, np.float64)
-
-
-@final
-class _Dtype:
-    """Replacement of numpy.dtype that accepts little-endian integers only."""
-
-    def __init__(self, code: str, align: object, copy: object) -> None:  # noqa: ARG002 - as numpy's
-        if code != "i8":
-            raise ForbiddenError(f"a NumPy dtype {code!r}")
-
-    def __setstate__(self, state: object) -> None:
-        """Accept only the state of a plain little-endian number."""
-        if state != (3, "<", None, None, None, -1, -1, 0):
-            raise ForbiddenError(f"a NumPy dtype with the state {state!r}")
-
-
-def _scalar(_dtype: _Dtype, content: bytes) -> int:
-    (number,) = struct.unpack("<q", content)
-    return int(number)
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise ForbiddenError(f"the encoding {encoding!r}")
-    return text.encode("latin1")
-
-
-_PERMITTED = {
-    ("_codecs", "encode"): _encode,
-    ("numpy", "dtype"): _Dtype,
-    ("numpy.core.multiarray", "scalar"): _scalar,
-}
