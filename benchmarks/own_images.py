@@ -27,12 +27,12 @@ def say(*texts):
     print(f"[{time.monotonic() - STARTED_S:6.1f} s]", *texts, flush=True)
 
 
-def images_of(*, tiny=False, side=32):
+def images_of(*, tiny=False, side=None):
     """A drawn half of CIFAR-10's training images, validated on the other half; digits if tiny."""
     if tiny:
-        return open_images("digits", side=8, seed=0)
+        return open_images("digits", side=side or 8, seed=0)
     path = Path(os.environ["NAS_DATA"]) / "images" / "cifar10-jpeg.parquet"
-    return open_images(str(path), side=side, seed=0, share=0.5)
+    return open_images(str(path), side=side or 32, seed=0, share=0.5)
 
 
 def network_of(number, images, seed=None):

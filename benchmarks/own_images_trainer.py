@@ -423,7 +423,9 @@ def main():
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     report = Report(chosen.out, chosen.minutes)
-    images = images_of(tiny=chosen.tiny)
+    images = images_of(tiny=chosen.tiny, side=32)
+    if chosen.tiny:
+        images = first(images, 48)
     for name in chosen.only.split(","):
         if report.left_s < 0:
             report.say(f"no time is left for {name}")

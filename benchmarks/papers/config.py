@@ -17,7 +17,7 @@ _MOST_SCALE = 4.0
 """Largest accepted factor of the published width or image size."""
 
 
-class Experiment(Enum):
+class ExperimentName(Enum):
     """Names of the experiments."""
 
     qs = "qs"
@@ -65,7 +65,7 @@ class StudyConfig:
 class BenchConfig:
     """Settings of an experiment: its subject, its length, the folder of its results."""
 
-    experiment: Experiment
+    experiment: ExperimentName
     device: Device
     repeats: int
     inferences: int | None  # of each network in a run; None: 3 on a GPU, 1 on a CPU
@@ -119,12 +119,14 @@ class BenchConfig:
         """Rule by which networks are cut into jobs, in experiments that do not compare rules."""
         if self.rule is not None:
             return Rule(self.rule)
-        is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
+        is_whole = self.on_gpu and self.experiment in {ExperimentName.qs, ExperimentName.coschedule}
         return Rule.WHOLE if is_whole else Rule.FUSED
 
     @property
     def most_minutes(self) -> float:
         """Minutes after which no step is begun, and the current one ends after its round."""
+        if self.experiment is ExperimentName.schedulability:
+            return self.minutes or 1e6
         return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
 
     def check(self) -> None:

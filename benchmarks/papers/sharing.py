@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.papers.chrome_trace import write_trace
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import one_line
 from benchmarks.papers.results import Row
 from benchmarks.papers.schedule_metrics import turnaround_slowdowns
+from benchmarks.papers.steps import one_line
 from runtime.scheduling.metrics import antt, finish_spread_ms, jain_fairness, stp
 from runtime.scheduling.schedule import Schedule
 

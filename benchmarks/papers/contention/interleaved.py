@@ -19,7 +19,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import time_is_left
+from benchmarks.papers.steps import time_is_left
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.running_hogs import RunningHogs
 from runtime.machine.timing import Stopwatch

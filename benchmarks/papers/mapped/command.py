@@ -13,10 +13,10 @@ from hydra.core.hydra_config import HydraConfig
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
 
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
+from benchmarks.papers.mapped.experiment import MAPPED
 from benchmarks.papers.mapped.needed_margin import needed_margin
 from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, run_here
-from benchmarks.papers.mapped.view import MAPPED
-from benchmarks.papers.print import print_results
+from benchmarks.papers.pages import print_results
 from benchmarks.papers.results import Results
 from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console

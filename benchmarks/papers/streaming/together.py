@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import interleaved
 from benchmarks.papers.results import Row, summary
+from benchmarks.papers.steps import interleaved
 from benchmarks.papers.streaming.concurrent_networks import (
     ConcurrentNetworks,
     NetworkRequest,

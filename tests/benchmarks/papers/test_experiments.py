@@ -12,24 +12,24 @@ import torch
 from bench_settings import bench_config
 from rich.console import Console
 
-from benchmarks.papers import command, driver
-from benchmarks.papers.command import view_of
-from benchmarks.papers.config import Experiment
-from benchmarks.papers.coschedule import measure as coschedule
-from benchmarks.papers.decompose import measure as decomposing
+from benchmarks.papers import command
+from benchmarks.papers import steps as driver
+from benchmarks.papers.command import experiment_of
+from benchmarks.papers.config import ExperimentName
+from benchmarks.papers.coschedule import policies as coschedule
+from benchmarks.papers.decompose import rules as decomposing
 from benchmarks.papers.dispatch.modes import DispatchMode
-from benchmarks.papers.driver import Control, Step, interleaved, run_steps
-from benchmarks.papers.optimum import measure as optimal
-from benchmarks.papers.placement import measure as memory
-from benchmarks.papers.placement.show import MEMORY
-from benchmarks.papers.predictor import measure as predicting
-from benchmarks.papers.print import print_results
-from benchmarks.papers.qs import measure as qs
-from benchmarks.papers.qs.show import QS
+from benchmarks.papers.optimum import distance as optimal
+from benchmarks.papers.pages import print_results, results_page
+from benchmarks.papers.placement import reuse as memory
+from benchmarks.papers.placement.experiment import MEMORY
+from benchmarks.papers.predictor import layers_and_choices as predicting
+from benchmarks.papers.qs import dispatch_modes as qs
+from benchmarks.papers.qs.experiment import QS
 from benchmarks.papers.results import Results, read_results, summary
-from benchmarks.papers.results_page import results_page
 from benchmarks.papers.sharing import kept_trace
-from benchmarks.papers.simulator import measure as simulating
+from benchmarks.papers.simulator import makespan_error as simulating
+from benchmarks.papers.steps import Control, Step, interleaved, run_steps
 from benchmarks.papers.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
 from runtime.network.decompose import Rule
 from runtime.scheduling.schedule import Schedule
@@ -86,8 +86,8 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
     assert results.rows
     assert read_results(path).rows == json.loads(results.json())["rows"]
     assert len(results.controls) == (6 if experiment == "predictor" else 2)
-    assert all(table.rows for table in view_of(results).tables(results.rows))
-    html = results_page(read_results(path), view_of(results)).html()
+    assert all(table.rows for table in experiment_of(results).shown(results.rows))
+    html = results_page(read_results(path), experiment_of(results)).html()
     assert "default-src 'none'" in html
     for row in results.rows:
         if "ms" in row:
@@ -266,7 +266,7 @@ def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
     told = capsys.readouterr().out
     assert (tmp_path / "qs.html").exists()
     assert "memory_profile.json holds no results of an experiment" in told
-    assert "other.json: experiment=other must be one of qs, coschedule" in told
+    assert "experiment=other must be one of qs, coschedule" in told
     assert "decompose.json holds rows that experiment=decompose does not have" in told
     assert "texts.json holds rows that experiment=decompose does not have" in told
     assert "an unknown machine" in (tmp_path / "nowhere.html").read_text()
@@ -376,7 +376,7 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
         ("minutes=nan", "minutes=nan must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
         ("studying.sets=0", "studying.sets=0 must be at least 1"),
-        ("experiment=nope", "experiment=nope is not one of"),
+        ("experiment=nope", "expected one of [qs"),
         ("experiment=page", "holds no results"),
     ],
 )
@@ -393,7 +393,7 @@ def test_a_mistake_is_told_in_one_line(override, told, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", [one.value for one in Experiment if one.value in STEPS])
+@pytest.mark.parametrize("experiment", [one.value for one in ExperimentName if one.value in STEPS])
 def test_the_command_runs_captured_too(experiment, tmp_path):
     done = subprocess.run(
         [

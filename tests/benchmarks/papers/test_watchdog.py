@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from threading import Lock
 from rich.console import Console
-from benchmarks.papers.driver import Step
-from benchmarks.papers.driver import run_steps
+from benchmarks.papers.steps import Step
+from benchmarks.papers.steps import run_steps
 from benchmarks.papers.watchdog import Watchdog
 from benchmarks.papers.results import Results
 

@@ -1,6 +1,6 @@
 """The cost of dispatching a job, measured on real lanes."""
 
-from benchmarks.papers.simulator.measure import measured_overhead
+from benchmarks.papers.simulator.makespan_error import measured_overhead
 from runtime.lanes.cpu import CpuLane
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute

@@ -132,7 +132,7 @@ def test_a_layer_is_read_only_after_the_previous_one_at_its_place_was_used(chain
     one.close()
 
 
-def test_a_view_of_a_weight_stays_valid_after_its_layer():
+def test_a_experiment_of_a_weight_stays_valid_after_its_layer():
     class Token(nn.Module):
         def __init__(self):
             super().__init__()

@@ -5,14 +5,14 @@ import os
 import pytest
 from bench_settings import bench_config
 
-from benchmarks.papers.contention import measure as contention
-from benchmarks.papers.contention import measure_gpu as contention_gpu
+from benchmarks.papers.contention import on_cpu as contention
+from benchmarks.papers.contention import on_gpu as contention_gpu
+from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.rows import counts
 from benchmarks.papers.contention.rows import rows_of as rows_of_taken
-from benchmarks.papers.contention.show import CONTENTION
+from benchmarks.papers.pages import results_page
 from benchmarks.papers.results import Results, read_results
-from benchmarks.papers.results_page import results_page
 
 
 def config(**changes):
@@ -56,7 +56,7 @@ def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
     assert measured["fine_lock 100"]["stolen_gb_per_s"] < measured["corun1"]["stolen_gb_per_s"]
     (curve,) = [row for row in rows if row["part"] == "curve"]
     assert len(curve["fitted"]) == len(curve["slowdown"]) >= 4
-    assert all(table.rows for table in CONTENTION.tables(read_results(path).rows))
+    assert all(table.rows for table in CONTENTION.shown(read_results(path).rows))
     html = results_page(read_results(path), CONTENTION).html()
     assert "Slowdown over stolen bandwidth" in html
 
@@ -94,7 +94,7 @@ def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
         },
     ]
 
-    hogs, networks = (table for table in CONTENTION.tables(rows) if "hogs" in table.title.lower())
+    hogs, networks = (table for table in CONTENTION.shown(rows) if "hogs" in table.title.lower())
 
     assert rows[1]["in_cache_gb_per_s"] == [71.0]
     assert rows[1]["stolen_gb_per_s"] == 0

@@ -15,11 +15,11 @@ from omegaconf import OmegaConf
 
 from benchmarks.papers.mapped import command
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
+from benchmarks.papers.mapped.experiment import MAPPED, sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
 from benchmarks.papers.mapped.needed_margin import NeededMargin, needed_margin
 from benchmarks.papers.mapped.place_lanes import PlaceLanes, unit_multiprocessors
 from benchmarks.papers.mapped.rows import result_rows
-from benchmarks.papers.mapped.view import MAPPED, sentences
 from runtime.machine.description import usable_cores
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform

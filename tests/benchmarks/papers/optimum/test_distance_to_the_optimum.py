@@ -12,8 +12,8 @@ job as free. The best possible online policy, which places job by job in the dis
 import numpy as np
 import pytest
 
-from benchmarks.papers.optimum.measure import LANES, SYNC_MS, random_case
-from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.optimum.best_schedule import best_schedule
+from benchmarks.papers.optimum.distance import LANES, SYNC_MS, random_case
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms

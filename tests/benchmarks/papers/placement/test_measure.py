@@ -5,15 +5,15 @@ import sys
 import pytest
 
 from benchmarks.papers import command
-from benchmarks.papers.command import view_of
-from benchmarks.papers.placement.measure import (
+from benchmarks.papers.command import experiment_of
+from benchmarks.papers.pages import results_page
+from benchmarks.papers.placement.reuse import (
     CONSTANTS,
     accuracy,
     crossovers,
     model_errors,
 )
 from benchmarks.papers.results import Results
-from benchmarks.papers.results_page import results_page
 
 
 def case(nbytes, reuse, measured, predicted, *, held_out=True):
@@ -87,11 +87,11 @@ def test_the_crossover_is_where_the_device_wins_from_there_on():
 
 def test_measurements_make_tables_and_a_page():
     results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=ROWS, is_complete=True)
-    titles = [one.title for one in view_of(results).tables(results.rows)]
+    titles = [one.title for one in experiment_of(results).shown(results.rows)]
     assert any("held-out" in title for title in titles)
-    html = results_page(results, view_of(results)).html()
+    html = results_page(results, experiment_of(results)).html()
     assert "Crossover of device and pinned memory" in html
-    assert "50.0 %" in html
+    assert "50.0%" in html
 
 
 def test_an_unknown_profile_is_told_in_one_line(tmp_path, monkeypatch, capsys):
@@ -111,6 +111,6 @@ def test_what_was_timed_beside_simulated_rows_is_counted_alone():
     rows = [{**row, "flagged": ["busy"]} for row in ROWS] + [{"part": "x", "simulated": True}]
     results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=rows, is_complete=True)
 
-    html = results_page(results, view_of(results)).html()
+    html = results_page(results, experiment_of(results)).html()
     assert f"{len(ROWS)} of {len(ROWS)} rows are flagged" in html
     assert "nothing was timed" not in html

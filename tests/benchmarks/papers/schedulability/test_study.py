@@ -8,9 +8,9 @@ import pytest
 from bench_settings import bench_config
 from rich.console import Console
 
-from benchmarks.papers.results import Results, read_results
-from benchmarks.papers.results_page import results_page
-from benchmarks.papers.schedulability.measure import measure
+from benchmarks.papers.pages import results_page
+from benchmarks.papers.results import Results
+from benchmarks.papers.schedulability.experiment import SCHEDULABILITY
 from benchmarks.papers.schedulability.published import published_size
 from benchmarks.papers.schedulability.scenarios import (
     FRAME_MS,
@@ -19,7 +19,7 @@ from benchmarks.papers.schedulability.scenarios import (
     schedulability,
     task_sets,
 )
-from benchmarks.papers.schedulability.show import SCHEDULABILITY
+from benchmarks.papers.schedulability.study import steps
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.solving.bounds import screen
@@ -141,67 +141,46 @@ def test_the_quick_answers_are_those_of_the_solver():
     assert settled > 30
 
 
-def config(**changes):
-    chosen = {"scenarios": ["gpu_rc"], "thresholds": [1.0, 1.4], "sets": 10, "workers": 1}
-    return bench_config("schedulability", studying={**chosen, **changes})
-
-
 def study(folder, **changes):
-    results = Results("schedulability", {}, {"cpu": "a core"})
-    measure(config(**changes), results, folder / "schedulability.json", QUIET)
-    return results
+    chosen = {"scenarios": ["gpu_rc"], "thresholds": [1.0, 1.4], "sets": 10, "workers": 1}
+    (step,) = steps(bench_config("schedulability", out=str(folder), studying={**chosen, **changes}))
+    return [*step.run()]
 
 
-def test_a_study_continues_where_it_was_interrupted(tmp_path):
-    study(tmp_path, thresholds=[1.0])
-    first = tmp_path / "cells" / "gpu_rc-1.0.json"
-    before = first.stat().st_mtime_ns
+def test_a_study_continues_where_it_was_interrupted(tmp_path, monkeypatch):
+    asked = []
 
-    results = study(tmp_path)
-
-    assert first.stat().st_mtime_ns == before
-    assert results.is_complete
-    assert {row["threshold"] for row in results.rows} == {1.0, 1.4}
-    assert read_results(tmp_path / "schedulability.json").rows == results.rows
-
-
-def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
-    results = study(tmp_path)
-
-    (table,) = SCHEDULABILITY.tables(results.rows)
-    first = table.rows[0]
-    assert first[:2] == ["1.0", f"100.0%; {results.rows[0]['mean_size']:.2f} (9.59)"]
-    assert len(first) == 1 + len(SCENARIOS["gpu_rc"].columns)
-    (figure,) = SCHEDULABILITY.figures(results.rows)
-    assert figure.data[0]["y"][0] == 100
-    told = SCHEDULABILITY.sentences(results.rows)
-    assert any("all sets fit up to 1.0" in line and "published" in line for line in told)
-    assert SCHEDULABILITY.flagged(results.rows) == (0, 0)
-    html = results_page(results, SCHEDULABILITY).html()
-    assert all(line in unescape(html) for line in told)
-
-
-def test_an_interrupted_study_keeps_what_it_computed(tmp_path, monkeypatch):
-    def interrupted(scenario, threshold, **settings):
-        if threshold == 1.4:
+    def recorded(scenario, threshold, **settings):
+        asked.append((threshold, settings["seed"]))
+        if len(asked) == 2:
             raise KeyboardInterrupt
         return schedulability(scenario, threshold, **settings)
 
-    monkeypatch.setattr("benchmarks.papers.schedulability.measure.schedulability", interrupted)
-
+    monkeypatch.setattr("benchmarks.papers.schedulability.study.schedulability", recorded)
     with pytest.raises(KeyboardInterrupt):
         study(tmp_path)
 
-    found = read_results(tmp_path / "schedulability.json")
-    assert {row["threshold"] for row in found.rows} == {1.0}
-    assert not found.is_complete
+    rows = study(tmp_path)
+    study(tmp_path, seed=1, thresholds=[1.0])
+
+    assert asked == [(1.0, 0), (1.4, 0), (1.4, 0), (1.0, 1)]
+    assert [row["threshold"] for row in rows] == [1.0] * (len(rows) // 2) + [1.4] * (len(rows) // 2)
 
 
-def test_shares_of_other_settings_are_not_mixed(tmp_path):
-    study(tmp_path, thresholds=[1.0])
+def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
+    rows = study(tmp_path)
 
-    with pytest.raises(ValueError, match=r"'seed': 0.*another out="):
-        study(tmp_path, seed=1)
+    (table,) = SCHEDULABILITY.shown(rows)
+    first = table.rows[0]
+    assert first[:2] == ["1.0", f"100.0%; {rows[0]['mean_size']:.2f} (9.59)"]
+    assert len(first) == 1 + len(SCENARIOS["gpu_rc"].columns)
+    (figure,) = SCHEDULABILITY.figures(rows)
+    assert figure.data[0]["y"][0] == 100
+    told = SCHEDULABILITY.sentences(rows)
+    assert any("up to 1.0" in line and "published" in line for line in told)
+    assert SCHEDULABILITY.flagged(rows) == (0, 0)
+    html = results_page(Results("schedulability", {}, {}, rows), SCHEDULABILITY).html()
+    assert all(line in unescape(html) for line in told)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +195,7 @@ def test_unknown_scenarios_and_thresholds_are_refused(tmp_path, changes):
 
 @pytest.mark.slow
 def test_workers_compute_what_one_process_does(tmp_path):
-    assert study(tmp_path / "one").rows == study(tmp_path / "two", workers=2).rows
+    assert study(tmp_path / "one") == study(tmp_path / "two", workers=2)
 
 
 def test_thresholds_are_those_of_the_published_figures():

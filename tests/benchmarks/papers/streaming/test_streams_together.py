@@ -4,9 +4,9 @@ import pytest
 import torch
 from bench_settings import bench_config
 
-from benchmarks.papers.command import view_of
+from benchmarks.papers.command import experiment_of
+from benchmarks.papers.pages import results_page
 from benchmarks.papers.results import Results
-from benchmarks.papers.results_page import results_page
 from benchmarks.papers.streaming import together as streams_together
 
 
@@ -31,6 +31,6 @@ def test_rows_of_two_networks_in_one_budget(config, monkeypatch):
             assert 0 <= row["missed"] <= 2
             assert row["simulated_ms"] <= row["promised_ms"] + 1e-3
     results = Results("stream", {"seen": 1}, {"cpu": "a core", "versions": {}}, rows=rows)
-    small, large = view_of(results).tables(results.rows)
+    small, large = experiment_of(results).shown(results.rows)
     assert len(small.rows) == len(large.rows) == 2
-    assert "Beside each other, from ssd" in results_page(results, view_of(results)).html()
+    assert "Beside each other, from ssd" in results_page(results, experiment_of(results)).html()

@@ -16,10 +16,10 @@ from benchmarks.papers.dispatch.executor import Executor, Outcome
 from benchmarks.papers.dispatch.modes import DispatchMode, InProcess
 from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.processes import MultiContext, Processes
-from benchmarks.papers.driver import Step, interleaved, one_line
 from benchmarks.papers.results import Row, grouped, summary
 from benchmarks.papers.schedule_metrics import utilisation
 from benchmarks.papers.sharing import kept_trace, sharing
+from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.machine.description import usable_cores
 from runtime.network.backend import Device

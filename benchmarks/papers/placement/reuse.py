@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import Step, interleaved, time_is_left
-from benchmarks.papers.placement import measure_corun as memory_corun
+from benchmarks.papers.placement import corun
 from benchmarks.papers.placement.buffers.simulated import SimulatedBuffer, execution_stand_in_ms
 from benchmarks.papers.placement.model.by_size import by_size
 from benchmarks.papers.placement.model.guidelines import admitted
@@ -29,6 +28,7 @@ from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use
 from benchmarks.papers.results import Row, grouped, summary
+from benchmarks.papers.steps import Step, interleaved, time_is_left
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
 """Columns of two predictions: by constant parameters, as in the source, and by size."""
@@ -84,7 +84,7 @@ def steps(config: BenchConfig) -> list[Step]:
     every: dict[str, Callable[[], Iterator[Row]]] = {
         "calibration": partial(_calibration, config, profiles),
         **{use.value: partial(_reuse, config, profiles, use) for use in Use},
-        "corun": partial(memory_corun.compare, config, profiles),
+        "corun": partial(corun.compare, config, profiles),
     }
     return [Step(name, every[name]) for name in config.chosen([*every])]
 

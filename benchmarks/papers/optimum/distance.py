@@ -15,11 +15,11 @@ from statistics import median
 import numpy as np
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import Step
 from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf, opened_lanes
-from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate
+from benchmarks.papers.steps import Step
 from benchmarks.papers.workloads import Model, source
 from runtime.network.decompose import Rule
 from runtime.network.segment_kind import Kind

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import Step, interleaved, last_of_turn, one_line
 from benchmarks.papers.results import Row, summary
+from benchmarks.papers.steps import Step, interleaved, last_of_turn, one_line
 from benchmarks.papers.streaming import together as streams_together
 from benchmarks.papers.streaming.architectures import (
     asynchronous,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, final
 import torch
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import interleaved
 from benchmarks.papers.placement.buffers.simulated import execution_stand_in_ms
 from benchmarks.papers.placement.model.corun import Round, Task, makespan_ms, memory, rounds, task
 from benchmarks.papers.placement.model.guidelines import assigned
@@ -21,6 +20,7 @@ from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile
 from benchmarks.papers.placement.model.workload import Passes, Use
 from benchmarks.papers.results import Row, summary
+from benchmarks.papers.steps import interleaved
 
 if TYPE_CHECKING:
     from benchmarks.papers.placement.buffers.gpu import GpuBuffer

@@ -9,9 +9,9 @@ from functools import partial
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
-from benchmarks.papers.driver import Step, interleaved, one_line
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.sharing import kept_trace
+from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import Model, Workload
 from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.contention import measure_gpu as contention_gpu
+from benchmarks.papers.contention import on_gpu
 from benchmarks.papers.contention.comparison import SPINNER
 from benchmarks.papers.contention.disk_hog import DiskHog
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
 from benchmarks.papers.contention.process_limits import Freeze, own_cpu_limit, under_quota
 from benchmarks.papers.contention.rows import counts, curve, hog_row, rows_of
-from benchmarks.papers.driver import Step, time_is_left
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.results import Row, summary
+from benchmarks.papers.steps import Step, time_is_left
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.hog import Hog
@@ -54,7 +54,7 @@ def steps(config: BenchConfig) -> list[Step]:
       ValueError: if something unknown is asked for, or there is only one core.
     """
     if config.on_gpu:
-        return contention_gpu.steps(config)
+        return on_gpu.steps(config)
     if len(usable_cores()) < 2:
         raise ValueError(
             "experiment=contention needs two cores of the CPU, one for the network and one for a hog, "

@@ -13,7 +13,6 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.coschedule.plans import Plans
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup, Source
-from benchmarks.papers.driver import Step, interleaved, one_line
 from benchmarks.papers.lanes import (
     ConvolutionsToGpu,
     Groups,
@@ -26,6 +25,7 @@ from benchmarks.papers.results import Row, summary
 from benchmarks.papers.schedule_metrics import overlap
 from benchmarks.papers.sharing import kept_trace, sharing
 from benchmarks.papers.simulator.simulator import simulate
+from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
 from runtime.lanes.executor import Network, executed
 from runtime.scheduling.arrivals import closed

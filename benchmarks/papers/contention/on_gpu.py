@@ -16,8 +16,8 @@ import torch
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
-from benchmarks.papers.driver import Step
 from benchmarks.papers.results import Row
+from benchmarks.papers.steps import Step
 from benchmarks.papers.watchdog import Watchdog
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import GB, MB, MOST_HOGS

@@ -115,27 +115,31 @@ class Control:
         self._executor.close()
 
 
-def measured_in_steps(
+def measure(
     steps: Callable[[BenchConfig], list[Step]],
-) -> Callable[[BenchConfig, Results, Path, Console], None]:
-    """An experiment that is measured step by step, with a control run around each step."""
+    config: BenchConfig,
+    results: Results,
+    path: Path,
+    console: Console,
+) -> None:
+    """Measure step by step, with a control run around each, and write the results to the path.
 
-    def measure(config: BenchConfig, results: Results, path: Path, console: Console) -> None:
-        try:
-            chosen = steps(config)
-            announce(chosen, config, console)
-            control = Control(config.device, config.scale)
-        except RuntimeError as error:  # of torch and CUDA: no driver, no free memory
-            raise ValueError(
-                f"device={config.device.value} cannot be measured here: {one_line(error)}"
-            ) from error
-        try:
-            run_steps(chosen, results, path, control, minutes=config.most_minutes, console=console)
-        finally:  # after Ctrl-C, too
-            with suppress(RuntimeError):  # a GPU that is lost, as the results say
-                control.close()
-
-    return measure
+    Raises:
+      ValueError: if nothing can be measured here.
+    """
+    try:
+        chosen = steps(config)
+        announce(chosen, config, console)
+        control = Control(config.device, config.scale)
+    except RuntimeError as error:  # of torch and CUDA: no driver, no free memory
+        raise ValueError(
+            f"device={config.device.value} cannot be measured here: {one_line(error)}"
+        ) from error
+    try:
+        run_steps(chosen, results, path, control, minutes=config.most_minutes, console=console)
+    finally:  # after Ctrl-C, too
+        with suppress(RuntimeError):  # a GPU that is lost, as the results say
+            control.close()
 
 
 def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> None:

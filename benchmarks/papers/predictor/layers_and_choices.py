@@ -16,11 +16,10 @@ import numpy as np
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.prepared import Source
-from benchmarks.papers.driver import Step, time_is_left
 from benchmarks.papers.lanes import opened_lanes
 from benchmarks.papers.one_core import on_one_core
-from benchmarks.papers.optimum.measure import bundled
-from benchmarks.papers.optimum.optimum import best_schedule
+from benchmarks.papers.optimum.best_schedule import best_schedule
+from benchmarks.papers.optimum.distance import bundled
 from benchmarks.papers.predictor.accuracy import (
     PUBLISHED,
     alike_as_one,
@@ -47,6 +46,7 @@ from benchmarks.papers.predictor.timing import (
 )
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate, times_of
+from benchmarks.papers.steps import Step, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane

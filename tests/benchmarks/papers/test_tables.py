@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.papers.command import view_of
+from benchmarks.papers.command import experiment_of
+from benchmarks.papers.experiment import with_spread
+from benchmarks.papers.pages import results_page
 from benchmarks.papers.results import Results, summary
-from benchmarks.papers.results_page import results_page
-from benchmarks.papers.table_view import with_spread
 
 SHARED = {"stp": 1.5, "antt": 1.25, "fairness": 0.9, "ends_ms": 0.5}
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}
@@ -98,11 +98,11 @@ def test_an_experiment_shows_its_rows(experiment):
 
     cells = {
         cell
-        for table in view_of(results).tables(results.rows)
+        for table in experiment_of(results).shown(results.rows)
         for row in table.rows
         for cell in row
     }
-    html = results_page(results, view_of(results)).html()
+    html = results_page(results, experiment_of(results)).html()
 
     assert set(TOLD[experiment]) <= cells
     assert KEY_FIGURES[experiment] in html
@@ -113,5 +113,5 @@ def test_an_experiment_shows_its_rows(experiment):
 def test_an_experiment_that_was_interrupted_at_once_is_shown(experiment):
     results = Results(experiment, {}, {"cpu": "a core", "versions": {}})
 
-    assert all(table.rows == [] for table in view_of(results).tables(results.rows))
-    assert "the experiment was interrupted" in results_page(results, view_of(results)).html()
+    assert all(table.rows == [] for table in experiment_of(results).shown(results.rows))
+    assert "the experiment was interrupted" in results_page(results, experiment_of(results)).html()

@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.driver import Step, interleaved, time_is_left
 from benchmarks.papers.lanes import HalfAndHalf, opened_lanes
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate, times_of
+from benchmarks.papers.steps import Step, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.executor import Network, execute, executed

@@ -1,0 +1,71 @@
+"""Tables and figures of the comparison with the optimal schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.papers.experiment import (
+    Chart,
+    Column,
+    Experiment,
+    Table,
+    columns,
+    names,
+    number,
+    percent,
+    series,
+    text,
+)
+from benchmarks.papers.optimum.distance import steps
+from benchmarks.papers.results import Row, grouped
+from common.page.chart import axes, bars
+
+
+def _by_workload(rows: list[Row]) -> list[Row]:
+    """One row for each workload, with the rows of its policies by their names."""
+    return [
+        {**own[0], "policies": {row["policy"]: row for row in own}}
+        for own in grouped(rows, "workload").values()
+    ]
+
+
+def _columns(rows: list[Row]) -> list[Column]:
+    policies = dict.fromkeys(policy for row in rows for policy in row["policies"])
+    return [
+        *names(workload="networks"),
+        *columns(text, jobs="jobs"),
+        *columns(number, optimum_ms="optimum ms"),
+        *(Column(policy, _above(policy)) for policy in policies),
+    ]
+
+
+def _above(policy: str) -> Callable[[Row], str]:
+    def cell(row: Row) -> str:
+        own = row["policies"].get(policy, {})
+        worst = own.get("worst_above_optimum")
+        return percent(own.get("above_optimum")) + ("" if worst is None else f", {percent(worst)}")
+
+    return cell
+
+
+OPTIMUM = Experiment(
+    "optimum",
+    "Policies against the best schedule",
+    steps,
+    tables=(
+        Table(
+            "Above the best schedule (simulated, measured times); of many cases median, and worst",
+            _columns,
+            _by_workload,
+        ),
+    ),
+    charts=(
+        Chart(
+            "Policies and the best schedule",
+            series(bars, "policy", "workload", lambda row: 100 * row["above_optimum"]),
+            axes(y="makespan above the optimum, %", barmode="group"),
+            caption="Simulated. Of many random cases the median; the aim is 5 %.",
+        ),
+    ),
+    stands_in_for_gpu=True,
+)

@@ -1,0 +1,252 @@
+"""Tables and figures of the weight-streaming experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.experiment import (
+    Chart,
+    Column,
+    Experiment,
+    Table,
+    column,
+    columns,
+    decimals,
+    having,
+    megabytes,
+    names,
+    number,
+    percent,
+    spread,
+    text,
+    yes_or_no,
+)
+from benchmarks.papers.results import Row
+from benchmarks.papers.streaming.variants import steps
+from common.page.chart import axes, line, points
+from common.page.palette import BLUE, GREEN, GREY, GROUND, OLIVE, ORANGE, PURPLE, VERMILLION
+
+_COLUMNS = (
+    "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
+    "resident layers; all MB: with what else keeps weights in memory, as the tier and the page cache. "
+    "To 1x and to 2x: all MB over the weights, and over two copies of them, one in host and one in "
+    "device memory, which the source counts for preload. Exact: every output was the resident "
+    "network's, bit for bit."
+)
+_PREDICTED = (
+    "Predicted, and its error over the delay: by the recurrence, from the times of a profile. Bound: the "
+    "same with rings as large as the network. First ms: an inference from empty rings, with its "
+    "own prediction."
+)
+_CAPTION = (
+    "Planned ones go on into the next inference, and are measured behind another; all others "
+    "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
+    "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
+    "times in the profile, which a machine that was less busy afterwards can go below."
+)
+_OFFLOADED = " accelerate's memory was not measured: its delay is drawn across."
+
+_MARKS = {
+    "preload": (BLUE, "circle"),
+    "synchronous": (VERMILLION, "square"),
+    "asynchronous": (PURPLE, "x"),
+    "zero-copy": (ORANGE, "cross"),
+}
+"""Colours and symbols of the source's architectures; our plans have other symbols."""
+
+_OF_PLANS = (
+    *("star", "triangle-down", "diamond", "triangle-up"),
+    *("hexagram", "pentagon", "triangle-right"),
+)
+_DASHES = ("dash", "dashdot", "longdash", "longdashdot")
+_GROUP = ("network", "batch", "of_tier")
+
+
+def _is_offloaded(row: Row) -> bool:
+    return str(row.get("variant", "")).startswith("accelerate")
+
+
+def _variants(rows: list[Row]) -> list[Row]:
+    """The variants of each network and tier, with its weights; those of accelerate have no tier."""
+    weights = {
+        (row["network"], row["batch"], row["tier"]): row["weight_bytes"]
+        for row in reversed(rows)
+        if row.get("weight_bytes")
+    }
+    return [
+        {**row, "of_tier": tier, "of_weights": megabytes(nbytes)}
+        for (network, batch, tier), nbytes in reversed(weights.items())
+        for row in rows
+        if "variant" in row
+        and (row["network"], row["batch"]) == (network, batch)
+        and (row["tier"] == tier or _is_offloaded(row))
+    ]
+
+
+def _less(key: str) -> Column:
+    head = {"saved": "to 1x", "saved_of_two": "to 2x"}[key]
+    return column(head, lambda row: -row[key] if key in row else None, percent)
+
+
+def _predictions(rows: list[Row]) -> Sequence[Row]:
+    return having("predicted_ms")(_variants(rows))
+
+
+def _model_errors(rows: list[Row]) -> list[Row]:
+    """Model error over all configurations, and for each tier and network, in per cent."""
+    tried = having("configuration")(rows)
+    groups: dict[str, list[Row]] = {}
+    for row in tried:
+        network = f"{row['network']}, batch {row['batch']}, from {row['tier']}"
+        for name in ("all", f"from {row['tier']}", network):
+            groups.setdefault(name, []).append(row)
+    return [
+        {
+            "of": name,
+            **model_error([row["predicted_ms"] for row in own], [row["ms"] for row in own]),
+        }
+        for name, own in groups.items()
+    ]
+
+
+def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> Row:
+    """Distribution of the relative error `|predicted - measured| / measured`, in per cent.
+
+    `bias` is the median of `predicted / measured - 1`; negative if predictions are too fast.
+
+    Raises:
+      ValueError: if there are none, or a measured makespan is not positive.
+    """
+    if not measured_ms or not all(0 < one < float("inf") for one in measured_ms):
+        raise ValueError(f"measured makespans must be positive, not {list(measured_ms)[:5]}")
+    relative = 100 * (np.asarray(predicted_ms) / np.asarray(measured_ms) - 1)
+    sizes = np.abs(relative)
+    return {
+        "configurations": len(sizes),
+        "median": float(np.median(sizes)),
+        "mean": float(sizes.mean()),
+        "p95": float(np.percentile(sizes, 95)),
+        "worst": float(sizes.max()),
+        "bias": float(np.median(relative)),
+    }
+
+
+def _fronts(rows: list[Row]) -> list[Row]:
+    """The planned Pareto fronts, each with the variants that were measured beside it."""
+    return [
+        {
+            **front,
+            "variants": [
+                row
+                for row in rows
+                if (row.get("network"), row.get("batch")) == (front["network"], front["batch"])
+                and (row["tier"] == front["tier"] or _is_offloaded(row))
+            ],
+        }
+        for front in rows
+        if "front" in front
+    ]
+
+
+def _memory_and_delay(rows: list[Row]) -> Iterator[dict[str, Any]]:
+    """The measurements, the planned Pareto front, and offloading."""
+    (front,) = rows
+    memory_mb = [nbytes / 1e6 for nbytes, _ in front["front"]]
+    delays_ms = [ms for _, ms in front["front"]]
+    yield line("planned (predicted)", memory_mb, delays_ms, shape="hv", color=GREY)
+    across = [0, front["weight_bytes"] / 1e6]
+    kernels_ms = [front["kernels_ms"]] * 2
+    yield line("the kernels' sum, as profiled", across, kernels_ms, dash="dot", color=GREY)
+    symbols, dashes = cycle(_OF_PLANS), cycle(_DASHES)
+    for row in front["variants"]:
+        if row.get("plan_bytes") is not None:
+            colour, symbol = _MARKS.get(row["variant"]) or (GREEN, next(symbols))
+            edge = {"color": GROUND, "width": 1}
+            style: dict[str, Any] = {"color": colour, "symbol": symbol, "line": edge}
+            yield points(row["variant"], [row["plan_bytes"] / 1e6], [row["ms"]], size=12, **style)
+    for row in _offloaded(front):
+        yield line(row["variant"], across, [row["ms"]] * 2, dash=next(dashes), color=OLIVE)
+
+
+def _offloaded(front: Row) -> list[Row]:
+    return [row for row in front["variants"] if row.get("ms") and _is_offloaded(row)]
+
+
+_TITLE = "{network}, batch {batch}, from {of_tier}: {of_weights} MB"
+
+STREAM = Experiment(
+    "stream",
+    "Networks larger than their memory",
+    steps,
+    tables=(
+        Table(
+            _TITLE,
+            (
+                *(*names("variant"), spread("delay ms")),
+                *columns(percent, against_resident="to resident"),
+                *columns(megabytes, plan_bytes="plan MB", total_bytes="all MB"),
+                *(_less("saved"), _less("saved_of_two")),
+                *columns(yes_or_no, bit_exact="exact"),
+            ),
+            _variants,
+            by=_GROUP,
+            note=_COLUMNS,
+        ),
+        Table(
+            f"Predicted: {_TITLE}",
+            (
+                *(*names("variant"), spread("delay ms")),
+                *columns(number, predicted_ms="predicted"),
+                *columns(percent, error_of_model="error"),
+                *columns(
+                    number,
+                    bound_ms="bound",
+                    first_ms="first ms",
+                    predicted_first_ms="its prediction",
+                ),
+            ),
+            _predictions,
+            by=_GROUP,
+            note=_PREDICTED,
+        ),
+        Table(
+            lambda rows: (
+                f"Beside each other, from {rows[0]['tier']}: {rows[0]['together']} in "
+                f"{megabytes(rows[0]['budget_bytes'])} MB, {rows[0]['budget']:.0%} of weights"
+            ),
+            (
+                *(*names("network"), *columns(megabytes, share_bytes="its MB")),
+                *columns(number, deadline_ms="deadline", promised_ms="promised"),
+                *(*columns(number, simulated_ms="simulated"), spread("delay ms")),
+                column("missed", lambda row: f"{row['missed']} of {len(row['samples_ms'])}", text),
+                *columns(yes_or_no, bit_exact="exact"),
+            ),
+            having("together"),
+            by=("budget_bytes",),
+        ),
+        Table(
+            "Error of the model over random residents and rings, inferences in a row, %",
+            (
+                *(*names("of"), *columns(text, configurations="configurations")),
+                *columns(decimals(".2f"), median="median", mean="mean", p95="p95"),
+                *columns(decimals(".2f"), worst="worst", bias="bias"),
+            ),
+            _model_errors,
+            note="p95: 95 of 100 configurations are no further off.",
+        ),
+    ),
+    charts=(
+        Chart(
+            "Memory and delay: {network}, batch {batch}, weights from {tier}",
+            lambda rows: [*_memory_and_delay(rows)],
+            axes("MB of rings and residents", "delay in ms", log="y"),
+            _fronts,
+            by=("network", "batch", "tier"),
+            caption=lambda rows: _CAPTION + (_OFFLOADED if _offloaded(rows[0]) else ""),
+        ),
+    ),
+)
