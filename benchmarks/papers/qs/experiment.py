@@ -21,9 +21,9 @@ from benchmarks.papers.experiment import (
 )
 from benchmarks.papers.qs.dispatch_modes import compared, steps
 from benchmarks.papers.results import Row, grouped
+from benchmarks.papers.schedule_metrics import overlap
 from common.page.chart import axes, line
 from common.page.document import KeyFigure
-from benchmarks.papers.schedule_metrics import overlap
 
 _WAYS = {
     DispatchMode.QUEUE_STREAM.value: "Q-S",
