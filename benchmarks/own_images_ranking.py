@@ -44,8 +44,9 @@ from benchmarks.own_images import (
     problem_of,
     say,
 )
+from benchmarks.own_images_proxies import PROXIES, SIGNALS
 from nas.accuracy.base import Split
-from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, signal
+from nas.accuracy.proxies.scores import columns_of, scores, signal
 from nas.accuracy.short import proxy_batch, tse_ema
 from nas.accuracy.supernet.training import (
     initialised,
@@ -77,7 +78,7 @@ def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
         seconds = []
         for name in PROXIES:
             began_s = time.perf_counter()
-            found += scores(network, batch, [name], seed=0)
+            found += scores(network, batch, [name], 0, PROXIES)
             seconds.append(time.perf_counter() - began_s)
         queue.put((number, found, seconds))
 
@@ -192,7 +193,7 @@ def proxies_part(cells: np.ndarray, arguments: argparse.Namespace, out: dict[str
     began_s = time.monotonic()
     found = spread(score_cells, cells.tolist(), processes, arguments, "proxies")
     out["proxies"] = {
-        "columns": columns_of(list(PROXIES)),
+        "columns": columns_of(list(PROXIES), PROXIES),
         "scores": {str(number): values for number, values, _ in found},
         "seconds": dict(
             zip(
@@ -288,7 +289,7 @@ def by_proxies(
 ) -> list[tuple[str, int, dict[str, float]]]:
     """The signals that need the proxies: themselves, and the predictors that start from them."""
     columns, prior = prior_of(cells, out)
-    found = [(name, len(cells), taus(signal(name, columns), test)) for name in SIGNALS]
+    found = [(name, len(cells), taus(signal(name, columns, SIGNALS), test)) for name in SIGNALS]
     place = {str(number): i for i, number in enumerate(cells)}
     rows = SPACE.architectures(cells)
     if "short" in out:

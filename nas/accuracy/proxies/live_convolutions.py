@@ -1,15 +1,20 @@
 """Live convolutions: those on a path from the images to the output, and their multiply-accumulates.
 
 Counting what a cell really computes ranks as well as most proxies (White et al., "A deeper look at
-zero-cost proxies for lightweight NAS", ICLR blog track 2022).
+zero-cost proxies for lightweight NAS", ICLR blog track 2022). The path is found by the gradients of
+synaptic flow (Tanaka et al., NeurIPS 2020).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nas.accuracy.proxies.synflow import flow
+_NORMALISATIONS = (nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
 
 
 def live_convolutions(network: nn.Module, images: Float[Tensor, "n c h w"]) -> tuple[float, float]:
@@ -31,4 +36,32 @@ def live_convolutions(network: nn.Module, images: Float[Tensor, "n c h w"]) -> t
     finally:
         for hook in hooks:
             hook.remove()
-    return float(len(live)), float(sum(one.weight.numel() * pixels[one] for one in live))
+    return float(len(live)), float(sum(module.weight.numel() * pixels[module] for module in live))
+
+
+@contextmanager
+def flow(network: nn.Module, images: Float[Tensor, "n c h w"]) -> Iterator[None]:
+    """Hold the gradients of synaptic flow in the weights, which are absolute and in double precision.
+
+    They are of the sum of the outputs for an image of ones, without normalisation. Weights, precision
+    and gradients are as before when the block ends.
+    """
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    precision = images.dtype
+    hooks = [
+        module.register_forward_hook(lambda _module, inputs, _output: inputs[0])
+        for module in network.modules()
+        if isinstance(module, _NORMALISATIONS)
+    ]
+    network.eval().double().zero_grad(set_to_none=True)
+    try:
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.abs_()
+        network(torch.ones_like(images[:1], dtype=torch.float64)).sum().backward()
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        network.to(precision).zero_grad(set_to_none=True)
+        network.load_state_dict(before)
