@@ -19,7 +19,7 @@ _MODULES = {
     "measure": ("nas.measure", "time networks on this machine or a board into a latency table"),
     "transfer": ("nas.transfer", "predict a new device from a few networks timed on it"),
     "export": ("nas.export", "write a network as PyTorch, ONNX, scripts and a card"),
-    "ui": ("nas.ui", "show the runs of a folder as a page on this machine"),
+    "ui": ("nas.ui", "write a page over the runs of a folder"),
     "data": ("nas.data", "list, fetch, import and verify tables of accuracies and latencies"),
     "bench": ("benchmarks", "reproduce experiments on many networks on one machine"),
     "map": ("runtime.map", "find the time that is left on a busy board"),

@@ -53,7 +53,6 @@ from nas.study.search_log import load_log
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.trial import State, Trials
 from nas.ui.page import runs_page
-from nas.ui.runs import found_runs
 from runtime.machine.timing import Statistic
 from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import read_timing_table
@@ -310,7 +309,7 @@ def runs_of_a_folder(tmp_path):
         path.write_bytes(content)
         with suppress(UserError):
             read_summary(path)
-        runs_page(found_runs(tmp_path), "runs").encode()
+        runs_page(tmp_path).html().encode()
 
     whole = json.dumps({**example(Summary), "schema": SCHEMA}).encode()
     return Reader(whole, read_all)

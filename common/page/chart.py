@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from common.page.palette import GREY, VERMILLION
+import numpy as np
+from jaxtyping import Real, Shaped
+from numpy import ndarray
 
-Values = Sequence[Any]
+from common.page.palette import GREY, GROUND, VERMILLION
+
+Values = Sequence[Any] | Shaped[ndarray, "n"]
 
 
 def line(
@@ -45,6 +50,39 @@ def limit(
         f"{other}1": 1,
     }
     return {"type": "line", **ends, "line": {"color": color, "dash": dash, "width": 1.5}}
+
+
+def limit_line(value: float, name: str) -> dict[str, Any]:
+    """Parts of a layout: a dashed line at this value of the horizontal axis, and its name beside it."""
+    label = {"x": value, "xanchor": "left", "xshift": 4, "y": 0, "yref": "paper"}
+    label |= {"yanchor": "bottom", "showarrow": False, "text": name, "bgcolor": GROUND}
+    label |= {"font": {"color": VERMILLION, "size": 12}}
+    return {"shapes": [limit("x", value)], "annotations": [label]}
+
+
+def counts(x: Values, y: Values, numbers: Real[ndarray, "y x"], title: str) -> dict[str, Any]:
+    """A heat map of counts, in logarithmic colours; 0 is left out."""
+    most = max(float(numbers.max()), 10.0)
+    ticks = [10**power for power in range(math.ceil(math.log10(most)) + 1)]
+    with np.errstate(divide="ignore"):
+        colours = np.where(numbers > 0, np.log10(numbers), np.nan)
+    return {
+        "type": "heatmap",
+        "x": x,
+        "y": y,
+        "z": colours,
+        "customdata": numbers,
+        "zmin": 0,
+        "zmax": math.log10(most),
+        "xgap": 1,
+        "ygap": 1,
+        "hoverongaps": False,
+        "colorbar": {
+            "title": {"text": title},
+            "tickvals": [math.log10(tick) for tick in ticks],
+            "ticktext": [f"{tick:,}" for tick in ticks],
+        },
+    }
 
 
 def axes(

@@ -12,19 +12,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from importlib.resources import files
-from typing import final
+from typing import TYPE_CHECKING, final
 
-from common.page.chart_json import chart_json
-from common.page.markup import inline
+from common.page.markup import inline, name_text, number_text
 from common.page.palette import style_sheet
-from common.page.parts import Facts, Naming, Part, render
-from common.page.template import TEMPLATE
+from common.page.parts import Columns, Facts, Figure, Part
 
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
-)
-"""Plotly writes inline styles, and saves pictures by a blob URL."""
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 class Tone(Enum):
@@ -88,88 +83,49 @@ class Page:
 
     def html(self) -> str:
         """The page as HTML; equal pages give equal text."""
-        name = Anchors()
+        answer = [self.answer] if isinstance(self.answer, str) else self.answer
         sections = list(self.sections)
         if self.provenance:
             facts = Facts(self.provenance)
             sections.append(Section("Provenance", [facts, *self.provenance_parts]))
-        named = [(name(section.title), section) for section in sections]
-        answer = render(self.answer, name)
-        body = "".join(_section(here, section, name) for here, section in named)
-        has_charts = '<div class="chart"' in answer + body
-        return document(
-            self.title,
-            self.subtitle,
-            f'<div class="answer">\n{answer}</div>\n'
-            f"{_key_figures(self.key_figures)}{_contents(named)}{body}",
-            policy=_POLICY,
-            before=_charts() if has_charts else "",
+        parts = [*answer, *(part for section in sections for part in section.parts)]
+        name = Anchors()
+        return (
+            _templates()
+            .get_template("page.html")
+            .render(
+                page=self,
+                answer=answer,
+                sections=[(name(section.title), section) for section in sections],
+                name=name,
+                style=style_sheet() + _resource("style.css"),
+                script=_resource("page.js"),
+                plotly=_plotly() if _has_chart(parts) else "",
+            )
         )
 
 
-def document(  # the frame of every page
-    title: str, subtitle: str, body: str, *, policy: str, before: str = "", after: str = ""
-) -> str:
-    """A whole HTML document with the styles, the colours' button and the sorting of tables.
-
-    Args:
-      title: heading, as text.
-      subtitle: line below it, as text.
-      body: content, as HTML.
-      policy: content security policy.
-      before: HTML ahead of the page's script.
-      after: script behind it.
-    """
-    return (
-        "<!DOCTYPE html>\n"
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{_plain(title)}</title>\n"
-        '<link rel="icon" href="data:,">\n'  # or a browser asks the server for one
-        f"<style>\n{style_sheet()}{_resource('style.css')}</style>\n</head>\n<body>\n"
-        f"<header>\n<div><h1>{inline(title)}</h1>\n<p>{inline(subtitle)}</p></div>\n"
-        '<button type="button" id="theme" hidden>Dark</button>\n</header>\n'
-        f"<main>\n{body}</main>\n{before}"
-        f"<script>\n{_resource('page.js')}{after}</script>\n</body>\n</html>\n"
+def _has_chart(parts: Sequence[Part | str]) -> bool:
+    return any(
+        isinstance(part, Figure) or (isinstance(part, Columns) and _has_chart(part.parts))
+        for part in parts
     )
 
 
-def _section(here: str, section: Section, name: Naming) -> str:
-    return (
-        f'<section aria-labelledby="{here}">\n<h2 id="{here}">{inline(section.title)}</h2>\n'
-        f"{render(section.parts, name)}</section>\n"
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - slow to import
+
+    environment = Environment(
+        loader=PackageLoader("common.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-
-
-def _key_figures(figures: Sequence[KeyFigure]) -> str:
-    if not figures:
-        return ""
-    tiles = "".join(
-        f'<div class="{figure.tone.value}"><dt>{inline(figure.label)}</dt>'
-        f"<dd><strong>{inline(figure.value)}</strong>"
-        + (f"<span>{inline(figure.note)}</span>" if figure.note else "")
-        + "</dd></div>\n"
-        for figure in figures
-    )
-    return f'<dl class="key-figures">\n{tiles}</dl>\n'
-
-
-def _contents(named: Sequence[tuple[str, Section]]) -> str:
-    if len(named) < 3:
-        return ""
-    links = "".join(
-        f'<li><a href="#{here}">{inline(section.title)}</a></li>\n' for here, section in named
-    )
-    return f'<nav aria-label="Sections"><ul>\n{links}</ul></nav>\n'
-
-
-def _charts() -> str:
-    return (
-        "<noscript><p>The figures need JavaScript; all else is here without it.</p></noscript>\n"
-        f'<script type="application/json" id="template">{chart_json(TEMPLATE)}</script>\n'
-        f"<script>{_plotly()}</script>\n"
-    )
+    environment.filters |= {"inline": inline, "name": name_text, "number": number_text}
+    return environment
 
 
 @cache
@@ -183,8 +139,3 @@ def _plotly() -> str:
 @cache
 def _resource(name: str) -> str:
     return files("common.page").joinpath(name).read_text("utf-8")
-
-
-def _plain(text: str) -> str:
-    """Plain text, for places without markup."""
-    return inline(text.replace("`", ""))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html import escape
 
+from markupsafe import Markup
+
 LONG = 32
 """Length above which a name may be broken into lines."""
 
@@ -13,21 +15,26 @@ _BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
 _CODE_BREAKS = re.compile(r"\+|(?<=\w)\|(?=\w)")
 
 
-def inline(text: str) -> str:
+def inline(text: str) -> Markup:
     """Escape a text; text between two backticks becomes code, and may break after a plus or a bar."""
     parts = escape(text).split("`")
     if len(parts) % 2 == 0:  # a backtick without its other is a backtick
         parts[-2:] = ["`".join(parts[-2:])]
     for position in range(1, len(parts), 2):
         parts[position] = f"<code>{_CODE_BREAKS.sub(_BREAK, parts[position])}</code>"
-    return "".join(parts)
+    return Markup("".join(parts))  # noqa: S704 - escaped above
 
 
-def name_text(text: str) -> str:
+def name_text(text: str) -> Markup:
     """Like `inline`; a long name, such as a device's id, may break after a bar, a plus or a slash."""
     if len(text) <= LONG or "`" in text:
         return inline(text)
-    return _BREAKS.sub(_BREAK, escape(text))
+    return Markup(_BREAKS.sub(_BREAK, escape(text)))  # noqa: S704 - escaped
+
+
+def number_text(text: str) -> Markup:
+    """A number that may break into lines only before its interval."""
+    return inline(text.replace(" ", "\u00a0").replace("\u00a0[", " ["))
 
 
 def chart_text(text: str) -> str:

@@ -9,8 +9,6 @@
     source.remove();
     return { box, chart };
   });
-  const template = document.getElementById("template");
-  const look = template && JSON.parse(template.textContent);
 
   // a colour of the palette, "var(--blue)", is what the style sheet says it is now
   const coloured = (value, style) => {
@@ -25,7 +23,7 @@
   const draw = () => {
     const style = getComputedStyle(root);
     for (const { box, chart } of charts) {
-      const layout = { uirevision: 1, template: look, ...chart.layout };
+      const layout = { uirevision: 1, ...chart.layout };
       // a finger moves the page, not the chart
       if (isTouch) layout.dragmode = false;
       // the paper does not wait for a chart that finds its width out
@@ -111,6 +109,28 @@
         body.append(...rows.map(({ row }) => row));
       });
     });
+  }
+
+  // words that a row has to hold
+  for (const box of document.querySelectorAll("[data-filter]")) {
+    const input = document.createElement("input");
+    const count = document.createElement("span");
+    const rows = [...box.querySelector("tbody").rows];
+    input.type = "search";
+    input.placeholder = "filter by words";
+    input.setAttribute("aria-label", input.placeholder);
+    count.setAttribute("role", "status");
+    const apply = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const row of rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+      }
+      count.textContent = ` ${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+    };
+    input.addEventListener("input", apply);
+    box.prepend(input, count);
+    apply();
   }
 
   for (const box of document.querySelectorAll(".slider")) {

@@ -1,342 +1,585 @@
-"""The answer, before anything else: which architecture, how good, how fast, how far from the optimum."""
+"""The answer of a search, made once of its summary: every number with its unit, kind and certainty.
+
+Terminal, pages, sweeps, the card of an export and `edgenas.Found` lay it out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from jaxtyping import Float64
-from numpy import ndarray
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import final
 
 from common.page.document import KeyFigure, Tone
-from common.page.parts import Note, Part
 from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.report.summary import Network, Summary, predicted_shares
-from nas.report.terminal import certainty, no_better_than_chance, on_device, with_sd
-from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
+from nas.report.summary import Network, OnFront, Summary, predicted_shares
 from nas.trials.limits import cost_text
-from nas.trials.problem import SearchProblem
-from nas.trials.survey import Survey
 from nas.trials.trajectory import WINDOW
-from nas.trials.trial import Trials
 
+PREDICTED = "~"
+"""Mark of a number that a model gave, wherever it is shown."""
+
+_SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
+_FLAGS = (*FLAGGED, Kind.penalty)
 _WHY_FLAGGED = {
-    Kind.disturbed: "other work ran on {}, its clock fell or its control network drifted. Such times are no "
-    "measurements of the networks.",
-    Kind.implausible: "{} took them twice, and each time far below what the other networks let expect.",
+    Kind.disturbed: "other work ran, the clock fell or the control network drifted, so these are no "
+    "measurements of the networks",
+    Kind.implausible: "taken twice, and each time far below what the other networks let expect",
 }
 
 
-def answer(
-    summary: Summary, done: Trials, problem: SearchProblem, wording: Wording
-) -> list[Part | str]:
-    """A sentence or two, and what must be known about the numbers."""
-    best = summary.best
-    if best is None:
-        text = _nothing(summary, done, problem, wording)
-    else:
-        accuracy = f"{wording.accuracy(best.accuracy_searched)}{with_sd(best)} {wording.searched}"
-        if best.accuracy_is_predicted:
-            accuracy += f" ({Kind[best.accuracy_kind].words})"
-        took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
-        found_ = "The most accurate architecture found"
-        if best.is_disturbed:
-            found_ = "UNCONFIRMED: the most accurate architecture that was timed"
-        text = (
-            f"{found_} within {wording.limits} on {summary.device} has "
-            f"{accuracy} on {wording.dataset} and {took}. "
-            f"{_distance(best, problem.survey, wording)}"
+@final
+@dataclass(frozen=True)
+class Number:
+    """A number as it is reported."""
+
+    value: float  # accuracies in percent, counts as they are, all else in `unit`
+    unit: str  # "%", "ms", "mJ", or empty for a count
+    kind: Kind
+    sd: float | None = None  # standard deviation of a prediction: points, or in `unit`
+    limit: float | None = None  # that it must not exceed
+
+    @property
+    def mark(self) -> str:
+        """`~` for a prediction, else empty."""
+        return PREDICTED if self.kind.is_predicted else ""
+
+    @property
+    def text(self) -> str:
+        """The number with its mark and unit, and the kind of a time that is not to be relied on."""
+        flag = f", {self.kind.name}" if self.kind in _FLAGS else ""
+        return f"{self.mark}{amount(self.value, self.unit)}{flag}"
+
+    @property
+    def text_with_sd(self) -> str:
+        """The text, with the standard deviation where it is known."""
+        if self.sd is None or not self.kind.is_predicted:
+            return self.text
+        unit = "points" if self.unit == "%" else self.unit
+        return f"{self.text} \u00b1 {self.sd:.2g} {unit}"
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it is within its limit; True without one."""
+        return self.limit is None or self.value <= self.limit
+
+
+def amount(value: float, unit: str) -> str:
+    """A value with its unit: 69.76%, 13.34 ms, 0.123 ms, 4.2 mJ, 0.86 M."""
+    if unit == "%":
+        return f"{value:.2f}%"
+    if unit == "ms":
+        return f"{value:.2f} ms" if value >= 1 else f"{value:.3g} ms"
+    return cost_text(value, unit)
+
+
+def percent(fraction: float, kind: Kind, sd: float | None = None) -> Number:
+    """An accuracy, given as fractions."""
+    return Number(100 * fraction, "%", kind, None if sd is None else 100 * sd)
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """One of the devices of `latency=mapped`, and a network's latency there."""
+
+    device: str
+    latency: Number  # limited by what the device has left
+    fits: bool
+
+
+@final
+@dataclass(frozen=True)
+class ReportedNetwork:
+    """An architecture with its numbers."""
+
+    arch: str
+    accuracy: Number  # that was searched on
+    test: Number | None
+    latency: Number
+    index: int | None = None  # in the space, where that is listed
+    sample: int | None = None  # the trial it was, from 1
+    costs: Mapping[str, Number] = field(default_factory=dict)  # limited ones beside the latency
+    rank: int | None = None  # among the networks within all limits
+    places: tuple[Place, ...] = ()  # the device with most room first
+    first_latency: Number | None = None  # of a live device, before it was timed again
+    probability: float | None = None  # of being within T, at least; of a predicted latency
+    is_at_chance: bool = False
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its latency was taken undisturbed."""
+        return self.latency.kind is not Kind.disturbed
+
+    @property
+    def line(self) -> str:
+        """All its accuracies and latencies in a line."""
+        test = "" if self.test is None else f" (test {self.test.text})"
+        return f"{self.accuracy.text}{test}, {self.latency.text}"
+
+
+class Status(Enum):
+    """What is known of the best network that was found."""
+
+    none = "no trial met the limits"
+    unconfirmed = "timed only while its device was disturbed"
+    unranked = "the optimum is not known: asking for the whole space is not free"
+    optimum = "the optimum of the space"
+    below = "less accurate than the optimum"
+
+
+@final
+@dataclass(frozen=True)
+class Answer:
+    """What a search found, how far that is to be trusted, and where its numbers come from."""
+
+    summary: Summary
+
+    @cached_property
+    def best(self) -> ReportedNetwork | None:
+        """The most accurate trial within every limit."""
+        return self._reported(self.summary.best)
+
+    @cached_property
+    def optimum(self) -> ReportedNetwork | None:
+        """The most accurate network of the whole space, where that was ranked."""
+        return self._reported(self.summary.optimum)
+
+    @cached_property
+    def mode(self) -> ReportedNetwork | None:
+        """The network that the policy prefers."""
+        return self._reported(self.summary.mode)
+
+    @property
+    def network(self) -> ReportedNetwork | None:
+        """The network to use: the best, or the optimum of a ranked space if that is more accurate."""
+        summary = self.summary
+        return self.best if summary.answer is summary.best else self.optimum
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether the network to use is not a trial, but the optimum of the ranked space."""
+        return self.network is not None and self.summary.answer is not self.summary.best
+
+    @cached_property
+    def networks(self) -> dict[str, ReportedNetwork]:
+        """Every network that is reported, by its role."""
+        unconfirmed = "" if self.status is not Status.unconfirmed else ", unconfirmed"
+        roles = {
+            f"best sample within {self.label}{unconfirmed}": self.best,
+            f"{self.optimum_name} within {self.label}": self.optimum,
+            "the policy's mode": self.mode,
+        }
+        return {role: network for role, network in roles.items() if network is not None}
+
+    @cached_property
+    def front(self) -> tuple[tuple[float, ReportedNetwork], ...]:
+        """The front of the trials by the least T, in ms, that each network answers."""
+        return tuple((ms, self.on_front(one)) for ms, one in self.summary.answers)
+
+    @cached_property
+    def status(self) -> Status:
+        """What is known of the best network."""
+        best = self.best
+        if best is None:
+            return Status.none
+        if not best.is_confirmed:
+            return Status.unconfirmed
+        if self.summary.gap is None or best.rank is None:
+            return Status.unranked
+        return Status.optimum if best.rank == 1 else Status.below
+
+    @property
+    def label(self) -> str:
+        """Symbols of all limits: T, or T, E and P."""
+        return self.summary.label
+
+    @property
+    def limit(self) -> str:
+        """The latency's limit with its name."""
+        return f"T = {self.summary.T_ms:g} ms"
+
+    @property
+    def limits(self) -> str:
+        """All limits with their names."""
+        further = self.summary.limits.items()
+        return ", ".join(
+            [
+                self.limit,
+                *(f"{name} = {cost_text(one.limit, one.unit, 6)}" for name, one in further),
+            ]
         )
-    ranked = _ranked(summary, wording)
-    found = [] if best is None else [f"`{best.arch}`"]
-    found += [f"It {on_device(on)}." for on in (() if best is None else best.on)]
-    found += [f"Of the answer, {line}." for line in certainty(summary)]
-    return [*ranked, text, *found, *(Note(note) for note in _notes(summary, wording))]
 
+    @property
+    def optimum_name(self) -> str:
+        """Name of the best network of the whole space: exact, predicted or partly predicted."""
+        return self.summary.optimum_name
 
-def _ranked(summary: Summary, wording: Wording) -> list[Part | str]:
-    """The optimum of the whole space, where it was ranked and the search did not find it."""
-    optimum = summary.optimum
-    if optimum is None or summary.answer is not optimum:
-        return []
-    accuracy = f"{wording.accuracy(optimum.accuracy_searched)} {wording.searched}"
-    text = (
-        f"The answer is the {wording.optimum}, as the whole space was ranked: {accuracy}, "
-        f"{_time(optimum, wording)}. The search is a study of how it would be found."
-    )
-    return [text, f"`{optimum.arch}`"]
+    @property
+    def front_name(self) -> str:
+        """Name of the front of the whole space."""
+        share = self.summary.space_latency_predicted
+        if self.summary.accuracy_is_predicted or share == 1:
+            return "predicted front"
+        return "partly predicted front" if share else "true front"
 
+    @property
+    def dataset(self) -> str:
+        """Name of the data set as papers write it."""
+        return self.summary.settings.dataset_title
 
-def key_figures(
-    summary: Summary, done: Trials, problem: SearchProblem, wording: Wording
-) -> list[KeyFigure]:
-    """The answer's numbers."""
-    best = summary.best
-    if best is None:
-        figures = [_nearest(done, problem, wording)] if len(done) else []
-    else:
-        figures = [
-            *accuracy_figures(best, wording),
-            latency_figure(best, wording),
-            *_further(best, wording),
-        ]
-        if summary.gap is not None and summary.optimum is not None:
-            optimum = wording.accuracy(summary.optimum.accuracy_searched)
-            figures.append(
-                KeyFigure(
-                    f"below the {wording.optimum}",
-                    f"{summary.gap * 100:.2f} points",
-                    f"which is {optimum}; rank {best.rank:,}",
+    @property
+    def searched(self) -> str:
+        """Name of the accuracy that was searched on."""
+        return f"{_SPLITS[self.summary.split]} accuracy"
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the searched accuracies are of a shorter training than the test accuracies."""
+        return self.summary.settings.epochs != self.summary.settings.test_epochs
+
+    @property
+    def accuracy_axis(self) -> str:
+        """Title of an axis of the accuracy that was searched on."""
+        length = f" after {self.summary.settings.epochs} epochs" if self.is_short else ""
+        predicted = ", predicted" if self.summary.accuracy_is_predicted else ""
+        return f"{self.searched}{length} (%){predicted}"
+
+    @property
+    def latency_axis(self) -> str:
+        """Title of an axis of latencies."""
+        shares = predicted_shares(self.summary.latency_kinds)
+        kinds = [kind.words for kind, share in shares.items() if share == 1]
+        return ", ".join(["latency (ms)", *kinds])
+
+    @property
+    def headline(self) -> str:
+        """What the best network is, or that there is none and what to do."""
+        summary = self.summary
+        if self.best is None:
+            if summary.confirmation:
+                return (
+                    f"No network wins: no trial within {self.limit} was within it again; is the board "
+                    f"quiet, are its clocks fixed?"
                 )
+            raised = f"{'one' if summary.limits else 'T'} or the budget"
+            return f"No network wins: no trial met {self.limits}; raise {raised}."
+        unconfirmed = "" if self.best.is_confirmed else "UNCONFIRMED: "
+        return f"{unconfirmed}Best network within {self.limits} on {summary.device}"
+
+    @property
+    def ranked_headline(self) -> str:
+        """What the network to use is, where it is not the best trial."""
+        return (
+            f"Answer: the {self.optimum_name}, as the whole space was ranked; the search is a study of "
+            f"how it would be found"
+        )
+
+    @cached_property
+    def figures(self) -> list[KeyFigure]:
+        """The numbers of the best network, and its distance from the optimum."""
+        best = self.best
+        if best is None:
+            return []
+        return [
+            *self.accuracy_figures(best),
+            *self._latency_figures(best),
+            *self._cost_figures(best),
+            *self._distance(best),
+        ]
+
+    @cached_property
+    def ranked_figures(self) -> list[KeyFigure]:
+        """The numbers of the network to use, where it is not the best trial."""
+        if not self.is_ranked or self.optimum is None:
+            return []
+        return [*self.accuracy_figures(self.optimum), *self._latency_figures(self.optimum)]
+
+    @cached_property
+    def search_figures(self) -> list[KeyFigure]:
+        """What the search did."""
+        summary = self.summary
+        others = "".join(
+            f", {count:,} {name}" for name, count in summary.states.items() if name != "done"
+        )
+        figures = [
+            KeyFigure(
+                "trials",
+                f"{summary.samples:,}",
+                f"{summary.distinct_networks:,} distinct networks, {summary.seconds:.1f} s{others}",
+            ),
+            KeyFigure(f"trials within {self.label}", f"{summary.feasible_share:.1%}", self._space),
+        ]
+        if not summary.stages:  # of stages, the latencies were known before a training
+            figures += self._settled()
+        if summary.mode_gap is not None:
+            gap = max(summary.mode_gap, 0.0)
+            note = "at the maximum of its reward" if gap == 0 else "below the maximum of its reward"
+            figures.append(KeyFigure("policy's mode", f"{gap:.4f}", note))
+        figures += [
+            KeyFigure(f"times {kind.name}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
+            for kind, count in summary.flagged.items()
+        ]
+        return figures
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known of the numbers, a sentence each."""
+        return tuple(self._notes())
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Origin of each kind of number."""
+        summary = self.summary
+        return {
+            "accuracy": summary.accuracy_description,
+            "latency": summary.latency_description,
+            **{one.cost: one.source for one in summary.limits.values()},
+        }
+
+    def _reported(self, network: Network | None) -> ReportedNetwork | None:
+        if network is None:
+            return None
+        summary, accuracy_kind = self.summary, Kind[network.accuracy_kind]
+        latency_kind, test = Kind[network.latency_kind], network.accuracy_test
+        latency = Number(
+            network.latency_ms, "ms", latency_kind, network.latency_sd_ms, summary.T_ms
+        )
+        first_ms = network.latency_first_ms if network.latency_again_ms is not None else None
+        return ReportedNetwork(
+            arch=network.arch,
+            accuracy=percent(network.accuracy_searched, accuracy_kind, network.accuracy_sd),
+            test=None if test is None else percent(test, accuracy_kind),
+            latency=latency,
+            index=network.index,
+            sample=network.sample,
+            costs={
+                symbol: Number(network.costs[one.cost], one.unit, Kind.measured, None, one.limit)
+                for symbol, one in summary.limits.items()
+            },
+            rank=network.rank,
+            places=tuple(
+                Place(
+                    on.device,
+                    Number(on.latency_ms, "ms", Kind[on.latency_kind], None, on.T_ms),
+                    on.fits,
+                )
+                for on in network.on
+            ),
+            first_latency=None if first_ms is None else Number(first_ms, "ms", Kind.measured),
+            probability=network.within_T_probability,
+            is_at_chance=network.at_chance,
+        )
+
+    @staticmethod
+    def on_front(trial: OnFront) -> ReportedNetwork:
+        """A trial of the front with its numbers."""
+        kind, test = Kind[trial.accuracy_kind], trial.accuracy_test
+        return ReportedNetwork(
+            arch=trial.arch,
+            accuracy=percent(trial.accuracy_searched, kind),
+            test=None if test is None else percent(test, kind),
+            latency=Number(trial.latency_ms, "ms", Kind[trial.latency_kind]),
+            sample=trial.sample,
+        )
+
+    def accuracy_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
+        """The accuracy that was searched on, and the test accuracy, if there is one."""
+        epochs = self.summary.settings.epochs
+        is_said = self.is_short or network.accuracy.kind is Kind.trained
+        length = f", after {epochs} epochs" if is_said else ""
+        searched_on = ", searched on" if self.summary.split == Split.test.value else ""
+        note = f"{_SPLITS[self.summary.split]} images of {self.dataset}{length}{searched_on}"
+        yield KeyFigure("accuracy", network.accuracy.text_with_sd, note)
+        if network.test is not None and self.summary.split == Split.valid.value:
+            length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
+            yield KeyFigure("test accuracy", network.test.text, f"never searched on{length}")
+
+    def _latency_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
+        latency, limit = network.latency, self.limit
+        if network.places:  # the others are in milliseconds of the first device
+            for place in network.places:
+                tone = Tone.good if place.fits else Tone.bad
+                fits = "fits" if place.fits else "does not fit"
+                note = f"{fits} T = {place.latency.limit:g} ms there"
+                yield KeyFigure(f"latency on {place.device}", place.latency.text, note, tone)
+            return
+        if not network.is_confirmed:
+            note = f"not confirmed to be within {limit}; search again on a quiet device"
+            yield KeyFigure("latency", latency.text, note, Tone.bad)
+            return
+        spare = amount(self.summary.T_ms - latency.value, "ms")
+        notes = [f"{spare} to spare"]
+        if network.first_latency is not None:
+            notes.append(f"timed again, {network.first_latency.text} at first")
+        if latency.kind.is_predicted and network.probability is None:
+            notes.append("a prediction of unknown error: measure it")
+        elif latency.kind.is_predicted:
+            notes.append(f"truly within T with a probability of at least {network.probability:.0%}")
+        tone = Tone.neutral if latency.kind in FLAGGED else Tone.good
+        yield KeyFigure("latency", latency.text_with_sd, "; ".join(notes), tone)
+
+    def _cost_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
+        for symbol, cost in network.costs.items():
+            one = self.summary.limits[symbol]
+            bound = cost_text(one.limit, one.unit, 6)
+            note = f"{cost.value / one.limit:.0%} of {symbol} = {bound}"
+            yield KeyFigure(_cost_name(one.cost), cost.text, note, Tone.good)
+
+    def _distance(self, best: ReportedNetwork) -> Iterator[KeyFigure]:
+        """Points of accuracy below the optimum, where that is known."""
+        optimum = self.optimum
+        if self.status is Status.optimum:
+            note = f"this is the {self.optimum_name}: nothing within {self.label} is more accurate"
+            yield KeyFigure("gap", "none", note, Tone.good)
+        elif self.status is Status.below and optimum is not None and self.summary.gap is not None:
+            note = (
+                f"below the {self.optimum_name} ({optimum.accuracy.text} at {optimum.latency.text}); "
+                f"rank {best.rank:,} within {self.label}"
             )
-    figures.append(
-        KeyFigure(
-            f"samples within {wording.label}",
-            percent(summary.feasible_share, 1),
-            _of_space(summary),
-        )
-    )
-    figures.append(_settled("latency", "T", len(done), summary.sample_within_T))
-    for name, (symbol, one) in zip(wording.cost_columns, summary.limits.items(), strict=True):
-        figures.append(_settled(name, symbol, len(done), one.sample_within))
-    return figures
+            yield KeyFigure("gap", f"{100 * self.summary.gap:.2f} points", note)
+        elif self.status is Status.unranked:
+            yield KeyFigure("gap", "unknown", Status.unranked.value)
+
+    @property
+    def _space(self) -> str:
+        share, interval = self.summary.space_feasible_share, self.summary.space_feasible_interval
+        if share is None:
+            return ""
+        if interval is None:
+            return f"{share:.1%} of the space"
+        low, high = interval
+        return f"about {share:.1%} of the space ({low:.1%} to {high:.1%})"
+
+    def _settled(self) -> Iterator[KeyFigure]:
+        summary = self.summary
+        each = [("latency", "T", summary.sample_within_T)]
+        each += [
+            (_cost_name(one.cost), symbol, one.sample_within)
+            for symbol, one in summary.limits.items()
+        ]
+        for name, symbol, trial in each:
+            if trial is not None:
+                value, note, tone = (
+                    f"at {trial:,}",
+                    f"trials; within {symbol} from there on",
+                    Tone.good,
+                )
+            elif summary.samples < WINDOW:
+                value, note, tone = "not yet", f"known from {WINDOW} trials on", Tone.bad
+            else:
+                value, note, tone = (
+                    "not yet",
+                    f"that of the last {WINDOW} is beyond {symbol}",
+                    Tone.bad,
+                )
+            yield KeyFigure(f"mean {name} settled", value, note, tone)
+
+    def _notes(self) -> Iterator[str]:
+        summary, network = self.summary, self.network
+        said = (summary.device, summary.accuracy_description, summary.latency_description)
+        if any("synthetic" in text.lower() for text in said):
+            yield "these numbers are synthetic: they say nothing about real networks"
+        if (words := tail_in_words(summary.device)) is not None:
+            yield words
+        if network is not None and network.is_at_chance:
+            yield (
+                f"warning: {network.accuracy.text} is no better than chance; train longer (hours=, epochs=), "
+                f"and check that the classes' images differ"
+            )
+        if predicted := ", ".join(self._predicted()):
+            yield f"{PREDICTED} predicted \u00b1 standard deviation, not measured: {predicted}"
+        if summary.penalty_share:
+            yield (
+                f"{summary.penalty_share:.1%} of the latencies are penalties: the device cannot run these "
+                f"networks"
+            )
+        if summary.optimum_exact is False and (summary.space_latency_predicted or 0) < 1:
+            yield (
+                f"the optimum and the ranks are among measured and predicted latencies: of the space, "
+                f"{summary.space_latency_predicted:.1%} are predicted"
+            )
+        if failed := summary.states.get("failed", 0):
+            yield f"{failed:,} of {summary.samples:,} trials failed; samples.parquet has their errors"
+        if pruned := summary.states.get("pruned", 0):
+            yield (
+                f"{pruned:,} of {summary.samples:,} trials were pruned: so far beyond T that their accuracy "
+                f"was not asked for"
+            )
+        if summary.split == Split.test.value:
+            yield "the search was on test images, so its test accuracy is no unbiased estimate"
+
+    def _predicted(self) -> Iterator[str]:
+        """Which numbers a model gave, by what, and for which share of the trials."""
+        summary = self.summary
+        networks = self.networks.values()
+        reported = {
+            "accuracy": [network.accuracy.kind for network in networks],
+            "latency": [
+                *(network.latency.kind for network in networks),
+                *(place.latency.kind for network in networks for place in network.places),
+            ],
+        }
+        for what, shares in (
+            ("accuracy", summary.accuracy_kinds),
+            ("latency", summary.latency_kinds),
+        ):
+            trials = predicted_shares(shares)
+            kinds = {*trials, *(kind for kind in reported[what] if kind.is_predicted)}
+            for kind in sorted(kinds):
+                share = trials.get(kind, 0.0)
+                of = "" if share in {0.0, 1.0} else f" of {share:.1%} of the trials"
+                yield f"{what}{of} {kind.words.removeprefix('predicted ')}"
 
 
-def _of_space(summary: Summary) -> str:
-    share, interval = summary.space_feasible_share, summary.space_feasible_interval
-    if share is None:
+def _cost_name(cost: str) -> str:
+    return cost.removesuffix("_mj")
+
+
+OVERVIEW = ("accuracy", "test", "latency", "gap, points", "within T")
+"""Columns of `overview`."""
+
+
+def overview(answer: Answer, network: ReportedNetwork | None) -> list[str]:
+    """A row for one of a run's networks, where runs are compared."""
+    summary = answer.summary
+    share = f"{summary.feasible_share:.1%}"
+    if network is None:
+        return ["none", "-", "-", "-", share]
+    gap = "-" if summary.gap is None else f"{100 * summary.gap:.2f}"
+    test = "-" if network.test is None else network.test.text
+    return [network.accuracy.text, test, network.latency.text, gap, share]
+
+
+def network_columns(
+    answer: Answer, networks: Sequence[ReportedNetwork]
+) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of the numbers of networks: accuracies, latency, costs."""
+    summary = answer.summary
+    has_test = any(network.test is not None for network in networks)
+    header = [answer.searched, *["test accuracy"][:has_test], "latency"]
+    header += [_cost_name(one.cost) for one in summary.limits.values()]
+    rows = []
+    for network in networks:
+        row = [network.accuracy.text]
+        if has_test:
+            row.append("-" if network.test is None else network.test.text)
+        limited = [("T", network.latency), *network.costs.items()]
+        row += [
+            number.text + ("" if number.is_within else f", beyond {symbol}")
+            for symbol, number in limited
+        ]
+        rows.append(row)
+    return header, rows
+
+
+def margin_text(summary: Summary) -> str:
+    """What the confidence of predictions means for T; empty without a margin."""
+    if not summary.margin:
         return ""
-    if interval is None:
-        return f"of the whole space, {percent(share, 1)}"
-    low, high = (percent(end, 1) for end in interval)
-    return f"of the whole space, about {percent(share, 1)} ({low} to {high})"
-
-
-def _time(best: Network, wording: Wording) -> str:
-    """The latency; with `latency=mapped` that on the device with most room, in its own time."""
-    for on in best.on[:1]:
-        return f"{wording.latency(on.latency_ms, Kind[on.latency_kind])} on {on.device}"
-    return wording.latency_of(best)
-
-
-def _twice(best: Network) -> str:
-    """Clause with the first time of a network that a live device timed again; else empty."""
-    if best.latency_again_ms is None or best.latency_first_ms is None:
-        return ""
-    return f" (timed again; {best.latency_first_ms:.2f} ms at first)"
-
-
-def _settled(name: str, symbol: str, samples: int, settled: int | None) -> KeyFigure:
-    title = f"mean {name} settled"
-    if settled is not None:
-        note = f"samples; within {symbol} from there on"
-        return KeyFigure(title, f"at {settled:,}", note, Tone.good)
-    if samples < WINDOW:
-        note = f"known from {WINDOW} samples on"
-    else:
-        note = f"that of the last {WINDOW} samples is beyond {symbol}"
-    return KeyFigure(title, "not yet", note, Tone.bad)
-
-
-def _nearest(done: Trials, problem: SearchProblem, wording: Wording) -> KeyFigure:
-    """The sample that breaks its worst limit by least, and what it breaks."""
-    shares: Float64[ndarray, "n M"] = done.ratios
-    at = int(np.lexsort((shares.sum(axis=1), shares.max(axis=1)))[0])
-    limits = problem.limits
-    broken = [
-        f"{symbol} by {_beyond(share)}"
-        for symbol, share in zip(("T", *limits.symbols), shares[at].tolist(), strict=True)
-        if share > 1
-    ]
-    latency = milliseconds(float(done.latency_ms[at]))
-    costs = [
-        limit.text(cost) for limit, cost in zip(limits.each, done.costs[at].tolist(), strict=True)
-    ]
-    note = f"beyond {_listed(broken)}" if broken else "not within T when timed again"
-    if not limits:
-        note = f"beyond {wording.limit}" if broken else note
-        return KeyFigure("fastest sample", latency, note, Tone.bad)
-    return KeyFigure("nearest sample", ", ".join([latency, *costs]), note, Tone.bad)
-
-
-def _beyond(share: float) -> str:
-    """Excess over a limit as a percentage, given the cost divided by the limit."""
-    return percent(share - 1, 0 if share >= 1.1 else 2)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _costs(best: Network, wording: Wording) -> list[str]:
-    """The further costs as ends of a sentence: 4.2 mJ of energy, 0.86 M parameters."""
-    return [
-        f"{cost} of {name}" if name == "energy" else f"has {cost} {name}"
-        for name, cost in zip(wording.cost_columns, wording.costs(best.costs), strict=True)
-    ]
-
-
-def _further(best: Network, wording: Wording) -> list[KeyFigure]:
-    figures = []
-    for name, cost, (symbol, one) in zip(
-        wording.cost_columns,
-        wording.costs(best.costs),
-        wording.summary.limits.items(),
-        strict=True,
-    ):
-        bound = cost_text(one.limit, one.unit, 6).replace(" ", NO_BREAK)
-        used = percent(best.costs[one.cost] / one.limit, 0)
-        figures.append(KeyFigure(name, cost, f"{used} of {symbol} = {bound}", Tone.good))
-    return figures
-
-
-def accuracy_figures(best: Network, wording: Wording) -> list[KeyFigure]:
-    """The searched accuracy of a network and its test accuracy, if there is one."""
-    summary = wording.summary
-    kind = Kind[best.accuracy_kind]
-    predicted = [kind.words] if kind.is_predicted else []
-    is_said = wording.is_short or kind is Kind.trained
-    length = [f"after {summary.settings.epochs} epochs"] if is_said else []
-    searched = KeyFigure(
-        wording.searched,
-        f"{wording.accuracy(best.accuracy_searched)}{with_sd(best)}",
-        ", ".join([wording.dataset, *length, "searched on", *predicted]),
-    )
-    if summary.split == Split.test.value or best.accuracy_test is None:
-        return [searched]
-    note = ", ".join(["never searched on", *predicted])
-    return [searched, KeyFigure("test accuracy", wording.accuracy(best.accuracy_test), note)]
-
-
-def latency_figure(best: Network, wording: Wording) -> KeyFigure:
-    """The latency of a network, and what T leaves."""
-    latency_ms, kind = best.latency_ms, Kind[best.latency_kind]
-    limit_ms, limit = wording.summary.T_ms, wording.limit
-    for on in best.on[:1]:  # the device with most room, in its own time
-        latency_ms, kind, limit_ms = on.latency_ms, Kind[on.latency_kind], on.T_ms
-        limit = f"T = {limit_ms:g} ms on {on.device}"
-    if kind is Kind.disturbed:
-        note = f"not confirmed to be within {limit}: {kind.words}"
-        return KeyFigure("latency", milliseconds(latency_ms), note, Tone.bad)
-    note = f"within {limit}, {milliseconds(limit_ms - latency_ms)} to spare"
-    if kind is not Kind.measured:
-        note += f", {kind.words}"
-    tone = Tone.neutral if kind in FLAGGED else Tone.good
-    return KeyFigure("latency", milliseconds(latency_ms), note, tone)
-
-
-def _distance(best: Network, survey: Survey | None, wording: Wording) -> str:
-    summary = wording.summary
-    if best.is_disturbed:
-        return "Search again on a quiet device before relying on it."
-    if survey is None or summary.gap is None or summary.optimum is None or best.rank is None:
-        return (
-            "How far that is from the optimum is unknown: asking for the whole space is not free."
-        )
-    feasible = int(survey.feasible.sum())
-    if best.rank == 1:
-        return (
-            f"That is the {wording.optimum}: no other of the {feasible:,} architectures within "
-            f"{wording.label} is more accurate."
-        )
-    optimum = wording.accuracy(summary.optimum.accuracy_searched)
-    return (
-        f"The {wording.optimum} within {wording.label} is {optimum}: {summary.gap * 100:.2f} points "
-        f"more; {best.rank - 1:,} of the {feasible:,} architectures within {wording.label} "
-        f"{'is' if best.rank == 2 else 'are'} more accurate."
-    )
-
-
-def _nothing(summary: Summary, done: Trials, problem: SearchProblem, wording: Wording) -> str:
-    survey = problem.survey
-    met = " together" if problem.limits else ""
-    why = _why(done, problem) if len(done) else "none was evaluated"
-    text = (
-        f"None of the {summary.samples:,} samples met {wording.limits}{met} on {summary.device}: "
-        f"{why}. "
-    )
-    if survey is not None and summary.optimum is not None:
-        feasible = int(survey.feasible.sum())
-        text += (
-            f"{feasible:,} of the {len(survey.accuracy):,} architectures of the space do, the best "
-            f"with {wording.accuracy(summary.optimum.accuracy_searched)} {wording.searched}. "
-        )
-    return text + f"Raise {'one of them' if problem.limits else 'T'} or the budget."
-
-
-def _why(done: Trials, problem: SearchProblem) -> str:
-    """Name the limit that is exceeded, and by how much."""
-    fastest = f"the fastest took {milliseconds(float(done.latency_ms.min()))}"
-    if not problem.limits:
-        return fastest
-    said = []
-    for symbol, share in zip(("T", *problem.limits.symbols), done.ratios.T, strict=True):
-        met = int((share <= 1).sum())
-        nearest = "" if met else f", the nearest beyond it by {_beyond(float(share.min()))}"
-        said.append(f"{symbol} alone was met by {met:,}{nearest}")
-    return "; ".join(said)
-
-
-def _notes(summary: Summary, wording: Wording) -> list[str]:
-    notes = []
-    said = (summary.device, summary.accuracy_description, summary.latency_description)
-    if any("synthetic" in text.lower() for text in said):
-        notes.append("These numbers are synthetic: they say nothing about real networks.")
-    if (words := tail_in_words(summary.device)) is not None:
-        notes.append(f"{words[0].upper()}{words[1:]}.")
-    notes += [f"{one[0].upper()}{one[1:]}." for one in no_better_than_chance(summary)]
-    notes += _kinds(summary)
-    space = summary.space_latency_predicted
-    if summary.optimum_exact is False and space and space < 1:
-        notes.append(
-            f"The optimum and the ranks are among measured and predicted latencies: of the space, "
-            f"{percent(space, 1)} are predicted."
-        )
-    failed, pruned = (summary.states.get(name, 0) for name in ("failed", "pruned"))
-    if failed:
-        notes.append(
-            f"{failed:,} of the {summary.samples:,} samples failed; their errors are in samples.parquet."
-        )
-    if pruned:
-        notes.append(
-            f"{pruned:,} of the {summary.samples:,} samples were pruned: their latency was so far "
-            f"beyond T that their accuracy was not asked for."
-        )
-    if summary.split == Split.test.value:
-        notes.append(
-            "The search was on the test split, so its test accuracy is no unbiased estimate."
-        )
-    if wording.is_short:
-        settings = summary.settings
-        notes.append(
-            f"The search was on accuracy after {settings.epochs} epochs; test accuracy is that "
-            f"after {settings.test_epochs}."
-        )
-    return notes
-
-
-def _kinds(summary: Summary) -> list[str]:
-    """Name what was predicted and by what, and what is a penalty."""
-    notes = []
-    for kind, share in predicted_shares(summary.accuracy_kinds).items():
-        notes.append(f"{_share('Accuracies', share)} {kind.words}, not measured by training.")
-    for kind, share in predicted_shares(summary.latency_kinds).items():
-        notes.append(
-            f"{_share('Latencies', share)} {kind.words}, not measured on {summary.device}."
-        )
-    for kind, count in summary.flagged.items():
-        notes.append(f"{count}: {_WHY_FLAGGED[kind].format(summary.device)}")
-    if summary.penalty_share:
-        notes.append(
-            f"{percent(summary.penalty_share, 1)} of the samples are networks that the device "
-            f"cannot run; their latency is a penalty beyond T, not a measurement."
-        )
-    return notes
-
-
-def _share(what: str, share: float) -> str:
-    """The subject of a note: all of them, or a share of the samples'."""
-    return f"{what} are" if share == 1 else f"{what} of {percent(share, 1)} of the samples are"
+    below = 1 - math.exp(-summary.margin)
+    return f" A predicted latency is {below:.1%} below T or more, for confidence={summary.confidence:g}."

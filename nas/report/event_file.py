@@ -1,7 +1,7 @@
 """An event file of TensorBoard, written with TensorBoard's own writer and messages.
 
-Torch's `SummaryWriter` would do the same, but importing torch takes seconds, and a search on tables
-needs nothing else of it.
+Torch's `SummaryWriter` would do the same, but importing it takes 1.3 s of CPU instead of 0.2 s, and a
+search on tables, which takes 2 s, needs nothing else of torch.
 """
 
 from __future__ import annotations
@@ -60,12 +60,6 @@ class EventFile:
         """A text, in Markdown."""
         metadata = text_metadata.create_summary_metadata(display_name="", description="")
         self._value(_texts(f"{tag}/text_summary", metadata, [text.encode()]))
-
-    def image(self, tag: str, png: bytes, size: tuple[int, int], step: int) -> None:
-        """A picture of so many pixels in width and height."""
-        width, height = size
-        image = Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=png)
-        self._value(Summary.Value(tag=tag, image=image), step)
 
     def layout(self, charts: layout_pb2.Layout) -> None:
         """The tab "custom scalars"."""

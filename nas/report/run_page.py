@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from common.files.atomic_file import replacing
-from common.page.document import Page, Section
-from common.page.parts import Listing, Part, Slider
+from common.page.document import KeyFigure, Page, Section, Tone
+from common.page.parts import Listing, Note, Part, Slider
 from common.types.kind import Kind
-from nas.report.answer import answer, key_figures
+from nas.report.answer import Answer, Number, ReportedNetwork, amount, margin_text, percent
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
-from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
-from nas.report.tables import best_few, drawn, found
-from nas.report.wording import Wording, kind_note, percent
+from nas.report.tables import best_networks, drawings, reported_networks
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front
@@ -38,35 +35,40 @@ def run_page(
     command: str,
     config: str,
 ) -> Page:
-    """The answer first, then how the search got there, then where its numbers come from."""
-    wording = Wording(summary)
+    """The answer first, then how the search got there, then where its numbers come from.
+
+    `environment` is what `nas.search.environment` wrote.
+    """
+    answer, settings = Answer(summary), summary.settings
     done = trials.rows(trials.state == State.done)
     feasible = feasible_of(done, problem)
-    few = best_few(done, feasible, problem, wording)
-    settings = summary.settings
-    seen: list[Part | str] = [] if few is None else [few]
+    listed = best_networks(done, feasible, problem, answer)
+    seen: list[Part | str] = [] if listed is None else [listed]
     went: list[Part | str] = choices(history, problem.space)
     if len(done):
-        went.insert(0, convergence(done, feasible, problem.survey, summary.T_ms, wording))
+        went.insert(0, convergence(done, feasible, problem, answer))
         seen[:0] = [
-            front(done, feasible, problem, wording),
-            *_every_limit(summary, problem, wording),
-            heat_map(done, summary.T_ms, wording),
+            front(done, feasible, problem, answer),
+            *_every_limit(answer, problem),
+            heat_map(done, summary.T_ms, answer),
         ]
+    figures = [*answer.figures, *answer.search_figures]
+    if answer.best is None and len(done):
+        figures.insert(0, _nearest(done, problem))
     return Page(
-        title=f"{wording.dataset} on {summary.device} within {_bounds(wording)}",
+        title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space}: {len(trials):,} samples by the controller "
             f"{settings.controller}, reward {settings.reward}, seed {settings.seed}"
         ),
-        answer=answer(summary, done, problem, wording),
-        key_figures=key_figures(summary, done, problem, wording),
+        answer=answer_parts(answer),
+        key_figures=figures,
         sections=[
-            Section("The architecture", _architectures(summary, done, problem, wording)),
+            Section("The architecture", _architectures(answer, done, problem)),
             Section("How the search went", went),
             Section("What it saw", seen),
         ],
-        provenance=provenance(summary, wording, environment, command),
+        provenance=provenance(answer, environment, command),
         provenance_parts=[Listing("config.yaml", config)],
     )
 
@@ -77,76 +79,123 @@ def write_report(path: Path, page: Page) -> None:
         file.write(page.html().encode())
 
 
-def _bounds(wording: Wording) -> str:
-    """The limits for the title: 17 ms alone, or T = 17 ms, E = 5 mJ."""
-    return wording.limits if wording.summary.limits else f"{wording.summary.T_ms:g} ms"
+def answer_parts(answer: Answer) -> list[Part | str]:
+    """The network to use, the best sample, and what must be known of the numbers."""
+    parts: list[Part | str] = []
+    if answer.is_ranked and answer.optimum is not None:
+        parts += [f"{answer.ranked_headline}: {answer.optimum.line}.", f"`{answer.optimum.arch}`"]
+    best = answer.best
+    if best is None:
+        parts.append(answer.headline)
+    else:
+        parts += [f"{answer.headline}: {best.line}.", f"`{best.arch}`"]
+    return [*parts, *(Note(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 
-def _every_limit(summary: Summary, problem: SearchProblem, wording: Wording) -> Iterator[Part]:
+def provenance(answer: Answer, machine: Mapping[str, Any], command: str) -> dict[str, str]:
+    """Origin of the numbers, and the command that makes them again."""
+    summary = answer.summary
+    settings, sources = summary.settings, answer.sources
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    resumed = summary.resumed_at_sample
+    since = f" since it was resumed at sample {resumed:,}" if resumed else ""
+    return {
+        "command": f"`{command}`",
+        "search space": settings.space,
+        "reward, controller": f"{settings.reward}, {settings.controller}",
+        "seed": str(settings.seed),
+        "samples": (
+            f"{summary.samples:,}; {summary.distinct_architectures:,} distinct architectures, "
+            f"{summary.distinct_networks:,} distinct networks"
+        ),
+        **sources,
+        "accuracy": f"{answer.searched} on {answer.dataset}; {sources['accuracy']}",
+        "latency": f"{summary.device}; {sources['latency']}",
+        "date": machine["date"],
+        "time of the loop": f"{summary.seconds:.1f} s{since}",
+        "machine": f"{machine['platform']}, {machine['processors']} processors",
+        "versions": f"Python {machine['python']}, {packages}",
+    }
+
+
+def _nearest(done: Trials, problem: SearchProblem) -> KeyFigure:
+    """The sample that exceeds its worst limit by least, and by how much."""
+    ratios, symbols = done.ratios, ("T", *problem.limits.symbols)
+    at = int(np.lexsort((ratios.sum(axis=1), ratios.max(axis=1)))[0])
+    costs = [
+        limit.text(cost)
+        for limit, cost in zip(problem.limits.each, done.costs[at].tolist(), strict=True)
+    ]
+    exceeded = [
+        f"{symbol} by {ratio - 1:.2%}"
+        for symbol, ratio in zip(symbols, ratios[at].tolist(), strict=True)
+        if ratio > 1
+    ]
+    note = f"beyond {', '.join(exceeded)}" if exceeded else "not within T when timed again"
+    if problem.limits:
+        met = (ratios <= 1).sum(axis=0).tolist()
+        alone = (f"{symbol} alone {n:,}" for symbol, n in zip(symbols, met, strict=True))
+        note += f"; trials within {', '.join(alone)}"
+    value = ", ".join([amount(float(done.latency_ms[at]), "ms"), *costs])
+    return KeyFigure("nearest sample", value, note, Tone.bad)
+
+
+def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[Part]:
     """The answer for each T: of the samples, and of the whole space where it is known."""
-    found = []
-    for least_ms, one in summary.answers:
-        tested = "" if one.accuracy_test is None else f", test {percent(one.accuracy_test, 2)}"
-        guessed = kind_note(Kind[one.accuracy_kind])
-        accuracy = f"{wording.accuracy(one.accuracy_searched)}{guessed} {wording.searched}{tested}"
-        latency = wording.latency(one.latency_ms, Kind[one.latency_kind])
-        found.append((least_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
+    summary = answer.summary
+    margin = margin_text(summary)
+    sampled = [
+        (ms, f"{network.arch}: {network.line}, sample {network.sample:,}")
+        for ms, network in answer.front
+    ]
     share = summary.front_share
     caption = "The most accurate sample within another T, off the found front"
     if share is not None:
-        caption += f", which has {percent(share, 2)} of the hypervolume of the {wording.front}"
-    margin = ""
-    if summary.margin:
-        below = percent(1 - math.exp(-summary.margin), 1)
-        margin = f" A predicted latency is {below} below T or more, for confidence={summary.confidence:g}."
-    known = [] if problem.survey is None else _of_every_architecture(problem.survey, wording)
-    for title, steps, below, said in (
-        (
+        caption += f", which has {share:.2%} of the hypervolume of the {answer.front_name}"
+    if sampled:
+        yield Slider(
             "The answer for another T",
-            found,
-            "No sample takes so little time.",
+            *("T", "ms", sampled, summary.T_ms, "No sample takes so little time."),
             f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.{margin}",
-        ),
-        (
-            f"The {wording.optimum} for another T",
-            known,
-            "No architecture takes so little time.",
+        )
+    space = [] if problem.survey is None else _front_of_space(problem.survey)
+    if space:
+        yield Slider(
+            f"The {answer.optimum_name} for another T",
+            *("T", "ms", space, summary.T_ms, "No architecture takes so little time."),
             f"The most accurate architecture of the whole space within T, without a search.{margin}",
-        ),
-    ):
-        if steps:
-            yield Slider(title, "T", "ms", steps, summary.T_ms, below, said)
+        )
 
 
-def _of_every_architecture(survey: Survey, wording: Wording) -> list[tuple[float, str]]:
+def _front_of_space(survey: Survey) -> list[tuple[float, str]]:
     """Least T and text of each step of the front of the whole space."""
     counted_ms = np.where(survey.met, survey.compared_ms, np.nan)
     steps = []
     for number in pareto_front(survey.accuracy, counted_ms).tolist():
-        arch = survey.space.text(survey.space.architectures(np.array(number)))
-        guessed = kind_note(Kind(survey.accuracy_kind[number]))
-        accuracy = f"{wording.accuracy(float(survey.accuracy[number]))}{guessed}"
-        latency = wording.latency(
-            float(survey.latency_ms[number]), Kind(survey.latency_kind[number])
+        network = ReportedNetwork(
+            arch=survey.space.text(survey.space.architectures(np.array(number))),
+            accuracy=percent(float(survey.accuracy[number]), Kind(survey.accuracy_kind[number])),
+            test=None,
+            latency=Number(
+                float(survey.latency_ms[number]), "ms", Kind(survey.latency_kind[number])
+            ),
         )
-        steps.append(
-            (float(counted_ms[number]), f"{arch}: {accuracy} {wording.searched}, {latency}")
-        )
+        steps.append((float(counted_ms[number]), f"{network.arch}: {network.line}"))
     return steps
 
 
-def _architectures(
-    summary: Summary, done: Trials, problem: SearchProblem, wording: Wording
-) -> list[Part | str]:
-    best, optimum, space = summary.best, summary.optimum, problem.space
+def _architectures(answer: Answer, done: Trials, problem: SearchProblem) -> list[Part | str]:
+    best, optimum, space = answer.best, answer.optimum, problem.space
     texts = {}
     if best is not None:
-        texts[f"best sample within {wording.label}"] = best.arch
+        texts[f"best sample within {answer.label}"] = best.arch
     elif len(done):
         fastest = int(np.argmin(done.latency_ms))
-        missed = wording.missed(float(done.latency_ms[fastest]))
+        is_beyond = done.latency_ms[fastest] > answer.summary.T_ms
+        missed = "beyond T" if is_beyond else f"not within {answer.label}"
         texts[f"fastest sample, {missed}"] = space.text(done.architectures[fastest])
     if optimum is not None and (best is None or optimum.arch != best.arch):
-        texts[f"{wording.optimum} within {wording.label}"] = optimum.arch
-    parsed = {name: space.parse(text) for name, text in texts.items()}
-    return [found(summary, wording), *(drawn(parsed, best, problem) if parsed else [])]
+        texts[f"{answer.optimum_name} within {answer.label}"] = optimum.arch
+    parsed = {role: space.parse(text) for role, text in texts.items()}
+    parts = drawings(parsed, answer.summary.best, problem) if parsed else []
+    return [reported_networks(answer), *parts]

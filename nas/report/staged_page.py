@@ -1,4 +1,4 @@
-"""The page of a search on own images: the answer, the stages, all trainings, provenance."""
+"""A search on own images: its stages on the terminal, and its page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,43 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
-from common.page.document import KeyFigure, Page, Section
+from common.command.console import say
+from common.page.document import Page, Section
 from common.page.parts import Listing, Part, Table
-from nas.report.answer import accuracy_figures, answer, latency_figure
-from nas.report.provenance import provenance
-from nas.report.stages import stages_table
+from nas.report.answer import Answer, amount
+from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
-from nas.report.tables import drawn, found
-from nas.report.wording import Wording, milliseconds, percent
+from nas.report.tables import drawings, reported_networks
 from nas.trials.problem import SearchProblem
-from nas.trials.trial import State, Trials
+from nas.trials.staged.stage_result import StageResult
+from nas.trials.trial import Trials
+
+_TITLES = {
+    "draw": "latencies",
+    "proxies": "proxies",
+    "supernet": "supernet",
+    "short": "short trainings",
+    "longer": "longer trainings",
+    "full": "the winner",
+}
+_COLUMNS = (
+    "networks",
+    "go on",
+    "epochs",
+    "seconds",
+    "favourite",
+    "its place before",
+    "its accuracy",
+)
+
+
+def print_stage(console: Console, stage: StageResult) -> None:
+    """Print what a stage did, its cost and what it changed."""
+    cells = zip(_COLUMNS, _cells(stage), strict=True)
+    facts = ", ".join(f"{name} {cell.strip('`')}" for name, cell in cells if cell != "-")
+    say(console, f"{_TITLES[stage.name]}: {facts}")
 
 
 def staged_page(
@@ -33,30 +59,50 @@ def staged_page(
 
     `epochs` is the length of training of each fidelity.
     """
-    wording = Wording(summary)
-    settings, best = summary.settings, summary.best
-    done = trials.rows(trials.state == State.done)
-    figures: list[KeyFigure] = []
-    network: list[Part | str] = [found(summary, wording)]
+    answer, settings, best = Answer(summary), summary.settings, summary.best
+    network: list[Part | str] = [reported_networks(answer)]
     if best is not None:
-        figures = [*accuracy_figures(best, wording), latency_figure(best, wording)]
-        network += drawn({"the network": problem.space.parse(best.arch)}, best, problem)
+        network += drawings({"the network": problem.space.parse(best.arch)}, best, problem)
     return Page(
-        title=f"{wording.dataset} on {summary.device} within {wording.limits}",
+        title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space} on own images, ranked by {settings.controller}, "
             f"seed {settings.seed}; the winner was trained for {settings.epochs} epochs"
         ),
-        answer=answer(summary, done, problem, wording),
-        key_figures=figures,
+        answer=answer_parts(answer),
+        key_figures=answer.figures,
         sections=[
             Section("The network", network),
-            Section("The stages", [stages_table(summary.stages)]),
+            Section("The stages", [_stages(summary.stages)]),
             Section("All trainings", [_trainings(trials, epochs, problem)]),
         ],
-        provenance=provenance(summary, wording, environment, command),
+        provenance=provenance(answer, environment, command),
         provenance_parts=[Listing("config.yaml", config)],
     )
+
+
+def _stages(stages: tuple[StageResult, ...]) -> Table:
+    """A row a stage; the favourite is the network that the stage puts first."""
+    return Table(
+        ["stage", *_COLUMNS],
+        [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
+        "The favourite of the proxies has a score and no accuracy; its place before is that by FLOPs. "
+        "Accuracies are on validation images, after that many epochs; that of the supernet is with inherited "
+        "weights, of a network that was not trained by itself. Seconds of trainings are summed.",
+    )
+
+
+def _cells(stage: StageResult) -> list[str]:
+    failed = f", {stage.failed} failed" if stage.failed else ""
+    return [
+        f"{stage.networks:,}{failed}",
+        f"{stage.kept:,}",
+        "-" if stage.epochs is None else str(stage.epochs),
+        f"{stage.seconds:.1f}",
+        "-" if stage.favourite is None else f"`{stage.favourite}`",
+        "-" if stage.place_before is None else f"{stage.place_before:,}",
+        "-" if stage.accuracy is None else f"{stage.accuracy:.2%}",
+    ]
 
 
 def _trainings(trials: Trials, epochs: tuple[int, ...], problem: SearchProblem) -> Table:
@@ -64,24 +110,14 @@ def _trainings(trials: Trials, epochs: tuple[int, ...], problem: SearchProblem) 
         [
             f"{trials.number[i] + 1:,}",
             str(epochs[int(trials.fidelity[i])]),
-            "failed" if trials.error[i] else percent(float(trials.accuracy[i]), 2),
-            milliseconds(float(trials.latency_ms[i])),
+            "failed" if trials.error[i] else f"{trials.accuracy[i]:.2%}",
+            amount(float(trials.latency_ms[i]), "ms"),
             f"{trials.seconds[i]:.1f}",
             f"`{problem.space.text(trials.architectures[i])}`",
             str(trials.error[i]) or "-",
         ]
         for i in np.flatnonzero(trials.fidelity >= 0).tolist()
     ]
-    return Table(
-        [
-            "training",
-            "epochs",
-            "validation accuracy",
-            "latency",
-            "seconds",
-            "architecture",
-            "error",
-        ],
-        rows,
-        "Accuracies after different numbers of epochs cannot be compared.",
-    )
+    header = ["training", "epochs", "validation accuracy", "latency", "seconds", "architecture"]
+    caption = "Accuracies after different numbers of epochs cannot be compared."
+    return Table([*header, "error"], rows, caption)

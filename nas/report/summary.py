@@ -249,15 +249,11 @@ class Summary:
         return self.latency_kinds.get(Kind.penalty.name, 0.0)
 
     @property
-    def flagged(self) -> dict[Kind, str]:
-        """Number of flagged times by kind, as in `15 of 15 times disturbed`."""
+    def flagged(self) -> dict[Kind, int]:
+        """Number of times of each flagged kind that there is."""
         done = self.states.get(State.done.name, 0)
-        shares = {kind: self.latency_kinds.get(kind.name, 0.0) for kind in FLAGGED}
-        return {
-            kind: f"{round(share * done):,} of {done:,} times {kind.name}"
-            for kind, share in shares.items()
-            if share
-        }
+        counts = {kind: round(self.latency_kinds.get(kind.name, 0.0) * done) for kind in FLAGGED}
+        return {kind: count for kind, count in counts.items() if count}
 
     @property
     def optimum_name(self) -> str:

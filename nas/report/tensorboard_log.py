@@ -1,4 +1,4 @@
-"""TensorBoard's events: mean latency against the limit, hyper-parameters and the figures."""
+"""TensorBoard's events: mean latency against the limit, and hyper-parameters."""
 
 from __future__ import annotations
 
@@ -208,20 +208,10 @@ class TensorBoardLog:
         return int(np.searchsorted(self._history.edges[1:], samples, side="right"))
 
     def finish(
-        self,
-        settings: Mapping[str, bool | str | float],
-        results: Mapping[str, float],
-        figures: Mapping[str, Path],
+        self, settings: Mapping[str, bool | str | float], results: Mapping[str, float]
     ) -> None:
-        """Add the hyper-parameters with the results they led to, and the pictures."""
-        from PIL import Image  # noqa: PLC0415 - a run's first sample does not wait for it
-
-        writer = self._open()
-        for name, path in figures.items():
-            with Image.open(path) as picture:
-                size = picture.size
-            writer.image(f"figures/{name}", path.read_bytes(), size, self._tracker.samples)
-        writer.hparams(settings, results, self._tracker.samples)
+        """Add the hyper-parameters with the results they led to."""
+        self._open().hparams(settings, results, self._tracker.samples)
 
     def _open(self) -> EventFile:
         if self._writer is None:

@@ -10,7 +10,6 @@ from rich.console import Console
 from common.command.console import say
 from latency.base import Doubtful
 from nas.config.build import Experiment
-from nas.report.summary import Summary, predicted_shares
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
@@ -78,18 +77,3 @@ def _each_source(problem: SearchProblem) -> list[str]:
         f"latency {problem.oracle.description}",
         *(f"{limit.name} {limit.source}" for limit in problem.limits.each),
     ]
-
-
-def short_sources(summary: Summary) -> str:
-    """Sources of the numbers for a title, with what is predicted by what."""
-    accuracy = summary.accuracy_source
-    if summary.accuracy_is_predicted:
-        accuracy = f"predicted by the {accuracy}"
-    shares = predicted_shares(summary.latency_kinds)
-    latency = summary.latency_source
-    said = [f"{share:.1%} {kind.words}" for kind, share in shares.items()]
-    if sum(shares.values()) == 1 and len(shares) == 1:
-        latency = next(iter(shares)).words
-    elif said:
-        latency = f"{latency}, {', '.join(said)}"
-    return f"accuracy: {accuracy}; latency: {latency}"

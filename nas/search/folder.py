@@ -32,7 +32,6 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.npz"  # the controller's state
         self.summary = path / "summary.json"  # results; there only when the run has finished
         self.report = path / "report.html"
-        self.figures = path / "figures"
         self.tensorboard = path / "tensorboard"  # event files
 
     def settings_digest(self) -> str:

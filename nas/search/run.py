@@ -15,11 +15,10 @@ from common.files.typed_json import write_json
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
 from nas.config.build import Experiment
-from nas.report.figures import draw_figures
 from nas.report.summary import Settings, Summary, feasible_of, summarise, within_limits
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.report.terminal import print_front, print_next, print_summary
-from nas.search.announcement import short_sources, sources
+from nas.search.announcement import sources
 from nas.search.checkpoint import Checkpointer, load_checkpoint
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
@@ -214,14 +213,6 @@ class Run:
             folder.samples, trials, feasible_of(trials, problem), problem.space, problem.limits
         )
         self.console.print("drawing the report")
-        figures = draw_figures(
-            folder.figures,
-            done,
-            limit_ms=problem.limit_ms,
-            limits=problem.limits,
-            title=f"{self.choices['reward']} on {problem.oracle.device}, {problem.task.name}, "
-            f"seed {config.seed}\n{short_sources(summary)}",
-        )
         log.finish(
             {
                 **asdict(summary.settings),
@@ -232,7 +223,6 @@ class Run:
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
             _results(summary),
-            figures,
         )
         self._write_report(summary, trials, history)
         write_json(folder.summary, summary)

@@ -26,8 +26,8 @@ from common.page.document import Page, Section
 from common.page.parts import Note, Table
 from common.types.errors import UserError
 from common.types.printable import printable
-from nas.report.summary import Summary, read_summary
-from nas.report.wording import Wording, percent
+from nas.report.answer import OVERVIEW, Answer, overview
+from nas.report.summary import read_summary
 from nas.search.folder import RunFolder
 
 _begun: list[Path] = []
@@ -98,26 +98,23 @@ def compare_runs(console: Console) -> bool:
     folder = _begun.pop()
     paths = sorted(folder.glob("job-*.json"), key=lambda path: int(path.stem[4:]))
     try:
-        jobs = [read_json(path, Job) for path in paths]
+        records = [read_json(path, Job) for path in paths]
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} holds a damaged record of a job: {error}") from error
-    labels = _labels([job.words for job in jobs])
-    found = {
-        label: read_summary(RunFolder(Path(job.folder)).summary)
-        for label, job in zip(labels, jobs, strict=True)
+    labels = _labels([job.words for job in records])
+    jobs = dict(zip(labels, records, strict=True))
+    answers = {
+        label: Answer(read_summary(RunFolder(Path(job.folder)).summary))
+        for label, job in jobs.items()
         if job.folder is not None
     }
-    failed = {
-        label: job.error for label, job in zip(labels, jobs, strict=True) if job.error is not None
-    }
-    if found:
-        _print(console, found)
+    if answers:
+        _print(console, answers)
         page = folder / "report.html"
-        folders = [job.folder or "" for job in jobs if job.folder is not None]
         with replacing(page) as file:
-            file.write(_page(found, folders, failed, jobs).html().encode())
+            file.write(_page(answers, jobs).html().encode())
         console.print(f"next: open {page}", soft_wrap=True, markup=False)
-    return not failed
+    return all(job.error is None for job in records)
 
 
 def _labels(words: Sequence[Sequence[str]]) -> list[str]:
@@ -130,95 +127,72 @@ def _labels(words: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-_HEADER = ("run", "accuracy", "test", "latency", "gap, points", "within T")
+def _table(answers: dict[str, Answer]) -> tuple[list[str], list[list[str]]]:
+    rows = [[label, *overview(answer, answer.best)] for label, answer in answers.items()]
+    return ["run", *OVERVIEW], rows
 
 
-def _row(label: str, summary: Summary) -> list[str]:
-    """The best network of a run; predicted numbers are marked by ~."""
-    best, wording = summary.best, Wording(summary)
-    if best is None:
-        return [label, "none", "-", "-", "-", percent(summary.feasible_share, 1)]
-    known = "~" if best.accuracy_is_predicted else ""
-    timed = "~" if best.latency_is_predicted else ""
-    return [
-        label,
-        known + wording.accuracy(best.accuracy_searched),
-        "-" if best.accuracy_test is None else known + wording.accuracy(best.accuracy_test),
-        f"{timed}{best.latency_ms:.3g} ms",
-        "-" if summary.gap is None else f"{100 * summary.gap:.2f}",
-        percent(summary.feasible_share, 1),
-    ]
-
-
-def _print(console: Console, found: dict[str, Summary]) -> None:
+def _print(console: Console, answers: dict[str, Answer]) -> None:
     table = TerminalTable(box=None, header_style="bold", pad_edge=False)
-    for name in _HEADER:
+    header, rows = _table(answers)
+    for name in header:
         table.add_column(name, justify="left" if name == "run" else "right", overflow="fold")
-    for label, summary in found.items():
-        table.add_row(*_row(label, summary))
+    for row in rows:
+        table.add_row(*row)
     console.print(table, markup=False)
-    say(console, _answer(found))
+    say(console, _most_accurate(answers))
 
 
-def _answer(found: dict[str, Summary]) -> str:
+def _most_accurate(answers: dict[str, Answer]) -> str:
     """The run with the most accurate network, where all searched the same problem."""
     problems = {
-        (
-            one.T_ms,
-            tuple((name, limit.limit) for name, limit in one.limits.items()),
-            one.device,
-            one.settings.space,
-            one.settings.dataset_title,
-            one.settings.epochs,
-            one.accuracy_description,
-        )
-        for one in found.values()
+        (answer.limits, answer.summary.device, answer.summary.settings.space, *_measure(answer))
+        for answer in answers.values()
     }
     if len(problems) > 1:
         return "The runs search different problems: compare those of the same one."
-    best = {label: one.best for label, one in found.items() if one.best is not None}
+    best = {label: answer.best for label, answer in answers.items() if answer.best is not None}
     if not best:
         return "No run found a network within its limits."
-    label = max(best, key=lambda one: best[one].accuracy_searched)
-    said = f"The most accurate network within T is of {label}: `{best[label].arch}`"
-    return f"{said}. `python -m nas.study` tells luck from better, over many seeds."
+    label = max(best, key=lambda name: best[name].accuracy.value)
+    return (
+        f"The most accurate network within T is of {label}: `{best[label].arch}`. "
+        f"`python -m nas.study` tells luck from better, over many seeds."
+    )
 
 
-def _page(
-    found: dict[str, Summary], folders: Sequence[str], failed: dict[str, str], jobs: Sequence[Job]
-) -> Page:
-    first = next(iter(found.values()))
+def _measure(answer: Answer) -> tuple[str, int, str]:
+    """What an accuracy is: the data set, the length of training and the source."""
+    settings = answer.summary.settings
+    return settings.dataset_title, settings.epochs, answer.summary.accuracy_description
+
+
+def _page(answers: dict[str, Answer], jobs: dict[str, Job]) -> Page:
+    """The comparison, the jobs that failed, and the settings that all jobs share."""
+    first = next(iter(answers.values()))
+    header, rows = _table(answers)
     rows = [
-        [*_row(label, one), one.settings.controller, f"`{folder}`"]
-        for (label, one), folder in zip(found.items(), folders, strict=True)
+        [*row, answer.summary.settings.controller, f"`{jobs[label].folder}`"]
+        for row, (label, answer) in zip(rows, answers.items(), strict=True)
     ]
-    predicted = any(cell.startswith("~") for row in rows for cell in row)
-    notes = [Note("Numbers marked by ~ are predicted, not measured.")] if predicted else []
-    common = [word for word in jobs[0].words if all(word in job.words for job in jobs)]
-    sections = [
-        Section(
-            "Runs",
-            [
-                Table(
-                    [*_HEADER, "controller", "folder"],
-                    rows,
-                    "The best network of each run: accuracy searched on, test accuracy, latency, distance "
-                    "to the optimum where that is known, share of the samples within the limits.",
-                )
-            ],
-        )
-    ]
+    caption = (
+        "The best network of each run: accuracy searched on, test accuracy, latency, distance to the "
+        "optimum where that is known, share of the samples within the limits."
+    )
+    sections = [Section("Runs", [Table([*header, "controller", "folder"], rows, caption)])]
+    failed = [[label, job.error] for label, job in jobs.items() if job.error is not None]
     if failed:
-        lost = Table(["run", "error"], [list(one) for one in failed.items()])
-        sections.append(Section("Runs that could not be made", [lost]))
+        sections.append(Section("Runs that could not be made", [Table(["run", "error"], failed)]))
+    notes = dict.fromkeys(note for answer in answers.values() for note in answer.notes)
+    words = [job.words for job in jobs.values()]
+    common = [word for word in words[0] if all(word in each for each in words)]
     return Page(
         title=f"{len(jobs)} runs compared",
-        subtitle=f"A sweep of {first.settings.space} on {first.device}, {first.settings.dataset_title}",
-        answer=[_answer(found), *notes],
+        subtitle=f"A sweep of {first.summary.settings.space} on {first.summary.device}, {first.dataset}",
+        answer=[_most_accurate(answers), *map(Note, notes)],
         sections=sections,
         provenance={
             "settings of all runs": f"`{shlex.join(['python', '-m', 'nas.search', *common])}`",
-            "accuracy": first.accuracy_description,
-            "latency": first.latency_description,
+            **first.sources,
         },
     )

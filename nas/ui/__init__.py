@@ -1,1 +1,1 @@
-"""A page over a folder of runs, served on this machine alone."""
+"""A page over a folder of runs."""

@@ -1,4 +1,4 @@
-"""`python -m nas.ui`: a page over a folder of runs, on this machine alone."""
+"""`python -m nas.ui`: write a page over a folder of runs, `index.html` in it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from common.command.exit_status import one_line_errors
 
 
 def main() -> None:
-    """Serve the page until Ctrl-C."""
+    """Write the page and print its path."""
     parser = argparse.ArgumentParser(prog="python -m nas.ui", description=__doc__)
     parser.add_argument(
         "runs", nargs="?", type=Path, default=Path("runs"), help="folder of runs (default: runs)"
     )
-    parser.add_argument("--port", type=int, default=6070, help="default: 6070; 0: any that is free")
-    given = parser.parse_args()
+    root = parser.parse_args().runs
     with one_line_errors():
-        from nas.ui.server import serve  # noqa: PLC0415 - Ctrl-C while the rest is imported
+        from common.files.atomic_file import write_whole  # noqa: PLC0415 - Ctrl-C while it is imported
+        from common.types.errors import UserError  # noqa: PLC0415 - as above
+        from nas.ui.page import runs_page  # noqa: PLC0415 - as above
 
-        with serve(given.runs, given.port) as server:
-            sys.stdout.write(f"runs of {given.runs}: {server.url} (Ctrl-C ends it)\n")
-            sys.stdout.flush()
-            server.serve_forever()
+        if not root.is_dir():
+            raise UserError(f"{root} is no folder; runs=<folder> of a search makes one")
+        page = root / "index.html"
+        write_whole(page, runs_page(root).html())
+        sys.stdout.write(f"page: {page.absolute()}\n")
 
 
 if __name__ == "__main__":

@@ -1,130 +1,98 @@
-"""The page over the runs as HTML; every text of a run is escaped."""
+"""The page over the runs of a folder; a run is read from its summary or journal alone.
+
+Folders may be other people's: nothing in them is believed to be what it should, nor read beyond a
+limit, and the page escapes every text.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
-from html import escape
-from importlib.resources import files
+import os
+import re
+import stat
+from datetime import datetime
+from pathlib import Path
 from urllib.parse import quote
 
-from common.page.document import document
-from common.types.kind import Kind
-from nas.report.summary import Network, Summary
-from nas.report.wording import Wording, milliseconds
-from nas.ui.runs import FoundRun
+from common.page.document import Page, Section
+from common.page.parts import Cell, Link, Table
+from common.types.errors import UserError
+from nas.report.answer import OVERVIEW, Answer, overview
+from nas.report.summary import read_summary
 
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
-)
-_HEADER = (
-    "run",
-    "accuracy",
-    "latency",
-    "limit",
-    "certainty",
-    "gap of the search",
-    "device",
-    "searched by",
-    "trials",
-    "figure",
-)
-_NUMBERS = {"accuracy", "latency", "gap of the search", "trials"}
+_HEADER = ("run", *OVERVIEW, "limits", "device", "searched by", "trials", "certainty")
+_MOST_RUNS = 2000
+_MOST_BYTES = 1 << 20  # of a summary
+_TAIL = 1 << 18  # bytes of a journal that are looked at
+_ASKED = re.compile(rb'^\["asked",(\d{1,12}),', re.MULTILINE)
 
 
-def runs_page(runs: Iterable[FoundRun], folder: str) -> str:
-    """The whole page: a row a run, the newest first."""
-    rows = "".join(map(_row, runs))
-    sides = [' class="number"' if name in _NUMBERS else "" for name in _HEADER]
-    head = "".join(
-        f'<th scope="col"{side}>{name}</th>' for name, side in zip(_HEADER, sides, strict=True)
+def runs_page(root: Path) -> Page:
+    """A row a run, the newest first."""
+    names = [f"{day}/{name}" for day in _folders(root) for name in _folders(root / day)]
+    rows = [row for name in sorted(names, reverse=True)[:_MOST_RUNS] if (row := _row(root, name))]
+    table = Table(_HEADER, rows, "~: predicted, not measured", is_filtered=True)
+    now = datetime.now().astimezone()
+    return Page(
+        f"Runs in `{root}`",
+        f"{now:%Y-%m-%d %H:%M}, newest first. A click on a title sorts.",
+        [],
+        sections=[Section("Runs", [table] if rows else ["There are none."])],
     )
-    body = (
-        '<p><input type="search" id="filter" placeholder="filter: jetson 17 guided" '
-        'aria-label="Filter the runs by words"> <span id="count" role="status"></span></p>\n'
-        '<div class="scroll"><table class="wide" id="runs">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
-    script = files("nas.ui").joinpath("runs.js").read_text("utf-8")
-    subtitle = "Newest first. A click on a title sorts; the page follows runs that go on."
-    return document(f"Runs in `{folder}`", subtitle, body, policy=POLICY, after=script)
 
 
-def _row(run: FoundRun) -> str:
-    cells = _finished(run, run.summary) if run.summary is not None else _unfinished(run)
-    tags = "".join(
-        f'<td{" class=number" * (name in _NUMBERS)} data-label="{name}">{cell}</td>'
-        for name, cell in zip(_HEADER, cells, strict=True)
-    )
-    return f'<tr data-run="{escape(run.name)}">{tags}</tr>\n'
+def _row(root: Path, name: str) -> list[Cell] | None:
+    """The row of a run; None for a folder that is none."""
+    run = root / name
+    label: Cell = name
+    if _is_file(root, run / "report.html"):
+        label = Link(name, quote(f"{name}/report.html"))
+    if _is_file(root, run / "summary.json", _MOST_BYTES):
+        try:
+            answer = Answer(read_summary(run / "summary.json"))
+            return [label, *_finished(answer)]
+        except (UserError, OSError) as error:
+            return [label, *[None] * (len(_HEADER) - 2), str(error)]
+    if not _is_file(root, run / "journal.jsonl"):
+        return None
+    asked = max(map(int, _ASKED.findall(_tail(run / "journal.jsonl"))), default=0)
+    return [label, *[None] * (len(_HEADER) - 3), f"{asked:,}", "not finished"]
 
 
-def _finished(run: FoundRun, summary: Summary) -> list[str]:
-    wording, answer, settings = Wording(summary), summary.answer, summary.settings
-    accuracy, latency = "none", "-"
-    if answer is not None:
-        # the validation accuracy that was searched on, and the test accuracy, if there is one
-        guessed = "~" if answer.accuracy_is_predicted else ""
-        accuracy = f"{guessed}{wording.accuracy(answer.accuracy_searched)}"
-        if answer.accuracy_test is not None and summary.split == "valid":
-            accuracy += f" (test {guessed}{wording.accuracy(answer.accuracy_test)})"
-        latency = f"{'~' if answer.latency_is_predicted else ''}{milliseconds(answer.latency_ms)}"
-    figure = ""
-    if "curves.png" in run.files:
-        source = _address(run, "curves.png")
-        figure = (
-            f'<a href="{source}"><img src="{source}" alt="curves" width="120" loading="lazy"></a>'
-        )
+def _finished(answer: Answer) -> list[Cell]:
+    summary, settings = answer.summary, answer.summary.settings
     return [
-        _name(run),
-        escape(accuracy),
-        escape(latency),
-        escape(wording.limits),
-        escape(_certainty(answer)),
-        escape(_gap(summary)),
-        escape(f"{summary.device}, {settings.dataset_title}"),
-        escape(f"{settings.controller}, {settings.reward}, seed {settings.seed}"),
+        *overview(answer, answer.network),
+        answer.limits,
+        f"{summary.device}, {answer.dataset}",
+        f"{settings.controller}, {settings.reward}, seed {settings.seed}",
         f"{summary.samples:,}",
-        figure,
+        answer.status.value,
     ]
 
 
-def _certainty(answer: Network | None) -> str:
-    """Kinds of the answer's numbers."""
-    if answer is None:
-        return "no network met the limits"
-    kinds = {"accuracy": answer.accuracy_kind, "latency": answer.latency_kind}
-    return "; ".join(f"{what} {Kind[name].words}" for what, name in kinds.items())
+def _folders(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [name for name in names if name.isprintable()]  # so that it can be an address
+    except OSError:
+        return []
 
 
-def _gap(summary: Summary) -> str:
-    """Points of accuracy that the search's best is below that of the space, where that is known."""
-    if summary.gap is None:
-        return "-"
-    return f"{summary.gap * 100:.2f} points below the {summary.optimum_name}"
+def _is_file(root: Path, path: Path, most: int | None = None) -> bool:
+    """Whether it is a plain file within the folder, of so many bytes at most."""
+    try:
+        status = path.stat()
+        is_within = path.resolve(strict=True).is_relative_to(root.resolve(strict=True))
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: links in a circle
+        return False
+    return is_within and stat.S_ISREG(status.st_mode) and (most is None or status.st_size <= most)
 
 
-def _unfinished(run: FoundRun) -> list[str]:
-    said = escape(run.wrong) if run.wrong else f"not finished, last answer {_ago(run.changed_s)}"
-    asked = f"{run.asked:,}" if run.asked else "-"
-    return [_name(run), "-", "-", "-", said, "-", "-", "-", asked, ""]
-
-
-def _ago(since_s: float) -> str:
-    seconds = max(0.0, time.time() - since_s)
-    if seconds < 120:
-        return f"{seconds:.0f} s ago"
-    return f"{seconds / 60:.0f} min ago" if seconds < 7200 else f"{seconds / 3600:.0f} h ago"
-
-
-def _name(run: FoundRun) -> str:
-    name = escape(run.name).replace("-", "-<wbr>")
-    if "report.html" not in run.files:
-        return name
-    more = f' <a href="{_address(run, "summary.json")}">json</a>'
-    return f'<a href="{_address(run, "report.html")}">{name}</a>{more if run.summary else ""}'
-
-
-def _address(run: FoundRun, file: str) -> str:
-    return escape(quote(f"/run/{run.name}/{file}", safe="/"))
+def _tail(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return file.read(_TAIL)
+    except OSError:
+        return b""

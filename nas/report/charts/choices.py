@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.page.chart import axes, line
 from common.page.palette import (
     BLUE,
     GREEN,
@@ -32,78 +31,42 @@ _MOST = 24
 
 def choices(history: ChoiceHistory, space: SearchSpace) -> list[Part | str]:
     """Caption, and a figure for each position."""
-    edges, values = history.edges, history.means()
-    if not history.has_policy:
-        text = (
-            "This searcher has no policy, so these are the shares of the options that it sampled at "
-            "each position."
-        )
-        what = "share of the samples"
-    else:
-        text = (
-            "What the policy drew each position's option by: the mean over the samples of a bin of "
-            "the probabilities that they were drawn with."
-        )
+    if history.has_policy:
         what = "probability"
-    middles = (edges[:-1] + edges[1:]) / 2
-    drawn = range(min(len(space.positions), _MOST))
-    figures = [
-        _figure(
-            space.positions[number],
-            space.options(number),
-            middles,
-            values[:, number],
-            what=what,
-            samples=int(edges[-1]),
+        text = (
+            "Mean probability of each option, by which the policy drew the samples of a bin, at each "
+            "position."
         )
-        for number in drawn
-    ]
-    same = len({space.options(number) for number in drawn}) == 1
-    legend = [Legend(dict(zip(space.options(0), COLOURS, strict=False)))] if same else []
-    if len(space.positions) > _MOST:
-        text += f" The first {_MOST} of {len(space.positions)} positions are drawn."
+    else:
+        what = "share of the samples"
+        text = "Share of each option in the samples of a bin, at each position; there is no policy."
+    count = len(space.positions)
+    figures = [_figure(number, history, space, what) for number in range(min(count, _MOST))]
+    is_same = len({space.options(number) for number in range(len(figures))}) == 1
+    legend = [Legend(dict(zip(space.options(0), COLOURS, strict=False)))] if is_same else []
+    if count > _MOST:
+        text += f" The first {_MOST} of {count} positions are drawn."
     return [text, *legend, Columns(figures, least_width=300)]
 
 
-def _figure(
-    position: str,
-    options: tuple[str, ...],
-    middles: Float64[ndarray, "bins"],
-    values: Float64[ndarray, "bins K"],
-    *,
-    what: str,
-    samples: int,
-) -> Figure:
-    known = np.flatnonzero(~np.isnan(values[:, 0]))  # a large batch leaves bins without any
-    drawn = known[[0, *range(len(known)), -1]]  # the first and the last bin reach the ends
-    x = np.concatenate([[0.0], middles[known], [float(samples)]])
-    traces: list[dict[str, Any]] = [
-        {
-            "x": x,
-            "y": values[drawn, option] * 100,
+def _figure(position: int, history: ChoiceHistory, space: SearchSpace, what: str) -> Figure:
+    edges = history.edges
+    values: Float64[ndarray, "bins K"] = history.means()[:, position]
+    filled = np.flatnonzero(~np.isnan(values[:, 0]))  # a large batch leaves bins without any
+    drawn = filled[[0, *range(len(filled)), -1]]  # the first and the last bin reach the ends
+    middles = ((edges[:-1] + edges[1:]) / 2)[filled]
+    x = np.concatenate([[0.0], middles, [float(edges[-1])]])
+    traces = [
+        line(name, x, values[drawn, option] * 100, width=1, color=GROUND)
+        | {
             "stackgroup": "choices",
-            "mode": "lines",
-            "line": {"width": 1, "color": GROUND},
             "fillcolor": COLOURS[option % len(COLOURS)],
-            "name": name,
             "hovertemplate": "%{y:.1f} %",
         }
-        for option, name in enumerate(options)
+        for option, name in enumerate(space.options(position))
     ]
-    return Figure(
-        position[0].upper() + position[1:],
-        traces,
-        {
-            "xaxis": {
-                "title": {"text": "samples drawn"},
-                "tickformat": ",d",
-                "range": [0, samples],
-                "nticks": 6,
-                "unifiedhovertitle": {"text": "around sample %{x:,d}"},
-            },
-            "yaxis": {"title": {"text": f"{what} (%)"}, "range": [0, 100]},
-            "hovermode": "x unified",
-            "showlegend": False,
-        },
-        height=250,
-    )
+    layout = axes("samples drawn", f"{what} (%)", hovermode="x unified", showlegend=False)
+    layout["xaxis"] |= {"tickformat": ",d", "range": [0, int(edges[-1])], "nticks": 6}
+    layout["yaxis"]["range"] = [0, 100]
+    name = space.positions[position]
+    return Figure(name[0].upper() + name[1:], traces, layout, height=250)

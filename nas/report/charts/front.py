@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from common.page.chart import axes, limit_line, line, points
 from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from common.page.parts import Figure
 from common.types.kind import Kind
-from nas.report.charts.limit_line import limit_line
+from nas.report.answer import Answer, Number, percent
 from nas.report.charts.thinning import spread
-from nas.report.wording import Wording, kind_note, lines_of
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import Trials
@@ -24,171 +25,137 @@ MOST_DOTS = 2000
 _LATER = [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])]
 _HIDDEN = 0.05
 """Share of the sampled architectures, the least accurate, that lie below the figure at first."""
-_HOVER = "%{y:.2f} %, %{x:.3~f} ms%{customdata[1]}<br>%{customdata[0]}<extra></extra>"
+_TEXT_ONLY = {"hovertemplate": "%{text}<extra></extra>"}
 
 
 def front(
-    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, wording: Wording
+    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, answer: Answer
 ) -> Figure:
     """Latency and accuracy of every architecture, as far as it is worth drawing.
 
     Only samples within every limit but the latency's make the found front, as with the true one.
     """
-    space, survey = problem.space, problem.survey
-    taking_part = problem.limits.met(done.costs)
+    survey = problem.survey
     _, first = np.unique(done.architectures, axis=0, return_index=True)
     first.sort()  # the trial at which each distinct architecture first came
-    latency_ms, percent = done.latency_ms[first], done.accuracy[first] * 100
-    notes = np.array([kind_note(Kind(kind)) for kind in done.latency_kind[first]], dtype=object)
-    notes += np.array([f"<br>first at sample {done.number[at] + 1:,}" for at in first], object)
-    texts = np.array([lines_of(space.text(done.architectures[at])) for at in first], object)
-
-    traces: list[dict[str, Any]] = []
-    described = []
+    latency_ms, accuracy = done.latency_ms[first], done.accuracy[first] * 100
+    kept = spread(latency_ms, accuracy, MOST_DOTS)
+    counts = f"{len(kept):,} of the {len(first):,} distinct architectures sampled"
+    traces = []
     if survey is not None:
-        shown = spread(survey.latency_ms, survey.accuracy, MOST_DOTS)
-        traces.append(_space(survey, shown))
-        described.append(
-            f"{len(shown):,} of the {len(survey.accuracy):,} architectures of the space"
+        dots = spread(survey.latency_ms, survey.accuracy, MOST_DOTS)
+        counts = (
+            f"{len(dots):,} of the {len(survey.accuracy):,} architectures of the space, {counts}"
         )
-    drawn = spread(latency_ms, percent, MOST_DOTS)
-    described.append(f"{len(drawn):,} of the {len(first):,} distinct architectures sampled")
-    traces.append(
-        {
-            **_points(latency_ms[drawn], percent[drawn], texts[drawn], notes[drawn]),
-            "mode": "markers",
-            "marker": {
-                "color": first[drawn] + 1,
-                "colorscale": _LATER,
-                "size": 6,
-                "line": {"width": 0.5, "color": GROUND},
-                "colorbar": {
-                    "title": {"text": "first at sample", "side": "right", "font": {"size": 12}},
-                    "thickness": 12,
-                    "outlinewidth": 0,
-                    "tickformat": ",d",
-                },
-            },
-            "name": "sampled",
-        }
-    )
+        x, y = survey.latency_ms[dots], survey.accuracy[dots] * 100
+        traces.append(points("whole space", x, y, color=DOTS, size=3) | {"hoverinfo": "skip"})
+    traces.append(_sampled(done, first[kept], problem))
     if survey is not None:
-        there = survey.pareto_front
-        traces.append(
-            {
-                **_points(
-                    survey.latency_ms[there],
-                    survey.accuracy[there] * 100,
-                    [_text(survey, number) for number in there.tolist()],
-                    [""] * len(there),
-                ),
-                "mode": "lines+markers",
-                "line": {"color": ORANGE, "width": 1.5, "shape": "hv"},
-                "marker": {"size": 5},
-                "name": wording.front,
-            }
-        )
-    found = pareto_front(percent, np.where(taking_part[first], latency_ms, np.nan))
-    traces.append(
-        {
-            **_points(latency_ms[found], percent[found], texts[found], notes[found]),
-            "mode": "lines+markers",
-            "line": {"color": BLUE, "width": 1.5, "shape": "hv", "dash": "dot"},
-            "marker": {"size": 5},
-            "name": "found front",
-        }
-    )
-    traces += _marks(done, feasible, problem, wording)
+        traces.append(_front(answer.front_name, *_surveyed(survey, survey.pareto_front), ORANGE))
+    taking_part = problem.limits.met(done.costs)[first]
+    on_front = first[pareto_front(accuracy, np.where(taking_part, latency_ms, np.nan))]
+    traces.append(_front("found front", *_trials(done, on_front, problem), BLUE, dash="dot"))
+    traces += _marks(done, feasible, problem, answer)
     highest = 100 * (done.accuracy.max() if survey is None else survey.accuracy.max())
-    lowest = np.quantile(percent, _HIDDEN)
+    lowest = np.quantile(accuracy, _HIDDEN)
     room = max(0.05 * (highest - lowest), 0.5)
+    layout = axes(answer.latency_axis, answer.accuracy_axis)
+    layout["yaxis"]["range"] = [lowest - room, highest + room]
     return Figure(
         "Found against what there is",
         traces,
-        {
-            "xaxis": {"title": {"text": wording.latency_axis}},
-            "yaxis": {
-                "title": {"text": wording.accuracy_axis},
-                "range": [lowest - room, highest + room],
-            },
-            **limit_line(problem.limit_ms, wording),
-        },
+        layout | limit_line(problem.limit_ms, answer.limit),
         f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. Drawn "
-        f"are {' and '.join(described)}: where several fall on one spot, the first.",
+        f"are {counts}: where several fall on one spot, the first.",
         height=560,
     )
 
 
-def _text(survey: Survey, number: int) -> str:
-    return lines_of(survey.space.text(survey.space.architectures(np.array(number))))
+Points = tuple[Float64[ndarray, "n"], Float64[ndarray, "n"], list[str]]
+"""Latencies in ms, accuracies in percent, and the texts that a reader sees at the points."""
 
 
-def _points(
-    x: Float64[ndarray, "n"], y: Float64[ndarray, "n"], texts: Any, notes: Any
+def _trials(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> Points:
+    texts = [
+        _text(
+            problem.space.text(done.architectures[i]),
+            percent(float(done.accuracy[i]), Kind(done.accuracy_kind[i])),
+            Number(float(done.latency_ms[i]), "ms", Kind(done.latency_kind[i])),
+            f"<br>first at sample {done.number[i] + 1:,}",
+        )
+        for i in at.tolist()
+    ]
+    return done.latency_ms[at], done.accuracy[at] * 100, texts
+
+
+def _surveyed(survey: Survey, at: Int64[ndarray, "n"]) -> Points:
+    texts = [
+        _text(
+            survey.space.text(survey.space.architectures(np.array(i))),
+            percent(float(survey.accuracy[i]), Kind(survey.accuracy_kind[i])),
+            Number(float(survey.latency_ms[i]), "ms", Kind(survey.latency_kind[i])),
+        )
+        for i in at.tolist()
+    ]
+    return survey.latency_ms[at], survey.accuracy[at] * 100, texts
+
+
+def _text(arch: str, accuracy: Number, latency: Number, more: str = "") -> str:
+    return f"{accuracy.text}, {latency.text}<br>{lines_of(arch)}{more}"
+
+
+def lines_of(text: str, width: int = 40) -> str:
+    """An architecture's text in lines, for the label of a chart's point."""
+    lines = [""]
+    for part in text.replace("+", "+ ").split(" "):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part if part.endswith("+") or not lines[-1] else f" {part}"
+    return "<br>".join(lines)
+
+
+def _sampled(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> dict[str, Any]:
+    x, y, texts = _trials(done, at, problem)
+    bar = {"title": {"text": "first at sample", "side": "right"}, "thickness": 12}
+    return _TEXT_ONLY | points(
+        "sampled",
+        x,
+        y,
+        text=texts,
+        color=at + 1,
+        colorscale=_LATER,
+        size=6,
+        line={"width": 0.5, "color": GROUND},
+        colorbar=bar | {"outlinewidth": 0, "tickformat": ",d"},
+    )
+
+
+def _front(
+    name: str,
+    x: Float64[ndarray, "n"],
+    y: Float64[ndarray, "n"],
+    texts: Sequence[str],
+    colour: str,
+    **style: Any,
 ) -> dict[str, Any]:
-    return {
-        "x": x,
-        "y": y,
-        "customdata": [list(pair) for pair in zip(texts, notes, strict=True)],
-        "hovertemplate": _HOVER,
-    }
-
-
-def _space(survey: Survey, shown: Int64[ndarray, "n"]) -> dict[str, Any]:
-    return {
-        "x": survey.latency_ms[shown],
-        "y": survey.accuracy[shown] * 100,
-        "mode": "markers",
-        "marker": {"color": DOTS, "size": 3},
-        "hoverinfo": "skip",
-        "name": "whole space",
-    }
+    style |= {"color": colour, "width": 1.5, "shape": "hv"}
+    return line(name, x, y, mode="lines+markers", text=texts, **style) | _TEXT_ONLY
 
 
 def _marks(
-    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, wording: Wording
+    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, answer: Answer
 ) -> list[dict[str, Any]]:
     """The best sample within all limits, and the best there is."""
-    survey = problem.survey
-    marks = []
+    survey, marks = problem.survey, []
     if survey is not None and survey.optimum is not None:
-        here = survey.optimum
+        x, y, texts = _surveyed(survey, np.array([survey.optimum]))
+        style = {"symbol": "star", "size": 17, "color": ORANGE, "line": {"color": INK, "width": 1}}
         marks.append(
-            {
-                **_points(
-                    survey.latency_ms[[here]],
-                    survey.accuracy[[here]] * 100,
-                    [_text(survey, here)],
-                    [""],
-                ),
-                "mode": "markers",
-                "marker": {
-                    "symbol": "star",
-                    "size": 17,
-                    "color": ORANGE,
-                    "line": {"color": INK, "width": 1},
-                },
-                "name": f"{wording.optimum} within {wording.label}",
-            }
+            points(f"{answer.optimum_name} within {answer.label}", x, y, text=texts, **style)
         )
     if feasible.any():
         best = int(np.argmax(np.where(feasible, done.accuracy, -np.inf)))
-        marks.append(
-            {
-                **_points(
-                    done.latency_ms[[best]],
-                    done.accuracy[[best]] * 100,
-                    [lines_of(problem.space.text(done.architectures[best]))],
-                    [f"<br>found at sample {done.number[best] + 1:,}"],
-                ),
-                "mode": "markers",
-                "marker": {
-                    "symbol": "circle-open",
-                    "size": 15,
-                    "color": BLUE,
-                    "line": {"width": 2.5},
-                },
-                "name": f"best sample within {wording.label}",
-            }
-        )
-    return marks
+        x, y, texts = _trials(done, np.array([best]), problem)
+        style = {"symbol": "circle-open", "size": 15, "color": BLUE, "line": {"width": 2.5}}
+        marks.append(points(f"best sample within {answer.label}", x, y, text=texts, **style))
+    return [mark | _TEXT_ONLY for mark in marks]

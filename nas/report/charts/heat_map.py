@@ -8,16 +8,16 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.page.chart import axes, counts, limit_line
 from common.page.parts import Figure
-from nas.report.charts.limit_line import limit_line
-from nas.report.wording import Wording
+from nas.report.answer import Answer
 from nas.trials.trial import Trials
 
 _RANGES = 40
 """Ranges an axis, at most."""
 
 
-def heat_map(done: Trials, limit_ms: float, wording: Wording) -> Figure:
+def heat_map(done: Trials, limit_ms: float, answer: Answer) -> Figure:
     """Counts by latency, whose ranges end at T, and by accuracy."""
     slowest, fastest = done.latency_ms.max(), done.latency_ms.min()
     percent = done.accuracy * 100
@@ -25,43 +25,19 @@ def heat_map(done: Trials, limit_ms: float, wording: Wording) -> Figure:
     y_step = _step(percent.max() - percent.min())
     columns, right = _ranges(done.latency_ms, limit_ms, x_step)
     rows, top = _ranges(percent, 100.0, y_step)
-    counts = np.zeros((len(top), len(right)), np.int64)
-    np.add.at(counts, (rows, columns), 1)
-    ticks = [10**power for power in range(math.ceil(math.log10(counts.max())) + 1)]
-    with np.errstate(divide="ignore"):
-        shown = np.where(counts > 0, np.log10(counts), np.nan)
+    samples = np.zeros((len(top), len(right)), np.int64)
+    np.add.at(samples, (rows, columns), 1)
+    trace = counts(right - x_step / 2, top - y_step / 2, samples, "samples")
+    trace["hovertemplate"] = (
+        f"%{{customdata:,}} samples<br>%{{x}} ± {x_step / 2:g} ms<br>%{{y}} ± {y_step / 2:g} %"
+        "<extra></extra>"
+    )
     return Figure(
         "Where the samples fell",
-        [
-            {
-                "type": "heatmap",
-                "x": right - x_step / 2,
-                "y": top - y_step / 2,
-                "z": shown,
-                "customdata": counts,
-                "zmin": 0,
-                "zmax": max(1.0, float(np.log10(counts.max()))),
-                "xgap": 1,
-                "ygap": 1,
-                "hoverongaps": False,
-                "colorbar": {
-                    "title": {"text": "samples"},
-                    "tickvals": [math.log10(tick) for tick in ticks],
-                    "ticktext": [f"{tick:,}" for tick in ticks],
-                },
-                "hovertemplate": (
-                    f"%{{customdata:,}} samples<br>%{{x}} ± {x_step / 2:g} ms<br>"
-                    f"%{{y}} ± {y_step / 2:g} %<extra></extra>"
-                ),
-            }
-        ],
-        {
-            "xaxis": {"title": {"text": wording.latency_axis}},
-            "yaxis": {"title": {"text": wording.accuracy_axis}},
-            **limit_line(limit_ms, wording),
-        },
-        f"All {len(done):,} samples, in steps of {x_step:g} ms from T and of {y_step:g} "
-        f"points; the colour is logarithmic.",
+        [trace],
+        axes(answer.latency_axis, answer.accuracy_axis) | limit_line(limit_ms, answer.limit),
+        f"All {len(done):,} samples, in steps of {x_step:g} ms from T and of {y_step:g} points; the colour "
+        f"is logarithmic.",
     )
 
 

@@ -33,8 +33,7 @@ from nas.accuracy.training.untrained import untrained
 from nas.config.build import Experiment
 from nas.report.event_file import EventFile
 from nas.report.run_page import write_report
-from nas.report.staged_page import staged_page
-from nas.report.stages import print_stage
+from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import FLUSH_S
 from nas.report.terminal import print_next, print_summary

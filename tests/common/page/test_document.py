@@ -121,7 +121,7 @@ def test_never_and_unknown_are_no_words_of_a_column_of_numbers():
         ["never [3, never]", "unknown"],
         ["unknown", "never mind"],
     ]
-    html = Table(["until", "said"], rows).html(lambda _: "t")
+    html = page_of(Table(["until", "said"], rows)).html()
 
     assert re.findall(r'<th scope="col"( class="number")?>', html) == [' class="number"', ""]
 
@@ -129,7 +129,7 @@ def test_never_and_unknown_are_no_words_of_a_column_of_numbers():
 def test_a_number_may_break_before_its_interval_only_and_a_long_name_between_its_parts():
     rows = [["h200/torch-graph/fp32/b1|beside:resnet50", "1.27 [0.880, 1.87] (2 of 3 seeds)"]]
 
-    html = Table(["device", "gap"], rows).html(lambda _: "t")
+    html = page_of(Table(["device", "gap"], rows)).html()
 
     assert '<td class="long">h200/<wbr>torch-graph/<wbr>fp32/<wbr>b1|<wbr>beside:resnet50<' in html
     assert '<td class="number">1.27 [0.880,\u00a01.87]\u00a0(2\u00a0of\u00a03\u00a0seeds)<' in html

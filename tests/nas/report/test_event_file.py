@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from PIL import Image
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from tensorboard.plugins.custom_scalar.layout_pb2 import (
     Category,
@@ -55,20 +53,6 @@ def test_it_says_what_torchs_writer_says(tmp_path):
     ours.close()
 
     assert events_of(tmp_path / "ours") == events_of(tmp_path / "torch")
-
-
-def test_a_picture_is_the_file_as_it_is(tmp_path):
-    picture = tmp_path / "picture.png"
-    Image.new("RGB", (3, 2)).save(picture)
-
-    ours = EventFile(tmp_path / "ours", purge_from=None, flush_s=5.0)
-    ours.image("figures/one", picture.read_bytes(), (3, 2), 7)
-    ours.close()
-
-    read = EventAccumulator(str(tmp_path / "ours"), {"images": 0})
-    (image,) = read.Reload().Images("figures/one")
-    assert (image.width, image.height, image.step) == (3, 2, 7)
-    assert image.encoded_image_string == picture.read_bytes()
 
 
 def test_writing_imports_no_torch():

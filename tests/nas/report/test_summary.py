@@ -12,7 +12,6 @@ from common.types.kind import Kind
 from latency.base import Latencies, Place
 from nas.accuracy.base import Split
 from nas.report.summary import SCHEMA, Summary, summarise
-from nas.search.announcement import short_sources
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.confirmation import Confirmation
 from nas.trials.trial import State
@@ -73,7 +72,6 @@ def test_the_kind_of_every_latency_is_kept(kind):
     for network in (summary.best, summary.optimum, summary.mode):
         assert network.latency_kind == kind.name
     assert summary.optimum_name == "predicted optimum"
-    assert kind.words in short_sources(summary)
 
 
 def test_a_share_of_predictions_is_given_and_a_penalty_is_no_prediction():
@@ -83,7 +81,6 @@ def test_a_share_of_predictions_is_given_and_a_penalty_is_no_prediction():
     summary = searched(range(50), problem_of(Oracle(kind=kinds))).summary
 
     assert summary.latency_kinds == {"measured": 0.7, "transfer": 0.2, "penalty": 0.1}
-    assert "20.0% predicted by transfer" in short_sources(summary)
     assert summary.penalty_share == 0.1
 
 

@@ -41,7 +41,7 @@ STOPS = {
     "killed at the start": (has_sampled(0), signal.SIGKILL),
     "Ctrl-C": (has_sampled(400), signal.SIGINT),
     "killed late": (has_sampled(900), signal.SIGKILL),
-    "killed at the end": (lambda folder: (folder / "figures").exists(), signal.SIGKILL),
+    "killed at the end": (lambda folder: (folder / "samples.parquet").exists(), signal.SIGKILL),
 }
 
 

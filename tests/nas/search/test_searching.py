@@ -83,11 +83,8 @@ class TestOnABareMachine:
             "summary.json",
             "checkpoint.npz",
             "report.html",
-            "figures",
             "tensorboard",
         }
-        for name in ("heatmap", "curves"):
-            assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
     def test_the_summary_has_the_documented_fields_and_agrees_with_the_samples(self, finished):
         summary = json.loads((finished[1] / "summary.json").read_text())
@@ -132,7 +129,7 @@ class TestOnABareMachine:
         ]
         assert "energy" not in done.stdout
 
-    def test_tensorboard_has_the_curves_the_limit_the_figures_and_the_settings(self, finished):
+    def test_tensorboard_has_the_curves_the_limit_and_the_settings(self, finished):
         events = events_of(finished[1])
         tags = events.Tags()
 
@@ -153,7 +150,6 @@ class TestOnABareMachine:
             "controller/entropy_target",
         ):
             assert events.Scalars(tag)[-1].step == 400, tag
-        assert {"figures/heatmap", "figures/curves"} == set(tags["images"])
         results = {tag for tag in tags["scalars"] if tag.startswith("result/")}
         assert results == {
             *("result/accuracy", "result/latency_ms", "result/feasible share"),

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.page.document import Page
 from common.page.parts import Part
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
@@ -265,7 +266,7 @@ def test_it_is_drawn_and_described_position_by_position(space, seed):
     described = space.describe(row)
 
     assert isinstance(part, Part)
-    assert "A &lt;network&gt;" in part.html(lambda _title: "here")
+    assert "A &lt;network&gt;" in Page("", "", [part]).html()
     assert len(described) == len(space.positions)
     assert all(described)
 

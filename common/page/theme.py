@@ -1,4 +1,4 @@
-"""Default layout of charts; colours are names of the palette."""
+"""Default layout of charts, as a Plotly template; colours are names of the palette."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOUR_BAR = {
     "title": {"font": {"color": INK, "size": 12}, "side": "right"},
 }
 
-TEMPLATE: dict[str, Any] = {
+THEME: dict[str, Any] = {
     "layout": {
         "paper_bgcolor": "rgba(0,0,0,0)",  # what is behind the chart shows through
         "plot_bgcolor": "rgba(0,0,0,0)",
