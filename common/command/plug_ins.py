@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -17,13 +18,15 @@ GROUPS = {
 """Entry point group of each setting that a plug-in can extend."""
 
 
-def plug_ins() -> dict[str, dict[str, EntryPoint]]:
-    """Entry points that extend each setting, by the name that the setting takes."""
-    found = entry_points()  # reads the metadata of every installed distribution
-    return {
-        setting: {point.name: point for point in found.select(group=group)}
-        for setting, group in GROUPS.items()
-    }
+@cache
+def every_entry_point() -> Any:  # its type differs between versions of Python
+    """Entry points of all installed distributions, whose metadata is read once."""
+    return entry_points()
+
+
+def plug_ins(setting: str) -> dict[str, EntryPoint]:
+    """Entry points that extend a setting, by the name that the setting takes."""
+    return {point.name: point for point in every_entry_point().select(group=GROUPS[setting])}
 
 
 def load(setting: str, point: EntryPoint) -> Any:

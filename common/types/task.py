@@ -16,6 +16,7 @@ class Task:
     image_side: int  # pixels; a space whose architectures choose the side may differ from it
     channels: int = 3
     title: str = ""  # as papers write it; the name if empty
+    epochs: int = 200  # of a full training
 
     def __str__(self) -> str:
         return self.title or self.name

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_hours
 from common.command.hydra_command import require_complete
-from common.command.plug_ins import load, plug_ins
+from common.command.plug_ins import load
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import milliseconds
@@ -55,8 +55,7 @@ from nas.config.given import config_of, values_of
 from nas.config.limits import limits_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
-from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
-from nas.spaces.registry import space_named
+from nas.spaces.registry import default_of, plug_ins_of, space_named
 from nas.trials.executor import Workers
 from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
@@ -91,7 +90,6 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "proxy": ProxyConfig,
         "short": ShortConfig,
         "supernet": SupernetConfig,
-        "ofa": OfaAccuracyConfig,
     },
     "latency": {
         "auto": AutoLatencyConfig,
@@ -161,14 +159,14 @@ def register() -> dict[str, str]:
     """
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
+    OmegaConf.register_new_resolver("default_of", default_of, replace=True)
     ConfigStore.instance().store(name="search_schema", node=SearchConfig)
     for group, names in NAMES.items():
         for name, kind in names.items():
             _store(group, name, kind)
     advice = dict(REMOVED)
-    every = plug_ins()
     for group in NAMES:
-        for name, point in every[group].items():
+        for name, point in plug_ins_of(group).items():
             try:
                 _store(group, name, config_of(group, load(group, point)))
             except UserError as error:  # noqa: PERF203 - the others are still there
@@ -221,7 +219,8 @@ def build(composed: DictConfig) -> Experiment:
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from error
+        reason = error.__cause__ if isinstance(error.__cause__, UserError) else error
+        raise UserError(str(reason).splitlines()[0]) from error
     except ValueError as error:
         raise UserError(str(error)) from error
     if not isinstance(config, SearchConfig):
@@ -379,6 +378,12 @@ def _latency(
 
 def _device(config: SearchConfig, limit_ms: float) -> str:
     """Device name for the latency source; the addresses of a list are separated by spaces."""
+    if config.device is None:
+        raise UserError(
+            f"device is not set, and space={config.space} has no default; `python -m nas.data list "
+            f"space={config.space}` shows the known ones, `python -m nas.measure space={config.space} "
+            f"board=<name>` times another"
+        )
     device = addresses(config.device)
     if config.scenario is not None and not isinstance(config.latency, CorunLatencyConfig):
         raise UserError(f"scenario={config.scenario} is for latency=corun; add it")

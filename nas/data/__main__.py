@@ -12,9 +12,9 @@ from common.command.exit_status import USER_ERROR, one_line_errors
 from common.files.keyed_table import data_folder
 from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData, raw_folder
-from nas.spaces.registry import space_named
+from nas.spaces.registry import default_space, space_named
 
-_SPACE, _DEFAULT = "space=", "nas_bench_201"
+_SPACE, _DEFAULT = "space=", default_space()
 
 
 @one_line_errors()

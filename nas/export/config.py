@@ -39,7 +39,7 @@ class ExportConfig:
     which: Which | None
     arch: str | None  # an architecture, by its text or its number
     T: str | None  # the answer of a run for another T
-    space: str | None  # without a run
+    space: str  # without a run
     dataset: str  # without a run or images: a task of the space
     data: str | None  # images, as `nas.search` takes them
     side: int | None

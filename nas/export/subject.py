@@ -31,8 +31,6 @@ from nas.search.folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
 
-_DEFAULT_SPACE = "nas_bench_201"
-
 
 @final
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ def _of_architecture(config: ExportConfig) -> Subject:
         )
     if config.which is not None:
         raise UserError(f"which={config.which.value} names a network of a search; set run=")
-    space = space_named(config.space or _DEFAULT_SPACE)
+    space = space_named(config.space)
     architecture = architecture_named(space, config.arch)
     images = None if config.data is None else _images(config.data, config.side, SPLIT_SEED)
     task = task_named(space, config.dataset) if images is None else images.task

@@ -39,7 +39,9 @@ class SearchSpace(Choices, Space, Protocol):
     position holds while it is switched off does not matter.
     """
 
-    default_device: str | None  # where none is named; None: `device=` is required
+    @property
+    def default_device(self) -> str | None:
+        """Device of a search that names none; None: `device=` is required."""
 
     @property
     def default_task(self) -> str:

@@ -11,25 +11,64 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint
 
+from omegaconf import OmegaConf
+
+from common.command.conf_folder import CONF
 from common.command.plug_ins import GROUPS, load, plug_ins
 from common.types.errors import UserError, did_you_mean
 from nas.spaces.base import SearchSpace
 
-_BUILT_IN = {
-    "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
-    "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
-    "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
+_FALLBACK = {
+    "space": {
+        "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
+        "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
+        "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
+    },
+    "accuracy": {"ofa": "nas.spaces.mobilenet_v3.predictor:OfaAccuracyConfig"},
 }
-"""Found without an installation's metadata, so that a clone works as it is."""
+"""Entry points of the package, for a clone that is not installed."""
 
 _GIVEN: dict[str, SearchSpace] = {}
 """Spaces that were given as objects in this process, by name."""
 
 
+def plug_ins_of(setting: str) -> dict[str, EntryPoint]:
+    """Entry points that extend a setting, those of the package's own spaces first."""
+    ours = _FALLBACK.get(setting, {})
+    points = {name: EntryPoint(name, value, GROUPS[setting]) for name, value in ours.items()}
+    return points | plug_ins(setting)
+
+
 def space_names() -> tuple[str, ...]:
     """Names that `space=` takes, those of the package first."""
-    others = plug_ins()["space"].keys() | _GIVEN.keys()
-    return (*_BUILT_IN, *sorted(others - _BUILT_IN.keys()))
+    return tuple(dict.fromkeys([*plug_ins_of("space"), *_GIVEN]))
+
+
+def default_space() -> str:
+    """Name of the space of a command that names none, as in conf/default_space.yaml."""
+    return str(OmegaConf.load(CONF / "default_space.yaml").space)
+
+
+def default_of(name: str, setting: str) -> str | int | list[str] | None:
+    """Default of a setting for a space, or all its values as text; conf/*.yaml asks for them.
+
+    Where there is no such space, nothing in particular: the command refuses it by its name.
+    """
+    try:
+        space = space_named(name)
+    except UserError:
+        nothing: dict[str, int | list[str]] = {"devices": [], "epochs": 1}
+        return nothing.get(setting)
+    device = space.default_device
+    defaults: dict[str, str | int | list[str] | None] = {
+        "device": device,
+        "devices": [] if device is None else [device],
+        "dataset": space.default_task,
+        "epochs": space.tasks[space.default_task].epochs,
+        "datasets": ", ".join(space.tasks),
+        "spaces": ", ".join(space_names()),
+    }
+    return defaults[setting]
 
 
 def give_space(space: object) -> str:
@@ -38,13 +77,15 @@ def give_space(space: object) -> str:
     Raises:
       UserError: if it is no search space, or a space of the package or a plug-in has its name.
     """
-    found = _checked("space", type(space).__name__, space)
-    if found.name in _BUILT_IN or found.name in plug_ins()["space"]:
-        if space_named(found.name) is not found:
-            raise UserError(f"space={found.name} is the name of another space; choose another name")
-        return found.name
-    _GIVEN[found.name] = found
-    return found.name
+    checked = _checked("space", type(space).__name__, space)
+    if checked.name in plug_ins_of("space"):
+        if space_named(checked.name) is not checked:
+            raise UserError(
+                f"space={checked.name} is the name of another space; choose another name"
+            )
+        return checked.name
+    _GIVEN[checked.name] = checked
+    return checked.name
 
 
 def space_named(name: str) -> SearchSpace:
@@ -58,29 +99,26 @@ def space_named(name: str) -> SearchSpace:
 
 @cache
 def _loaded(name: str) -> SearchSpace:
-    if name in _BUILT_IN:
-        point = EntryPoint(name, _BUILT_IN[name], GROUPS["space"])
-    elif (plug_in := plug_ins()["space"].get(name)) is not None:
-        point = plug_in
-    else:
+    point = plug_ins_of("space").get(name)
+    if point is None:
         raise UserError(
             f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
             f"entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
             f"{did_you_mean(name, space_names())}"
         )
-    found = load("space", point)
-    found = found() if callable(found) and not isinstance(found, SearchSpace) else found
-    space = _checked(f"space={name}", point.value, found)
+    part = load("space", point)
+    part = part() if callable(part) and not isinstance(part, SearchSpace) else part
+    space = _checked(f"space={name}", point.value, part)
     if space.name != name:
         raise UserError(f"space={name}: {point.value} calls itself {space.name!r}")
     return space
 
 
-def _checked(setting: str, what: str, found: object) -> SearchSpace:
-    if not isinstance(found, SearchSpace):
-        lacks = sorted(_members() - set(dir(found)))
+def _checked(setting: str, what: str, part: object) -> SearchSpace:
+    if not isinstance(part, SearchSpace):
+        lacks = sorted(_members() - set(dir(part)))
         raise UserError(f"{setting}: {what} is no search space; it lacks {', '.join(lacks)}")
-    return found
+    return part
 
 
 def _members() -> set[str]:

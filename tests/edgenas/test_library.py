@@ -160,7 +160,7 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
     ]
     module = sys.modules[FasterIsBetter.__module__]
     monkeypatch.setitem(sys.modules, __name__, module)
-    monkeypatch.setattr(plug_ins, "entry_points", lambda: EntryPoints(points))
+    monkeypatch.setattr(plug_ins, "every_entry_point", lambda: EntryPoints(points))
 
     compared = edgenas.study(
         rewards=["faster", FasterIsBetter(weight=0.0)],

@@ -160,6 +160,8 @@ class MobileNetV3Space(MobileNetV3):
 class WideMobileNetV3Space(MobileNetV3Space):
     """The networks of width 1.2, of which a predictor and look-ups were published."""
 
+    default_device = "h200/torch-graph/fp32/b1"
+
     def __init__(self) -> None:
         super().__init__(NAME, WIDTH, Path(__file__).parent)
 

@@ -38,6 +38,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     name = "nas_bench_201"
     tasks: Mapping[str, Task] = TASKS
     default_task = "cifar100"
+    default_device = "jetson-nano/fp32/b1"
     accuracy_table = ACCURACY_TABLE
     feature_names = FEATURES
     resources: Path | None = Path(__file__).parent

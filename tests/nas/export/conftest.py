@@ -72,6 +72,7 @@ QUICK = TimingConfig(samples=5, warm_up_window=2, warm_up_most=10)
 def config():
     """Makes the settings of an export from conf/export.yaml's, timed quickly."""
     plain = {
+        "space": "nas_bench_201",
         "dataset": "auto",
         "batch": 1,
         "sample": 500,
