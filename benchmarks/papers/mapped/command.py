@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
 
+from benchmarks.papers.mapped.candidates import Board
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import MAPPED
 from benchmarks.papers.mapped.needed_margin import needed_margin
@@ -22,7 +23,6 @@ from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console
 from runtime.mapping.command import DOES_NOT_FIT, read_board
 from runtime.mapping.model.timing_table import TimingTable
-from runtime.mapping.solving.candidates import Board
 
 CONF = Path(__file__).parents[2] / "conf"
 

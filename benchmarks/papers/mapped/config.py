@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
+from benchmarks.papers.mapped.baselines import Method
 from common.files.safe_file import read_text
 from runtime.mapping.config import MOST_MARGIN, BoardConfig
-from runtime.mapping.solving.baselines import Method
 
 
 @final

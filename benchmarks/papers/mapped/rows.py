@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks.papers.mapped.baselines import Method
+from benchmarks.papers.mapped.candidates import Board, Candidate, planned_ms
 from benchmarks.papers.results import Row, summary
 from runtime.mapping.model.timing_table import Bound
-from runtime.mapping.solving.baselines import Method
-from runtime.mapping.solving.candidates import Board, Candidate
 from runtime.mapping.solving.program import Answer
-from runtime.mapping.solving.timetable import planned_ms
 
 
 def result_rows(

@@ -18,6 +18,8 @@ from rich.console import Console
 from torch import Tensor
 
 from benchmarks.papers.machine_state import experiment_facts
+from benchmarks.papers.mapped.baselines import Method
+from benchmarks.papers.mapped.candidates import Board, Candidate, candidates
 from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
@@ -31,8 +33,6 @@ from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import reference
-from runtime.mapping.solving.baselines import Method
-from runtime.mapping.solving.candidates import Board, Candidate, candidates
 from runtime.network.backend import Device
 
 EXPERIMENT = "mapped"

@@ -39,31 +39,6 @@ Timetable = tuple[Placed, ...]
 """Sorted by start."""
 
 
-def planned_ms(timetable: Timetable) -> float:
-    """Return the planned length of a timetable."""
-    return max(placed.end_ms for placed in timetable)
-
-
-def without_margin(timetable: Timetable, margin: float) -> Timetable:
-    """Return the timetable with the times of the table, which the margin had lengthened."""
-    part = 1 / (1 + margin)
-    return tuple(
-        replace(one, start_ms=part * one.start_ms, end_ms=part * one.end_ms) for one in timetable
-    )
-
-
-def is_same(one: Timetable, other: Timetable) -> bool:
-    """Return whether two timetables have the same order, configurations and places."""
-
-    def order(table: Timetable) -> list[tuple[object, ...]]:
-        return [
-            (each.network, each.configuration, each.place, each.after, each.is_exclusive)
-            for each in table
-        ]
-
-    return order(one) == order(other)
-
-
 def timetable(
     chosen: Int64[ndarray, " networks"], choices: Choices, configurations: Sequence[str]
 ) -> Timetable:

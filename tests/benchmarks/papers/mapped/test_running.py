@@ -14,6 +14,8 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.papers.mapped import command
+from benchmarks.papers.mapped.baselines import Method, at_once, greedy, quickest, serial, shortest
+from benchmarks.papers.mapped.candidates import Board, candidates, planned_ms
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import MAPPED, sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
@@ -27,10 +29,8 @@ from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import Bound, TimingTable
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.networks import NamedNetwork, build_network
-from runtime.mapping.solving.baselines import Method, at_once, greedy, quickest, serial, shortest
-from runtime.mapping.solving.candidates import Board, candidates
 from runtime.mapping.solving.program import Answer
-from runtime.mapping.solving.timetable import Placed, planned_ms
+from runtime.mapping.solving.timetable import Placed
 from runtime.network.cuda.sm_slices import grouped
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from jaxtyping import Float64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import mapping_choices
-from runtime.mapping.model.platform_description import Platform
-from runtime.mapping.model.timing_table import Bound, TimingTable
-from runtime.mapping.solving.baselines import (
+from benchmarks.papers.mapped.baselines import (
     Method,
     at_once,
     greedy,
@@ -21,9 +18,12 @@ from runtime.mapping.solving.baselines import (
     serial,
     shortest,
 )
+from runtime.mapping.model.choices import mapping_choices
+from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.timing_table import Bound, TimingTable
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import check_networks
-from runtime.mapping.solving.timetable import Timetable, is_same, without_margin
+from runtime.mapping.solving.timetable import Timetable
 
 _BASELINES = {
     Method.shortest: shortest,
@@ -103,3 +103,28 @@ def candidates(
         if method in methods:
             candidate(make(choices, columns), method)
     return found, answers
+
+
+def planned_ms(timetable: Timetable) -> float:
+    """Return the planned length of a timetable."""
+    return max(placed.end_ms for placed in timetable)
+
+
+def without_margin(timetable: Timetable, margin: float) -> Timetable:
+    """Return the timetable with the times of the table, which the margin had lengthened."""
+    part = 1 / (1 + margin)
+    return tuple(
+        replace(one, start_ms=part * one.start_ms, end_ms=part * one.end_ms) for one in timetable
+    )
+
+
+def is_same(one: Timetable, other: Timetable) -> bool:
+    """Return whether two timetables have the same order, configurations and places."""
+
+    def order(table: Timetable) -> list[tuple[object, ...]]:
+        return [
+            (each.network, each.configuration, each.place, each.after, each.is_exclusive)
+            for each in table
+        ]
+
+    return order(one) == order(other)
