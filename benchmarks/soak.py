@@ -26,23 +26,15 @@ from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import Rule, decompose
-from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.resnet import ResNet
 from runtime.network.models.vgg import VGG
 from runtime.scheduling.arrivals import closed, poisson
 from runtime.scheduling.metrics import latencies_ms, makespan_ms
 from runtime.scheduling.policies.rules import EarliestFinish
 
-OPERATIONS = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
 MODELS = {
-    "cell": lambda: CellNetwork(OPERATIONS, cells_per_stage=1, channels=8),
+    "cell": lambda: CellNetwork(EVERY_OPERATION, cells_per_stage=1, channels=8),
     "resnet18": lambda: ResNet(18, width=8, num_classes=10),
     "vgg16": lambda: VGG(16, width=4, num_classes=10),
 }

@@ -13,11 +13,13 @@ scenarios are never mixed, whatever the name of the file.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, final
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from common.command.conf_folder import CONF
 from common.files.safe_yaml import load_yaml
@@ -193,73 +195,34 @@ def scenario_named(given: str) -> Scenario:
         )
     try:
         return _read(path)
-    except (ValueError, OSError, UserError) as error:
+    except (ValueError, OSError, UserError, OmegaConfBaseException) as error:
         raise ValueError(f"scenario {path}: {' '.join(str(error).split())}") from error
+
+
+@dataclass
+class _ScenarioFile:
+    """Keys of a scenario's file, and their types."""
+
+    hogs: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    isolation: Isolation = Isolation.none
+    limit_mb_per_s: float | None = None
+    memory_budget: str | None = None
+    sms: int | None = None
 
 
 def _read(path: Path) -> Scenario:
     content = load_yaml(path, _MOST_BYTES)
-    if content is None:
-        content = {}
-    allowed = ("hogs", "beside", "isolation", "limit_mb_per_s", "memory_budget", "sms")
+    allowed = [key.name for key in fields(_ScenarioFile)]
     if not isinstance(content, dict):
-        kind = "a list" if isinstance(content, list) else f"one {type(content).__name__}"
-        raise ValueError(  # noqa: TRY004 - a user's file
-            f"the file holds {kind}; it must be a mapping of {', '.join(allowed)}, "
-            "such as hogs: [memory]"
-        )
-    unknown = sorted(map(str, set(content) - set(allowed)))
-    if unknown:
-        raise ValueError(f"unknown {', '.join(unknown)}; allowed are {', '.join(allowed)}")
-    for key in allowed[2:]:
-        if not isinstance(content.get(key), str | int | float | None):
-            shown = reprlib.repr(content[key])
-            raise ValueError(f"{key}: {shown} must be one text or number")  # noqa: TRY004 - a user's file
-    isolation = content.get("isolation") or "none"
-    if isolation not in {one.value for one in Isolation}:
-        raise ValueError(
-            f"isolation: {isolation} must be one of {', '.join(one.value for one in Isolation)}"
-        )
-    budget = content.get("memory_budget")
-    return Scenario(
-        hogs=_names(content, "hogs"),
-        beside=_names(content, "beside"),
-        isolation=Isolation(isolation),
-        limit_mb_per_s=_number(content, "limit_mb_per_s"),
-        memory_budget=None if budget is None else str(budget),
-        sms=_integer(content, "sms"),
-        name=path.stem,
-    )
-
-
-def _names(content: dict[str, object], key: str) -> tuple[str, ...]:
-    given = content.get(key)
-    if given is None:
-        return ()
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise ValueError(
-            f"{key}: {reprlib.repr(given)} must be a list of names, such as [memory, memory]"
-        )
-    return tuple(given)
-
-
-def _number(content: dict[str, object], key: str) -> float | None:
-    given = content.get(key)
-    if given is None:
-        return None
-    try:
-        return float(str(given))
-    except ValueError as error:
-        raise ValueError(f"{key}: {given!r} must be a number") from error
-
-
-def _integer(content: dict[str, object], key: str) -> int | None:
-    given = _number(content, key)
-    if given is None:
-        return None
-    if not given.is_integer():
-        raise ValueError(f"{key}: {content[key]!r} must be an integer")
-    return int(given)
+        raise ValueError(f"the file must be a mapping of {', '.join(allowed)}")  # noqa: TRY004 - a user's file
+    settings = {
+        key: content[key] for key in content if content[key] is not None or key not in allowed
+    }
+    checked = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(_ScenarioFile), settings))
+    assert isinstance(checked, _ScenarioFile)
+    lists = {"hogs": tuple(checked.hogs), "beside": tuple(checked.beside)}
+    return Scenario(**{**vars(checked), **lists}, name=path.stem)
 
 
 def _counted(kind: str, names: Sequence[str]) -> list[str]:

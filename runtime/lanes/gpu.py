@@ -13,7 +13,7 @@ import torch
 
 from common.types.closeable import Closeable
 from runtime.lanes.base import Began, Ended, Events, RealLane
-from runtime.network.completion import Completion, Compute
+from runtime.network.completion import Completion, Compute, HostCompletion
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.sm_slices import SmSlice
 from runtime.network.cuda.stream_pool import stream_pool
@@ -197,8 +197,10 @@ class GpuLane(RealLane, Closeable):
             with torch.inference_mode():
                 completion = self._launch(compute, after)
         except Exception as error:  # noqa: BLE001 - an error of a job ends its request only
+            failed = HostCompletion()
+            failed.end(math.nan, math.nan, error)
             events.put(Ended(ticket, began_s, time.perf_counter(), error))
-            return _Failed(error)
+            return failed
         finally:
             torch.cuda.set_stream(before)
         events.put(Began(ticket, began_s))
@@ -277,32 +279,3 @@ def _ran(completion: CudaCompletion, earliest_s: float, now_s: float) -> tuple[f
     took_s = completion.took_s
     ended_s = min(max(completion.began_s, earliest_s) + took_s, now_s)
     return max(ended_s - took_s, earliest_s), ended_s
-
-
-@final
-@dataclass(frozen=True)
-class _Failed(Completion):
-    """Completion of a job that could not be launched."""
-
-    raised: BaseException
-
-    def wait(self) -> None:
-        """Raise the error."""
-        raise self.raised
-
-    @property
-    def error(self) -> BaseException:
-        """Error of the launch."""
-        return self.raised
-
-    has_succeeded = False
-
-    @property
-    def began_s(self) -> float:
-        """NaN: it did not run."""
-        return math.nan
-
-    @property
-    def ended_s(self) -> float:
-        """NaN: it did not run."""
-        return math.nan

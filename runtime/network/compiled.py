@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import final
 
@@ -12,20 +11,10 @@ import torch
 from torch import Tensor
 
 from runtime.network.completion import Compute
-from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
+from runtime.network.cuda.mapped_memory import pinned_like
 from runtime.network.engine import CPU, Engine, is_view, run_example
 from runtime.network.program import NETWORK_INPUT, ActiveInference, Program, SegmentedNetwork
 from runtime.network.segment_kind import Kind
-
-
-class Handover(Enum):
-    """Exchange of the segments' outputs between the CPU and a GPU."""
-
-    MAPPED = "mapped"
-    """Both use the same pinned memory of the CPU. For chips whose CPU and GPU share their memory;
-    across a bus every access of the GPU is a transfer."""
-    COPIED = "copied"
-    """Each has its own memory, and an output is copied to the device that reads it."""
 
 
 @final
@@ -33,7 +22,7 @@ class Compiled(SegmentedNetwork):
     """A network that runs one inference at a time, always in the same memory.
 
     The outputs of all segments are kept, also those that are no longer needed, because captured
-    graphs need fixed addresses.
+    graphs need fixed addresses. An output that the CPU and a GPU read is copied between them.
     """
 
     def __init__(
@@ -41,8 +30,6 @@ class Compiled(SegmentedNetwork):
         program: Program,
         x: Tensor,
         engines: Sequence[Engine | None],
-        *,
-        handover: Handover = Handover.COPIED,
     ) -> None:
         """Compile all segments, which runs each of them a few times on each engine.
 
@@ -63,7 +50,6 @@ class Compiled(SegmentedNetwork):
         """Index of the segment whose output is the network's."""
         self._engines = tuple(None if one is None else one.for_network() for one in engines)
         self._devices = frozenset(devices)
-        self.shares_memory = handover is Handover.MAPPED and len(devices) > 1
         with torch.inference_mode(mode=False), torch.no_grad():
             self._values = {NETWORK_INPUT: self._input_memory(x)}
             for value in self._values[NETWORK_INPUT].values():
@@ -125,11 +111,7 @@ class Compiled(SegmentedNetwork):
         places = {CPU: torch.empty_like(x, device=CPU)}
         for device in self._devices - {CPU}:
             places[CPU] = pinned_like(x)
-            places[device] = (
-                on_gpu(places[CPU], device)
-                if self.shares_memory
-                else torch.empty_like(x, device=device)
-            )
+            places[device] = torch.empty_like(x, device=device)
         return places
 
     def _examples(self, x: Tensor) -> Iterator[tuple[Tensor, bool]]:
@@ -151,9 +133,6 @@ class Compiled(SegmentedNetwork):
         places = self._values[index] = {}
         if examples is not None and not examples[index][1]:
             places[CPU] = pinned_like(examples[index][0])
-            if self.shares_memory:
-                (gpu,) = self._devices - {CPU}
-                places[gpu] = on_gpu(places[CPU], gpu)
         jobs: list[Compute | None] = []
         made: dict[Engine, Compute] = {}
         for engine in self._engines:
@@ -186,14 +165,11 @@ class _Inference(ActiveInference):
         moves = []
         if index == 0:
             moves.append(_Move(self._x, compiled.value(NETWORK_INPUT, CPU)))
-        if not compiled.shares_memory:
-            for value in compiled.reads(index):
-                if device not in self._places[value]:
-                    (source,) = self._places[value]
-                    moves.append(
-                        _Move(compiled.value(value, source), compiled.value(value, device))
-                    )
-                    self._places[value].add(device)
+        for value in compiled.reads(index):
+            if device not in self._places[value]:
+                (source,) = self._places[value]
+                moves.append(_Move(compiled.value(value, source), compiled.value(value, device)))
+                self._places[value].add(device)
         self._places[index] = {device}
         compute = compiled.job(index, lane)
         return partial(_after_moves, tuple(moves), compute) if moves else compute

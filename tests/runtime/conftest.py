@@ -5,18 +5,9 @@ import torch
 
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseNet
-from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.resnet import ResNet
 from runtime.network.models.vgg import VGG
-
-EVERY_OPERATION = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
 
 BUILDERS = {
     "nas_bench_201": lambda: (CellNetwork(EVERY_OPERATION, cells_per_stage=1, channels=4), 16),

@@ -82,8 +82,8 @@ class PlaceLanes(Closeable):
             if is_bound:
                 lane.launch(partial(_bind, cores)).wait()
             return lane
+        from benchmarks.papers.mapped.gpu_groups import slice_of  # noqa: PLC0415 - likewise
         from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
-        from runtime.network.cuda.sm_slices import slice_of  # noqa: PLC0415 - likewise
 
         groups = self._groups(variant, place)
         return GpuLane(name=name, sms=slice_of(groups) if is_bound and groups else None)

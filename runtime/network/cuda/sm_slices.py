@@ -11,7 +11,6 @@ nothing, since its SMs serve all other work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, final
 
 import torch
@@ -66,7 +65,7 @@ class SmSlices:
           ValueError: if the GPU cannot be partitioned like this.
           RuntimeError: if the driver fails, or the package cuda-bindings is not installed.
         """
-        driver = _driver(device)
+        driver = load_driver(device)
         spare = _SPARE.setdefault((device, tuple(counts)), [])
         self._spare = spare
         self.slices = spare.pop() if spare else _cut(driver, counts, device)
@@ -86,49 +85,7 @@ class SmSlices:
         self.close()
 
 
-@cache
-def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
-    """Return a permanent slice of some groups of eight SMs; slices may overlap.
-
-    For work that is separated in time.
-
-    Raises:
-      ValueError: if the GPU has fewer groups.
-      RuntimeError: if the driver fails, or the package cuda-bindings is not installed.
-    """
-    driver = _driver(device)
-    groups, rest = _groups(driver, device)
-    return _slice(driver, grouped(numbers, groups, rest), device)
-
-
-def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[Any]:
-    """Return the driver resources of a slice of some groups.
-
-    A remainder of at least eight SMs is one more group: the 132 SMs of a Hopper GPU are 15 groups and
-    12 SMs, hence 16 groups, the last of them larger. A smaller remainder belongs to the last group.
-
-    Args:
-      numbers: numbers of the groups, from 0.
-      groups: resources of eight SMs each.
-      rest: resource of the remainder, or None.
-
-    Raises:
-      ValueError: if there are fewer groups.
-    """
-    left = int(rest.sm.smCount) if rest is not None else 0
-    there = [[group] for group in groups]
-    if left >= GRAIN:
-        there.append([rest])
-    elif left:
-        there[-1].append(rest)
-    if max(numbers) >= len(there):
-        raise ValueError(
-            f"this GPU has {len(there)} groups of {GRAIN} SMs, numbered from 0; there is no {max(numbers)}"
-        )
-    return [part for number in sorted(numbers) for part in there[number]]
-
-
-def _driver(device: int) -> Any:
+def load_driver(device: int) -> Any:
     """Return the CUDA driver after creating torch's context, which slices need."""
     try:
         from cuda.bindings import driver  # noqa: PLC0415 - optional dependency
@@ -141,17 +98,11 @@ def _driver(device: int) -> Any:
 
 
 def _cut(driver: Any, counts: Sequence[int], device: int) -> list[SmSlice]:
-    groups, rest = _split(driver, device)
-    return [_slice(driver, parts, device) for parts in _dealt(counts, groups, rest)]
+    groups, rest = split(driver, device)
+    return [make_slice(driver, parts, device) for parts in _dealt(counts, groups, rest)]
 
 
-@cache
-def _groups(driver: Any, device: int) -> tuple[list[Any], Any]:
-    """Split once for all overlapping slices: a second split may number the groups differently."""
-    return _split(driver, device)
-
-
-def _split(driver: Any, device: int) -> tuple[list[Any], Any]:
+def split(driver: Any, device: int) -> tuple[list[Any], Any]:
     """Return the groups of eight SMs and the remainder."""
     gpu = checked(driver.cuDeviceGet(device))
     sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
@@ -161,7 +112,8 @@ def _split(driver: Any, device: int) -> tuple[list[Any], Any]:
     return list(groups)[: int(dealt)], rest
 
 
-def _slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
+def make_slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
+    """Return a green context on these driver resources."""
     gpu = checked(driver.cuDeviceGet(device))
     sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     descriptor = checked(driver.cuDevResourceGenerateDesc(parts, len(parts)))

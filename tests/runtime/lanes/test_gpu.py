@@ -24,13 +24,19 @@ from runtime.lanes.executor import Network, execute
 from runtime.lanes.gpu import GpuLane
 from runtime.lanes.profile import measured_chain
 from runtime.network.backend import Device
-from runtime.network.compiled import Compiled, Handover
+from runtime.network.compiled import Compiled
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
 from runtime.network.cuda.sm_slices import SmSlices
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.models.densenet import DenseNet
-from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
+from runtime.network.models.nas_bench_201 import (
+    EVERY_OPERATION,
+    Cell,
+    CellNetwork,
+    ResidualBlock,
+    example_input,
+)
 from runtime.network.models.resnet import Block, ResNet
 from runtime.network.models.vgg import VGG
 from runtime.scheduling.arrivals import closed
@@ -47,17 +53,9 @@ pytestmark = [
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
-OPERATIONS = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
 MODELS = {
     "nas_bench_201": (
-        lambda: CellNetwork(OPERATIONS, cells_per_stage=1),
+        lambda: CellNetwork(EVERY_OPERATION, cells_per_stage=1),
         32,
         (Cell, ResidualBlock),
     ),
@@ -85,10 +83,8 @@ def cut(name, rule):
     return decompose(module, x, rule, cells=cells), x
 
 
-def served(program, x, lanes, times_ms, handover=Handover.COPIED):
-    compiled = Compiled(
-        program, torch.zeros_like(x), [lane.engine for lane in lanes], handover=handover
-    )
+def served(program, x, lanes, times_ms):
+    compiled = Compiled(program, torch.zeros_like(x), [lane.engine for lane in lanes])
     kinds = tuple(segment.kind for segment in program.segments)
     return Network(compiled, x, Chain("net", kinds, (times_ms,) * len(kinds)))
 
@@ -188,16 +184,15 @@ def test_a_pinned_tensor_is_one_of_the_gpu_in_place():
         assert torch.equal(device.cpu(), 2 * example)
 
 
-@pytest.mark.parametrize("handover", Handover)
 @pytest.mark.parametrize("engine", [EagerEngine, OnnxEngine])
-def test_a_network_goes_from_core_to_gpu_and_back_at_every_segment(gpu_lane, handover, engine):
+def test_a_network_goes_from_core_to_gpu_and_back_at_every_segment(gpu_lane, engine):
     for name, rule in (("nas_bench_201", Rule.FUSED), ("resnet18", Rule.LAYER)):
         program, x = cut(name, rule)
         with torch.inference_mode():
             expected = program.run(x)
         with CpuLane(name="cpu", engine=engine()) as cpu_lane:
             lanes = [cpu_lane, gpu_lane]
-            network = served(program, x, lanes, (1.0, 1.0), handover)
+            network = served(program, x, lanes, (1.0, 1.0))
             for policy in (Turns(), OneLane(0), OneLane(1), EarliestFinish()):
                 schedule, results = execute([network], closed(1, 3), lanes, policy)
                 for result in outputs(results):
@@ -355,7 +350,7 @@ def test_every_way_of_issuing_computes_the_networks(way, captured):
     sources = []
     for i in range(3):
         torch.manual_seed(i)
-        module = CellNetwork(OPERATIONS, cells_per_stage=1).eval()
+        module = CellNetwork(EVERY_OPERATION, cells_per_stage=1).eval()
         sources.append(Source(f"net{i}", module, example_input(32), Rule.FUSED))
     expected = []
     with torch.inference_mode():

@@ -12,7 +12,7 @@ from torch import nn
 
 import runtime
 from benchmarks.papers.streaming.architectures import asynchronous, synchronous, zero_copy
-from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.progress import Stage
@@ -27,17 +27,9 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
 ]
 
-OPERATIONS = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
 MODELS = {
     "vgg16": (lambda: VGG(16, width=16, num_classes=7), (2, 3, 224, 224)),
-    "nas_bench_201": (lambda: CellNetwork(OPERATIONS, cells_per_stage=1), (2, 3, 32, 32)),
+    "nas_bench_201": (lambda: CellNetwork(EVERY_OPERATION, cells_per_stage=1), (2, 3, 32, 32)),
     "chain": (
         lambda: nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(12)]).half(),
         (64, 1024),

@@ -19,6 +19,7 @@ from benchmarks.papers.mapped.candidates import Board, candidates, planned_ms
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import MAPPED, sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
+from benchmarks.papers.mapped.gpu_groups import grouped
 from benchmarks.papers.mapped.needed_margin import NeededMargin, needed_margin
 from benchmarks.papers.mapped.place_lanes import PlaceLanes, unit_multiprocessors
 from benchmarks.papers.mapped.rows import result_rows
@@ -31,7 +32,6 @@ from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.networks import NamedNetwork, build_network
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.timetable import Placed
-from runtime.network.cuda.sm_slices import grouped
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 

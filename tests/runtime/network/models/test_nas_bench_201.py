@@ -5,18 +5,15 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
+from runtime.network.models.nas_bench_201 import (
+    EVERY_OPERATION,
+    Cell,
+    CellNetwork,
+    ResidualBlock,
+    example_input,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-EVERY_OPERATION = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
 
 
 def small_network(operations=EVERY_OPERATION):
