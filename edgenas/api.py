@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.console import Console
-
 from common.command.console import PlainConsole
 from common.command.hydra_command import called, chosen_names, typed_call, word
 
@@ -85,31 +83,28 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
     from edgenas.found import Found  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.config.build import give, register  # noqa: PLC0415 - as above
+    from nas.config.build import add_part, register  # noqa: PLC0415 - as above
     from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
     from nas.search.command import search as run  # noqa: PLC0415 - as above
     from nas.search.run import nothing  # noqa: PLC0415 - as above
 
     advice = register()
-    values: dict[str, Any] = {
-        "T": T, "device": device, "space": _space(space), "dataset": dataset, "data": data, "E": E, "P": P,
-        "budget": budget, "hours": hours, "seed": seed, "workers": workers, "runs": runs, "resume": resume,
-    }  # fmt: skip
+    values: dict[str, Any] = {}
     parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
     for group, part in parts.items():
         if part is None or isinstance(part, str):
             values[group] = part
             continue
-        name, own_values = give(group, part)
+        values_of_part = add_part(group, part)
         if resume is None:  # else the folder has them
-            values |= {
-                group: name,
-                **{f"{group}.{key}": value for key, value in own_values.items()},
-            }
-    chosen = _chosen(values, settings)
+            values |= values_of_part
+    chosen = _chosen(
+        {**values, **(settings or {})}, T=T, device=device, space=_space(space), dataset=dataset, data=data,
+        E=E, P=P, budget=budget, hours=hours, seed=seed, workers=workers, runs=runs, resume=resume,
+    )  # fmt: skip
     with called("nas.search", "search", chosen, *USER_ERRORS, removed=advice) as composed:
         folder = run(
-            composed, chosen_names(), _words(chosen), _console(quiet=quiet), progress or nothing
+            composed, chosen_names(), _words(chosen), PlainConsole(quiet=quiet), progress or nothing
         )
     return Found(folder.path)
 
@@ -167,15 +162,14 @@ def study(
 
     advice = register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    values = {
-        "+experiment": experiment, "rewards": _listed("reward", rewards),
-        "controllers": _listed("controller", controllers), "devices": devices, "limits": limits,
-        "space": _space(space), "dataset": dataset, "seeds": seeds, "budget": budget, "compare": compare,
-        "reference": reference, "workers": workers, "runs": runs, "folder": folder, "resume": resume,
-    }  # fmt: skip
-    chosen = _chosen(values, settings)
+    chosen = _chosen(
+        {"+experiment": experiment, **(settings or {})}, rewards=_listed("reward", rewards),
+        controllers=_listed("controller", controllers), devices=devices, limits=limits, space=_space(space),
+        dataset=dataset, seeds=seeds, budget=budget, compare=compare, reference=reference, workers=workers,
+        runs=runs, folder=folder, resume=resume,
+    )  # fmt: skip
     with called("nas.study", "study", chosen, removed=advice) as composed:
-        console = _console(quiet=quiet)
+        console = PlainConsole(quiet=quiet)
         return Study(run_study(composed, chosen_names(), _words(chosen), console).path)
 
 
@@ -220,17 +214,15 @@ def measure(
     from latency.measuring.settings import MeasureConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.measure.command import measure as run  # noqa: PLC0415 - as above
 
-    values = {
-        "board": board, "device": device, "backend": backend, "space": _space(space), "dataset": dataset,
-        "networks": networks, "probes": probes, "transfer": transfer, "precision": precision,
-        "minutes": minutes, "out": out,
-    }  # fmt: skip
-    chosen = _chosen(values, settings)
+    chosen = _chosen(
+        settings, board=board, device=device, backend=backend, space=_space(space), dataset=dataset,
+        networks=networks, probes=probes, transfer=transfer, precision=precision, minutes=minutes, out=out,
+    )  # fmt: skip
     with (
         _process_as_before(),
         typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
     ):
-        return run(config, _words(chosen), _console(quiet=quiet))
+        return run(config, _words(chosen), PlainConsole(quiet=quiet))
 
 
 def transfer(
@@ -264,12 +256,12 @@ def transfer(
     from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.transfer import transfer as run  # noqa: PLC0415 - as above
 
-    values = {
-        "out": out, "choose": choose, "export": export, "probes": probes, "device": device,
-        "space": _space(space), "dataset": dataset,
-    }  # fmt: skip
-    with typed_call("nas.transfer", "transfer", TransferConfig, _chosen(values)) as config:
-        return run(config, _console(quiet=quiet))
+    chosen = _chosen(
+        None, out=out, choose=choose, export=export, probes=probes, device=device, space=_space(space),
+        dataset=dataset,
+    )  # fmt: skip
+    with typed_call("nas.transfer", "transfer", TransferConfig, chosen) as config:
+        return run(config, PlainConsole(quiet=quiet))
 
 
 def train(
@@ -311,12 +303,12 @@ def train(
     from nas.train.command import train_into_folder  # noqa: PLC0415 - `import edgenas` is quick
     from nas.train.config import TrainConfig  # noqa: PLC0415 - as above
 
-    values = {
-        "run": run, "arch": arch, "space": _space(space), "data": data, "recipe": recipe, "epochs": epochs,
-        "hours": hours, "seed": seed, "device": device, "runs": runs,
-    }  # fmt: skip
-    with typed_call("nas.train", "train", TrainConfig, _chosen(values, settings)) as config:
-        return train_into_folder(config, _console(quiet=quiet))
+    chosen = _chosen(
+        settings, run=run, arch=arch, space=_space(space), data=data, recipe=recipe, epochs=epochs,
+        hours=hours, seed=seed, device=device, runs=runs,
+    )  # fmt: skip
+    with typed_call("nas.train", "train", TrainConfig, chosen) as config:
+        return train_into_folder(config, PlainConsole(quiet=quiet))
 
 
 def export(
@@ -360,13 +352,12 @@ def export(
     from nas.export.command import export as write  # noqa: PLC0415 - `import edgenas` is quick
     from nas.export.config import ExportConfig  # noqa: PLC0415 - as above
 
-    values = {
-        "run": run, "arch": arch, "space": _space(space), "weights": weights, "data": data,
-        "dataset": dataset, "which": which, "precision": precision, "batch": batch, "device": device,
-        "out": out,
-    }  # fmt: skip
-    with typed_call("nas.export", "export", ExportConfig, _chosen(values, settings)) as config:
-        return write(config, _console(quiet=quiet))
+    chosen = _chosen(
+        settings, run=run, arch=arch, space=_space(space), weights=weights, data=data, dataset=dataset,
+        which=which, precision=precision, batch=batch, device=device, out=out,
+    )  # fmt: skip
+    with typed_call("nas.export", "export", ExportConfig, chosen) as config:
+        return write(config, PlainConsole(quiet=quiet))
 
 
 @contextmanager
@@ -396,18 +387,20 @@ def _space(space: str | SearchSpace | None) -> str | None:
 
 def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
     """Rewards or controllers as a study names them, with the settings of objects."""
-    from nas.config.build import give  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.config.build import add_part  # noqa: PLC0415 - `import edgenas` is quick
 
     if parts is None:
         return None
     texts = []
     for part in parts:
-        name, values = (part, {}) if isinstance(part, str) else give(group, part)
-        texts.append(" ".join([name, *(word(key, one) for key, one in values.items())]))
+        values = {group: part} if isinstance(part, str) else add_part(group, part)
+        name = values.pop(group)
+        words = (word(key.removeprefix(f"{group}."), value) for key, value in values.items())
+        texts.append(" ".join([name, *words]))
     return texts
 
 
-def _chosen(values: Settings, others: Settings | None = None) -> Settings:
+def _chosen(others: Settings | None, **values: Any) -> Settings:
     """Settings that are not left out; files as text."""
     return {
         name: str(value) if isinstance(value, Path) else value
@@ -418,7 +411,3 @@ def _chosen(values: Settings, others: Settings | None = None) -> Settings:
 
 def _words(values: Settings) -> list[str]:
     return [word(name, value) for name, value in values.items()]
-
-
-def _console(*, quiet: bool) -> Console:
-    return PlainConsole(quiet=quiet)

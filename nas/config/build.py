@@ -51,8 +51,8 @@ from nas.accuracy.own_images import (
 from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
-from nas.config.given import config_of, values_of
 from nas.config.limits import limits_of
+from nas.config.own_parts import config_of, values_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import default_of, plug_ins_of, space_named
@@ -174,22 +174,22 @@ def register() -> dict[str, str]:
     return advice
 
 
-def give(group: str, part: Any) -> tuple[str, dict[str, Any]]:
-    """Name a part of the user's own, or an object of the package's settings.
+def add_part(group: str, part: Any) -> dict[str, Any]:
+    """Give a part of the user's own, or an object of the package's settings, a name in this process.
 
-    Returns the name that `<group>=` takes from now on in this process, and the values of its settings.
+    Returns the settings that choose it: its name, and the values that it holds.
 
     Raises:
       UserError: if it is none of what the group takes.
     """
     kind = config_of(group, part)
-    known = {kind: name.removesuffix("_schema") for name, kind in NAMES[group].items()}
-    if kind in known:
-        return known[kind], values_of(part)
-    if kind.__name__ in known.values() or f"{kind.__name__}_schema" in NAMES[group]:
-        raise UserError(f"{group}={kind.__name__} is a name of the package; choose another name")
-    _store(group, kind.__name__, kind)
-    return kind.__name__, values_of(part)
+    names = {kind: name.removesuffix("_schema") for name, kind in NAMES[group].items()}
+    name = names.get(kind, kind.__name__)
+    if kind not in names:
+        if name in names.values():
+            raise UserError(f"{group}={name} is a name of the package; choose another name")
+        _store(group, name, kind)
+    return {group: name, **{f"{group}.{key}": value for key, value in values_of(part).items()}}
 
 
 def _store(group: str, name: str, kind: type[Any]) -> None:

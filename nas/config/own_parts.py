@@ -1,4 +1,4 @@
-"""Rewards, controllers and sources of a user's own, as configs that have a name.
+"""Rewards, controllers and sources of a user's own, as dataclasses of settings.
 
 Each may be a dataclass of settings, like those of the package, an object that satisfies the protocol,
 or a function: `reward(accuracy, latency_ms)`, `accuracy(architectures)`, `latency(architectures)`,
@@ -32,11 +32,6 @@ _BASES: Mapping[str, type[Any]] = {
 """Class that the settings of each group inherit from."""
 
 
-def name_of(part: Any) -> str:
-    """Name of a class, a function, or an object's class, as a setting takes it."""
-    return str(getattr(part, "__name__", type(part).__name__)).strip("<>")
-
-
 def values_of(part: Any) -> dict[str, Any]:
     """Settings that an object of a dataclass holds; none of a class, a function or another object."""
     if isinstance(part, type) or not is_dataclass(part):
@@ -59,62 +54,53 @@ def config_of(group: str, part: Any) -> type[Any]:
         return kind
     if isinstance(part, type) or not (callable(part) or isinstance(part, Accuracy | LatencyOracle)):
         raise UserError(
-            f"{group}={name_of(part)} is no {base.__name__}, no object and no function that "
+            f"{group}={_name(part)} is no {base.__name__}, no object and no function that "
             f"{group}= takes (docs/how-to/bring-your-own-data.md)"
         )
-    own = [("batch_size", int, field(default=1))] if base is ControllerConfig else []
-    name = name_of(part).replace("lambda", "own")
-    made: type[Any] = make_dataclass(name, own, bases=(base,), namespace=_METHODS[group](part))
+    methods: dict[str, Callable[..., Any]] = {
+        "reward": lambda _, accuracy, latency_ms: _rewards(part, accuracy, latency_ms),
+        "controller": lambda _, space, seeds: part(space, seeds),
+        "accuracy": lambda *_: part if isinstance(part, Accuracy) else FunctionAccuracy(part),
+        "latency": lambda _, device, *__: (
+            part if isinstance(part, LatencyOracle) else FunctionLatency(part, device)
+        ),
+    }
+    made: type[Any] = make_dataclass(
+        _name(part).replace("lambda", "own"),
+        [("batch_size", int, field(default=1))] if base is ControllerConfig else [],
+        bases=(base,),
+        namespace={"score" if group == "reward" else "build": methods[group]},
+    )
     return made
 
 
-def _reward(part: Callable[..., Any]) -> dict[str, Any]:
-    def score(
-        _: Reward, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
-    ) -> Float64[ndarray, "*n"]:
-        rewards = np.broadcast_to(_numbers_of(part, accuracy, latency_ms), accuracy.shape)
-        wrong = ~np.isfinite(rewards) & np.isfinite(accuracy)
-        if wrong.any():
-            raise UserError(
-                f"{name_of(part)} returned {rewards[wrong][0]:g}, which is no finite reward"
-            )
-        return rewards
-
-    return {"score": score}
+def _name(part: Any) -> str:
+    """Name of a class, a function, or an object's class, as a setting takes it."""
+    return str(getattr(part, "__name__", type(part).__name__)).strip("<>")
 
 
-def _controller(part: Callable[..., Any]) -> dict[str, Any]:
-    return {"build": lambda _, space, seeds: part(space, seeds)}
-
-
-def _accuracy(part: Any) -> dict[str, Any]:
-    made = part if isinstance(part, Accuracy) else FunctionAccuracy(part)
-    return {"build": lambda *_: made}
-
-
-def _latency(part: Any) -> dict[str, Any]:
-    def build(_: LatencyConfig, device: str, *__: object) -> LatencyOracle:
-        return part if isinstance(part, LatencyOracle) else FunctionLatency(part, device)
-
-    return {"build": build}
-
-
-_METHODS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "reward": _reward,
-    "controller": _controller,
-    "accuracy": _accuracy,
-    "latency": _latency,
-}
+def _rewards(
+    function: Callable[..., Any],
+    accuracy: Float64[ndarray, "*n"],
+    latency_ms: Float64[ndarray, "*n"],
+) -> Float64[ndarray, "*n"]:
+    rewards = np.broadcast_to(_numbers_of(function, accuracy, latency_ms), accuracy.shape)
+    wrong = ~np.isfinite(rewards) & np.isfinite(accuracy)
+    if wrong.any():
+        raise UserError(
+            f"{_name(function)} returned {rewards[wrong][0]:g}, which is no finite reward"
+        )
+    return rewards
 
 
 def _numbers_of(function: Callable[..., Any], *arguments: ndarray) -> Float64[ndarray, "*n"]:
     """The answer of a function of the user, as an array; a `UserError` if it is no numbers."""
-    found = function(*arguments)
+    answer = function(*arguments)
     try:
-        return np.asarray(found, float)
+        return np.asarray(answer, float)
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"{name_of(function)} returned {str(found)[:60]}, which are no numbers"
+            f"{_name(function)} returned {str(answer)[:60]}, which are no numbers"
         ) from error
 
 
@@ -125,7 +111,7 @@ class _OwnFunction:
 
     def __init__(self, function: Callable[[Int64[ndarray, "n D"]], Any]) -> None:
         self._function = function
-        self.source = name_of(function)
+        self.source = _name(function)
         self.description = f"by the function {self.source}"
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
