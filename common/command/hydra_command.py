@@ -59,14 +59,15 @@ def hydra_command(
     if "--version" in words:  # Hydra would print its own
         sys.stdout.write(f"edgenas {version('edgenas')}\n")
         return
-    if {"--help", "-h"} & {*words}:  # without composing what it does not show
-        sys.stdout.write(f"{OmegaConf.load(f'{path}.yaml').hydra.help.template}\n")
-        return
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters of a path
     os.environ.pop("MPLBACKEND", None)  # matplotlib writes files only, and fails if it is unknown
     with one_line_errors(), user_errors(command, *also, removed=removed):
-        if any(word.lstrip("+~").startswith(("-", "hydra")) for word in words):
+        if {"--help", "-h"} & {*words}:
+            settings = [word for word in words if not word.startswith("-")]
+            with _composed(command, path, settings, has_hydra=True) as composed:
+                sys.stdout.write(f"{composed.hydra.help.template}\n")
+        elif any(word.lstrip("+~").startswith(("-", "hydra")) for word in words):
             _main(command, path, task, also)
         else:
             with _composed(command, path, words) as composed:
@@ -102,8 +103,12 @@ def _main(
 
 
 @contextmanager
-def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictConfig]:
+def _composed(
+    command: str, path: Path, words: Sequence[str], *, has_hydra: bool = False
+) -> Iterator[DictConfig]:
     """Compose settings; Hydra's global state is as before afterwards, but for `HydraConfig`.
+
+    With `has_hydra`, its own settings are among them.
 
     Raises:
       UserError: if a value cannot be converted, or is too large.
@@ -116,9 +121,10 @@ def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictCo
         except ValueError as error:
             raise _not_composed(command, words, error) from error
         HydraConfig.instance().set_config(composed)
-        with open_dict(composed):
-            del composed["hydra"]
-        require_in_bounds(OmegaConf.to_container(composed))
+        if not has_hydra:
+            with open_dict(composed):
+                del composed["hydra"]
+            require_in_bounds(OmegaConf.to_container(composed))
         yield composed
 
 
