@@ -316,7 +316,7 @@ class ChoiceSpace:
         Raises:
           UserError: if its `forward` cannot be traced.
         """
-        from nas.spaces.traced_source import traced_source  # noqa: PLC0415 - exports only
+        from nas.spaces.source import traced_source  # noqa: PLC0415 - exports only
 
         return traced_source(self.network(architecture, task), self.name)
 

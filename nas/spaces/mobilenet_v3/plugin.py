@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from jaxtyping import Float64, Int64
 from numpy import ndarray
@@ -114,13 +114,17 @@ class MobileNetV3Space(MobileNetV3):
         """The untrained network."""
         from nas.spaces.mobilenet_v3.network import MobileNet  # noqa: PLC0415 - imports torch
 
-        return MobileNet(
-            task.channels,
-            [block.setting for block in self.layers(architecture, task)],
-            self.widths.final,
-            self.widths.features,
-            task.num_classes,
-        )
+        return MobileNet(**self._arguments(architecture, task))
+
+    def _arguments(self, architecture: Int64[ndarray, "D"], task: Task) -> dict[str, Any]:
+        """Arguments of `MobileNet` for an architecture."""
+        return {
+            "channels": task.channels,
+            "blocks": [block.setting for block in self.layers(architecture, task)],
+            "final": self.widths.final,
+            "features": self.widths.features,
+            "classes": task.num_classes,
+        }
 
     def supernet(self, task: Task) -> SharedNetwork:
         """All networks in the largest one."""
@@ -140,10 +144,11 @@ class MobileNetV3Space(MobileNetV3):
         return self.parse(CONTROL)
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
-        """Python source of the network."""
-        from nas.spaces.mobilenet_v3.source import network_source  # noqa: PLC0415 - exports only
+        """Python source of the network, with the class that it is an object of."""
+        from nas.spaces.mobilenet_v3.network import MobileNet  # noqa: PLC0415 - exports only
+        from nas.spaces.source import class_source  # noqa: PLC0415 - as above
 
-        return network_source(self.layers(architecture, task), self.widths, task)
+        return class_source(MobileNet, **self._arguments(architecture, task))
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
         """The blocks of each stage, for a whole image of the default task."""

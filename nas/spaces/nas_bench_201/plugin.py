@@ -92,10 +92,12 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         return self.from_operations(["nor_conv_3x3"] * len(EDGES))
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
-        """Python source of the network."""
-        from nas.spaces.nas_bench_201.source import network_source  # noqa: PLC0415 - exports only
+        """Python source of the network, with the class that it is an object of."""
+        from nas.spaces.source import class_source  # noqa: PLC0415 - exports only
+        from runtime.network.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - as above
 
-        return network_source(self.operations(architecture), task.num_classes)
+        operations = self.operations(architecture)
+        return class_source(CellNetwork, operations=operations, num_classes=task.num_classes)
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
         """The cell's graph."""

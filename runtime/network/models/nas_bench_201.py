@@ -1,10 +1,9 @@
 """The network of NAS-Bench-201 (Dong & Yang, ICLR 2020, section 2.1), from operation names.
 
 A stem, three stages of equal cells with a residual block before the second and the third, and a
-classifier. Modules bear the names of the authors' code, so that their checkpoints load.
+classifier. Modules bear the names of the authors' code, so that their checkpoints load. An export holds the
+text of this file, so it imports torch and the standard library alone.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -12,7 +11,6 @@ from operator import add
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 NODES = 3
@@ -43,7 +41,7 @@ class ReluConvBn(nn.Module):
             nn.BatchNorm2d(outputs),
         )
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d i j"]:
+    def forward(self, x: Tensor) -> Tensor:
         """Shape (n, inputs, h, w) to (n, outputs, h / stride, w / stride)."""
         y: Tensor = self.op(x)
         return y
@@ -53,7 +51,7 @@ class ReluConvBn(nn.Module):
 class Zero(nn.Module):
     """`none`: zeros that still carry a gradient, as in the authors' code."""
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def forward(self, x: Tensor) -> Tensor:
         """Zeros of the same shape."""
         return x * 0.0
 
@@ -75,7 +73,7 @@ class Cell(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(_OPERATIONS[name](channels) for name in operations)
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def forward(self, x: Tensor) -> Tensor:
         """The last node, of the input's shape."""
         nodes = [x]
         layers = iter(self.layers)
@@ -96,7 +94,7 @@ class ResidualBlock(nn.Module):
             nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False)
         )
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d i j"]:
+    def forward(self, x: Tensor) -> Tensor:
         """Shape (n, inputs, h, w) to (n, outputs, h / 2, w / 2)."""
         y: Tensor = self.downsample(x) + self.conv_b(self.conv_a(x))
         return y
@@ -145,7 +143,7 @@ class CellNetwork(nn.Module):
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(channels, num_classes)
 
-    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
+    def forward(self, images: Tensor) -> Tensor:
         """Logits; the authors' forward also returns the features before the classifier."""
         x = self.stem(images)
         for cell in self.cells:
@@ -155,7 +153,7 @@ class CellNetwork(nn.Module):
         return logits
 
 
-def example_input(size: int, *, batch_size: int = 1) -> Float[Tensor, "n 3 size size"]:
+def example_input(size: int, *, batch_size: int = 1) -> Tensor:
     """Noise in the shape of images, the same at every call, to trace or time a network with.
 
     Noise and not zeros: arithmetic on zeros draws less power, and a GPU then clocks higher.

@@ -8,7 +8,7 @@ from torch import nn
 import edgenas
 from common.types.architectures import Enumerable
 from nas.spaces.counted import counted
-from nas.spaces.traced_source import traced_source
+from nas.spaces.source import traced_source
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

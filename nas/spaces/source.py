@@ -1,11 +1,13 @@
-"""Python source of any network whose `forward` torch.fx can trace; it needs torch alone."""
+"""Python source of a network that needs torch alone: from its class, or from a trace of its `forward`."""
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
-from inspect import signature
+from pprint import pformat
 
 from torch import fx, nn
 
@@ -28,6 +30,19 @@ class Network(nn.{base}):
 
 _NUMBERED = re.compile(r'getattr\(([^()"]+), "(\d+)"\)')
 _LISTS = (nn.Sequential, nn.ModuleList)
+
+
+def class_source(kind: type[nn.Module], **arguments: object) -> str:
+    """Source of the file of a class, and of `Network()`, which is the class with these arguments.
+
+    The file may import torch and the standard library.
+    """
+    lines = "\n".join(f"{name}={pformat(value, width=80)}," for name, value in arguments.items())
+    return (
+        f"{inspect.getsource(sys.modules[kind.__module__])}\n\nclass Network({kind.__name__}):\n"
+        '    """The network of one architecture."""\n\n    def __init__(self) -> None:\n'
+        f"        super().__init__(\n{textwrap.indent(lines, ' ' * 12)}\n        )\n"
+    )
 
 
 def traced_source(network: nn.Module, space: str) -> str:
@@ -81,7 +96,7 @@ def _construction(path: str, module: nn.Module, leaves: set[str]) -> str:
     if path not in leaves:
         return f"nn.{_container(module)}()"
     settings = []
-    for name, parameter in signature(type(module)).parameters.items():
+    for name, parameter in inspect.signature(type(module)).parameters.items():
         value = getattr(module, name, parameter.default)
         if isinstance(parameter.default, bool) and not isinstance(value, bool):
             value = value is not None  # a layer's `bias` is its weights
