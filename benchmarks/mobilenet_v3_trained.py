@@ -49,6 +49,7 @@ from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import TrainingOptions
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from runtime.network.formats.onnx_export import onnx_bytes
@@ -208,7 +209,8 @@ class Bench:
                 path = paths[name, seed] = self.path(name, seed)
                 if not path.is_file():
                     begin = partial(_begun, path, build, seed)
-                    futures.append(pool.submit(begin, recipe, seed=seed, evaluate_every=epochs))
+                    options = TrainingOptions(seed=seed, evaluate_every=epochs)
+                    futures.append(pool.submit(begin, recipe, options))
                     futures[-1].add_done_callback(partial(_kept, path))
             errors = [future.exception() for future in futures]  # waits
         for error in errors:

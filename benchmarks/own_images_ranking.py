@@ -56,6 +56,7 @@ from nas.accuracy.supernet.training import (
 )
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import TrainingOptions
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT
@@ -96,8 +97,7 @@ def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
             pool.submit(
                 partial(network_of, number, images),
                 recipe,
-                seed=777,
-                evaluate_every=arguments.epochs,
+                TrainingOptions(seed=777, evaluate_every=arguments.epochs),
             ): number
             for number in cells
         }

@@ -30,8 +30,8 @@ from torch.nn import functional
 from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool, train_together
-from nas.accuracy.training.trainer import train
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import TrainingOptions, train
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)
@@ -87,12 +87,18 @@ def agreement_of_steps(images, report, _tiny):
     torch.backends.cudnn.deterministic = True
     for name, one in networks.items():
         subnetworks = (lambda *_: [lambda: None]) if name == "eager" else None
-        outcomes[name] = train(one, small, recipe, seed=1, subnetworks=subnetworks)
+        options = TrainingOptions(seed=1, subnetworks=subnetworks)
+        outcomes[name] = train(one, small, recipe, options)
         report.say(
             f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
         )
     beside = [network_of(number, images, 0) for number in (cell, 6111, 0, cell)]
-    together = train_together(beside, small, recipe, seeds=[1, 2, 3, 1], side_by_side=4)
+    with TrainingPool(small, side_by_side=4) as pool:
+        futures = [
+            pool.submit(lambda one=one: one, recipe, TrainingOptions(seed=seed))
+            for one, seed in zip(beside, [1, 2, 3, 1], strict=True)
+        ]
+        together = [future.exception() or future.result() for future in futures]
     for number, one in zip((cell, 6111, 0, cell), together, strict=True):
         if isinstance(one, BaseException):
             report.failed(one)
@@ -171,10 +177,12 @@ def rates(cells, images, window_s):
             pool.submit(
                 partial(network_of, cell, images, seed),
                 RECIPE,
-                seed=seed,
-                on_epoch=lambda _, mine=mine: mine.append(time.perf_counter()),
-                stop=lambda: time.perf_counter() > deadline_s(),
-                evaluate_every=RECIPE.epochs,
+                TrainingOptions(
+                    seed=seed,
+                    on_epoch=lambda _, mine=mine: mine.append(time.perf_counter()),
+                    stop=lambda: time.perf_counter() > deadline_s(),
+                    evaluate_every=RECIPE.epochs,
+                ),
             )
             for seed, (cell, mine) in enumerate(zip(cells, ends, strict=True))
         ]
@@ -238,8 +246,7 @@ def agreement_with_table(images, report, tiny):
                 pool.submit(
                     partial(network_of, cell, images, seed),
                     recipe,
-                    seed=seed,
-                    evaluate_every=99,
+                    TrainingOptions(seed=seed, evaluate_every=99),
                 )
                 for cell in cells
             ]
@@ -291,8 +298,7 @@ def agreement_with_plain(images, report, tiny):
             network_of(number, images, 0),
             images,
             replace(RECIPE, epochs=epochs),
-            seed=0,
-            evaluate_every=epochs,
+            TrainingOptions(evaluate_every=epochs),
         )
         began_s = time.perf_counter()
         accuracy = published_protocol(number, images, epochs, (images.train,), (images.valid,))

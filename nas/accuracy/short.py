@@ -21,7 +21,7 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.trainer import Trained
+from nas.accuracy.training.trainer import Trained, TrainingOptions
 from nas.accuracy.training.trial import NetworkOf, checkpoint_of
 
 
@@ -97,11 +97,13 @@ class SideBySide:
         training = self._pool.submit(
             build,
             replace(self._recipe, epochs=epochs),
-            seed=seed,
-            stop=lambda: self._closed,
-            evaluate_every=epochs,
-            checkpoint=checkpoint,
-            checkpoint_every=epochs,
+            TrainingOptions(
+                seed=seed,
+                stop=lambda: self._closed,
+                evaluate_every=epochs,
+                checkpoint=checkpoint,
+                checkpoint_every=epochs,
+            ),
         )
         training.add_done_callback(finished)
         return answer

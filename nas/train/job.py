@@ -28,6 +28,7 @@ from nas.accuracy.training.trained_folder import SCHEMA, Judged, State, Training
 from nas.accuracy.training.trainer import (
     DivergedTrainingError,
     Trained,
+    TrainingOptions,
     seconds_an_epoch,
     train,
 )
@@ -150,15 +151,17 @@ class TrainingJob:
                 self.network,
                 self.subject.images,
                 recipe,
-                seed=self.config.seed,
+                TrainingOptions(
+                    seed=self.config.seed,
+                    checkpoint=checkpoint,
+                    continues=self.start.continues,
+                    on_epoch=progress,
+                    stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
+                    # the test images are for the end
+                    evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
+                ),
                 device=self.device,
                 on=self.config.images,
-                checkpoint=checkpoint,
-                continues=self.start.continues,
-                on_epoch=progress,
-                stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
-                # the test images are for the end
-                evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
             )
 
     def _write(self, recipe: Recipe, trained: Trained) -> None:

@@ -26,7 +26,7 @@ from nas.accuracy.training.augmented.batches import source_of
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Normalised
-from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
+from nas.accuracy.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
 from nas.accuracy.training.untrained import HasNetworks, resize, untrained
 
 RECALIBRATED_ON = 4096
@@ -56,14 +56,16 @@ def train_supernet(
         _module(shared),
         images,
         replace(shared.recipe, epochs=epochs),
-        seed=seed,
+        TrainingOptions(
+            seed=seed,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+            stop=stop,
+            evaluate_every=epochs,
+            subnetworks=partial(_chosen, seed),
+            shapes_vary=shared.shapes_vary,
+        ),
         device=device,
-        on_epoch=on_epoch,
-        checkpoint=checkpoint,
-        stop=stop,
-        evaluate_every=epochs,
-        subnetworks=partial(_chosen, seed),
-        shapes_vary=shared.shapes_vary,
     )
     return shared
 
@@ -93,9 +95,8 @@ def seconds_of_epoch(
         _module(shared),
         images,
         shared.recipe,
+        TrainingOptions(subnetworks=partial(_chosen, 0), shapes_vary=shared.shapes_vary),
         device=device,
-        subnetworks=partial(_chosen, 0),
-        shapes_vary=shared.shapes_vary,
     )
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import final
 
@@ -23,7 +21,14 @@ from nas.accuracy.training.optimization.captured import GpuSlot
 from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import Epoch, Sources, Trained, Waits, drained, training
+from nas.accuracy.training.trainer import (
+    Sources,
+    Trained,
+    TrainingOptions,
+    Waits,
+    drained,
+    training,
+)
 
 SIDE_BY_SIDE = 8
 """Trainings at once on a GPU."""
@@ -97,28 +102,14 @@ class TrainingPool:
         self._driver.join()
 
     def submit(
-        self,
-        network: Callable[[], nn.Module],
-        recipe: Recipe,
-        *,
-        seed: int,
-        on_epoch: Callable[[Epoch], None] = lambda _: None,
-        stop: Callable[[], bool] = lambda: False,
-        evaluate_every: int = 1,
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 1,
+        self, network: Callable[[], nn.Module], recipe: Recipe, options: TrainingOptions
     ) -> Future[Trained]:
         """Train a network when one of the others has finished.
 
         Args:
           network: returns the network, when its turn comes; it is trained in place.
           recipe: with the number of epochs.
-          seed: of order and augmentation.
-          on_epoch: called after each epoch, in the pool's thread.
-          stop: asked after each epoch, in the pool's thread.
-          evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
-          checkpoint: as `train` takes it.
-          checkpoint_every: as `train` takes it.
+          options: as `train` takes them; callbacks are called in the pool's thread.
 
         Returns:
           The result, or what `train` raises.
@@ -130,20 +121,7 @@ class TrainingPool:
             if slot is not None:
                 slot.kernels = kernels_for(built, recipe.epochs)
                 yield slot.marked()  # is resumed with these kernels
-            return (
-                yield from training(
-                    self._sources,
-                    built,
-                    recipe,
-                    seed=seed,
-                    slot=slot,
-                    on_epoch=on_epoch,
-                    stop=stop,
-                    evaluate_every=evaluate_every,
-                    checkpoint=checkpoint,
-                    checkpoint_every=checkpoint_every,
-                )
-            )
+            return (yield from training(self._sources, built, recipe, options, slot))
 
         with self._changed:
             self._waiting.append((future, begin))
@@ -214,38 +192,3 @@ def _ended(one: _Running) -> bool:
         one.future.set_exception(error)
         return True
     return False
-
-
-def train_together(
-    networks: Sequence[nn.Module],
-    images: ImageSet,
-    recipe: Recipe,
-    *,
-    seeds: Sequence[int],
-    device: torch.device | str = "auto",
-    on: TrainOn = TrainOn.train,
-    side_by_side: int | None = None,
-    on_epoch: Callable[[int, Epoch], None] = lambda _number, _epoch: None,
-    evaluate_every: int = 1,
-) -> list[Trained | BaseException]:
-    """Train networks in place, a few at a time; `on_epoch` is given the network's position first.
-
-    Returns:
-      One result each, or what `train` raised for this network.
-    """
-    with TrainingPool(images, device=device, on=on, side_by_side=side_by_side) as pool:
-        futures = [
-            pool.submit(
-                partial(_itself, network),
-                recipe,
-                seed=seed,
-                on_epoch=partial(on_epoch, number),
-                evaluate_every=evaluate_every,
-            )
-            for number, (network, seed) in enumerate(zip(networks, seeds, strict=True))
-        ]
-        return [future.exception() or future.result() for future in futures]
-
-
-def _itself(network: nn.Module) -> nn.Module:
-    return network

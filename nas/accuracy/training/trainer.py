@@ -79,12 +79,31 @@ class Trained:
     notes: tuple[str, ...]  # departures from the recipe, for the user
 
 
-def _ignore(_epoch: Epoch) -> None:
-    """Tell nobody."""
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Settings of one training beside its network, images and recipe."""
+
+    seed: int = 0  # of order and augmentation
+    evaluate_every: int = 1  # epochs; the last epoch is always evaluated
+    checkpoint: Path | None = None  # written after epochs, and resumed from if it is there
+    checkpoint_every: int = 1  # epochs; the last epoch always has one
+    continues: Path | None = None
+    """Checkpoint of a shorter training of the network, whose weights and momenta are taken over.
+
+    Its epochs count among the recipe's, so that the learning rate is that of the next one.
+    """
+    on_epoch: Callable[[Epoch], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: (
+        False
+    )  # asked after each epoch; a checkpoint can go on with it
+    subnetworks: Subnetworks | None = (
+        None  # that each step of a supernet trains; it is not captured
+    )
+    shapes_vary: bool = False  # layers of the subnetworks have thousands of shapes; see `Kernels`
 
 
-def _never() -> bool:
-    return False
+DEFAULTS = TrainingOptions()
 
 
 @final
@@ -121,18 +140,10 @@ def train(
     network: nn.Module,
     images: ImageSet,
     recipe: Recipe,
+    options: TrainingOptions = DEFAULTS,
     *,
-    seed: int,
     device: torch.device | str = "auto",
     on: TrainOn = TrainOn.train,
-    checkpoint: Path | None = None,
-    checkpoint_every: int = 1,
-    continues: Path | None = None,
-    on_epoch: Callable[[Epoch], None] = _ignore,
-    stop: Callable[[], bool] = _never,
-    evaluate_every: int = 1,
-    subnetworks: Subnetworks | None = None,
-    shapes_vary: bool = False,
 ) -> Trained:
     """Train a network, in place; it lies on the device afterwards.
 
@@ -143,19 +154,9 @@ def train(
       network: for images of the set's side and classes.
       images: of which the splits are used that `on` says.
       recipe: with the number of epochs.
-      seed: of order and augmentation.
+      options: seed, checkpoints, callbacks.
       device: `auto` is the GPU if there is one.
       on: training split, judged on validation; or both, judged on test.
-      checkpoint: file that is written after epochs, and resumed from if it is there.
-      checkpoint_every: epochs between two checkpoints; the last epoch always has one.
-      continues: checkpoint of a shorter training of the network, whose weights and momenta are taken
-        over; its epochs count among the recipe's, so that the learning rate is that of the next one.
-      on_epoch: called after each epoch.
-      stop: asked after each epoch; True ends the training, which its checkpoint can go on with.
-      evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
-      subnetworks: of a supernet: the parts of the network that each step trains; steps are then not
-        captured.
-      shapes_vary: the layers of the subnetworks have thousands of shapes; see `Kernels`.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.
@@ -164,24 +165,9 @@ def train(
     """
     device = device_named(device)
     sources = Sources.of(images, on, device)
-    kernels = kernels_for(network, recipe.epochs, shapes_vary=shapes_vary)
+    kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
     with opened_slot(device, kernels) as slot:
-        return drained(
-            training(
-                sources,
-                network,
-                recipe,
-                seed=seed,
-                slot=slot,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                continues=continues,
-                on_epoch=on_epoch,
-                stop=stop,
-                evaluate_every=evaluate_every,
-                subnetworks=subnetworks,
-            )
-        )
+        return drained(training(sources, network, recipe, options, slot))
 
 
 def drained(steps: Waits[Result]) -> Result:
@@ -198,48 +184,37 @@ def training(
     sources: Sources,
     network: nn.Module,
     recipe: Recipe,
-    *,
-    seed: int,
+    options: TrainingOptions,
     slot: GpuSlot | None,
-    checkpoint: Path | None = None,
-    checkpoint_every: int = 1,
-    continues: Path | None = None,
-    on_epoch: Callable[[Epoch], None] = _ignore,
-    stop: Callable[[], bool] = _never,
-    evaluate_every: int = 1,
-    subnetworks: Subnetworks | None = None,
 ) -> Waits[Trained]:
     """`train` for one thread that drives several: yields where it would wait for the GPU.
 
     Runs within `slot.current()`; without a slot, on a CPU, it never yields.
     """
-    run = _Training(sources, network, recipe, seed=seed, slot=slot, subnetworks=subnetworks)
+    run = _Training(sources, network, recipe, options, slot)
+    checkpoint = options.checkpoint
     identity = run.identity()
     past = Progress()
     if checkpoint is not None:
         past = load_checkpoint(checkpoint, run.step.state(), identity)
-    if continues is not None and not past.losses:
-        past = carry_over(continues, run.step.state())
+    if options.continues is not None and not past.losses:
+        past = carry_over(options.continues, run.step.state())
     while len(past.losses) < recipe.epochs:
         epoch = len(past.losses)
         is_last = epoch + 1 == recipe.epochs
         began_s = time.perf_counter()
         loss = yield from run.epoch(epoch)
         seconds = time.perf_counter() - began_s
-        evaluates = is_last or (epoch + 1) % evaluate_every == 0
+        evaluates = is_last or (epoch + 1) % options.evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
-        is_first_process = place()[0] == 0
-        if (
-            checkpoint is not None
-            and is_first_process
-            and (is_last or (epoch + 1) % checkpoint_every == 0)
-        ):
+        is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
+        if checkpoint is not None and is_due and place()[0] == 0:
             save_checkpoint(checkpoint, run.step.state(), past, identity)
         speed = run.images_an_epoch / seconds
-        on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
-        if stop():
+        options.on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
+        if options.stop():
             break
     final = past.accuracies[-1]
     if final is None:  # stopped at an epoch that is not evaluated
@@ -254,11 +229,10 @@ def seconds_an_epoch(
     network: nn.Module,
     images: ImageSet,
     recipe: Recipe,
+    options: TrainingOptions = DEFAULTS,
     *,
     device: torch.device | str = "auto",
     on: TrainOn = TrainOn.train,
-    subnetworks: Subnetworks | None = None,
-    shapes_vary: bool = False,
 ) -> float:
     """Estimate what an epoch of `train` takes, without its evaluation; the network stays as it is.
 
@@ -267,11 +241,9 @@ def seconds_an_epoch(
     """
     device = device_named(device)
     sources = Sources.of(images, on, device)
-    kernels = kernels_for(network, recipe.epochs, shapes_vary=shapes_vary)
+    kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
     with opened_slot(device, kernels) as slot:
-        return _Training(
-            sources, deepcopy(network), recipe, seed=0, slot=slot, subnetworks=subnetworks
-        ).seconds_an_epoch()
+        return _Training(sources, deepcopy(network), recipe, options, slot).seconds_an_epoch()
 
 
 @final
@@ -283,19 +255,17 @@ class _Training:
         sources: Sources,
         network: nn.Module,
         recipe: Recipe,
-        *,
-        seed: int,
+        options: TrainingOptions,
         slot: GpuSlot | None,
-        subnetworks: Subnetworks | None,
     ) -> None:
         device = sources.device
         network.train()
         self._sources = sources
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
-        self._subnetworks = subnetworks
+        self._subnetworks = options.subnetworks
         batch_size = recipe.batch_of(len(sources.train))
-        self._batches = Batches(sources.train, recipe, batch_size, seed)
+        self._batches = Batches(sources.train, recipe, batch_size, options.seed)
         self._segment_steps = self._batches.segment_steps(device)
         self.step = Step(
             Normalised(network, sources.mean, sources.sd, device),

@@ -18,7 +18,7 @@ from common.types.task import Task
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.trainer import train
+from nas.accuracy.training.trainer import TrainingOptions, train
 
 NetworkOf = Callable[[Int64[ndarray, "D"], Task], nn.Module]
 """Builds the untrained network of an architecture."""
@@ -57,9 +57,7 @@ class TrialTraining:
             network,
             self.images,
             replace(self.recipe, epochs=fidelity.epochs),
-            seed=seed,
-            checkpoint=checkpoint,
-            evaluate_every=fidelity.epochs,
+            TrainingOptions(seed=seed, checkpoint=checkpoint, evaluate_every=fidelity.epochs),
         )
         return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
 

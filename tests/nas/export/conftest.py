@@ -14,7 +14,7 @@ from common.files.typed_json import write_json
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.trained_folder import SCHEMA, Judged, Training, write_trained
-from nas.accuracy.training.trainer import train
+from nas.accuracy.training.trainer import TrainingOptions, train
 from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig
@@ -105,7 +105,7 @@ def trained(tmp_path_factory, digits):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = SPACE.network(architecture, digits.task)
-        result = train(network, digits, recipe, seed=0, device="cpu")
+        result = train(network, digits, recipe, TrainingOptions(seed=0), device="cpu")
     torch.set_num_threads(before)
     training = Training(
         schema=SCHEMA,

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import TrainingOptions
 
 
 def _split(rng, n, side):
@@ -62,3 +64,18 @@ def tiny():
             )
 
     return make
+
+
+@pytest.fixture
+def together():
+    """Train networks in place, a few at a time: a result each, or what its training raised."""
+
+    def train(networks, images, recipe, seeds, **pool_settings):
+        with TrainingPool(images, **pool_settings) as pool:
+            futures = [
+                pool.submit(lambda network=network: network, recipe, TrainingOptions(seed=seed))
+                for network, seed in zip(networks, seeds, strict=True)
+            ]
+            return [future.exception() or future.result() for future in futures]
+
+    return train

@@ -13,8 +13,8 @@ from nas.accuracy.training import trainer
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
 from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool, train_together
-from nas.accuracy.training.trainer import DivergedTrainingError, train
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, train
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -60,8 +60,9 @@ def difference(network, other):
 def test_a_captured_step_is_the_eager_step(cell, brightness, recipe):
     captured, eager = cell(6111), cell(6111)
 
-    of_captured = train(captured, brightness, recipe, seed=1)
-    of_eager = train(eager, brightness, recipe, seed=1, subnetworks=lambda *_: [lambda: None])
+    of_captured = train(captured, brightness, recipe, TrainingOptions(seed=1))
+    uncaptured = TrainingOptions(seed=1, subnetworks=lambda *_: [lambda: None])
+    of_eager = train(eager, brightness, recipe, uncaptured)
 
     assert of_captured.losses == pytest.approx(of_eager.losses, rel=1e-3)
     assert difference(captured, eager) < 1e-2
@@ -100,25 +101,26 @@ def test_gradients_are_those_of_the_cpu(cell, name):
             assert cosine > 0.95, parameter
 
 
-def test_side_by_side_is_as_alone(cell, brightness):
+def test_side_by_side_is_as_alone(cell, brightness, together):
     numbers = (1462, 6111, 0, 1462, 4317)
     beside = [cell(number, seed) for seed, number in enumerate(numbers)]
 
-    results = train_together(beside, brightness, SHORT, seeds=range(5), side_by_side=3)
+    results = together(beside, brightness, SHORT, range(5), side_by_side=3)
 
     for seed, (number, network, result) in enumerate(zip(numbers, beside, results, strict=True)):
         alone = cell(number, seed)
-        expected = train(alone, brightness, SHORT, seed=seed)
+        expected = train(alone, brightness, SHORT, TrainingOptions(seed=seed))
         assert result.losses == pytest.approx(expected.losses, rel=1e-3)
         assert difference(network, alone) < 1e-2
 
 
 def test_a_resumed_training_ends_where_the_whole_one_does(cell, brightness, tmp_path):
     checkpoint = tmp_path / "training.safetensors"
-    whole = train(cell(6111), brightness, SHORT, seed=1)
+    whole = train(cell(6111), brightness, SHORT, TrainingOptions(seed=1))
 
-    train(cell(6111), brightness, SHORT, seed=1, checkpoint=checkpoint, stop=lambda: True)
-    resumed = train(cell(6111, 7), brightness, SHORT, seed=1, checkpoint=checkpoint)
+    kept = TrainingOptions(seed=1, checkpoint=checkpoint)
+    train(cell(6111), brightness, SHORT, replace(kept, stop=lambda: True))
+    resumed = train(cell(6111, 7), brightness, SHORT, kept)
 
     assert resumed.losses == pytest.approx(whole.losses, rel=1e-3)
 
@@ -132,20 +134,17 @@ class Hungry(nn.Module):
         return images
 
 
-def test_a_failed_training_leaves_those_beside_it_alone(cell, brightness):
+def test_a_failed_training_leaves_those_beside_it_alone(cell, brightness, together):
     alone, beside = cell(6111), cell(6111)
-    expected = train(alone, brightness, SHORT, seed=1)
+    expected = train(alone, brightness, SHORT, TrainingOptions(seed=1))
     broken = nn.Sequential(nn.Flatten(), nn.Linear(5, 4))
     diverging = cell(6111)
     with torch.no_grad():
         diverging.classifier.weight.fill_(float("nan"))
 
-    results = train_together(
-        [broken, nn.Sequential(Hungry(), cell(0)), diverging, beside],
-        brightness,
-        SHORT,
-        seeds=[0, 0, 0, 1],
-    )
+    networks = [broken, nn.Sequential(Hungry(), cell(0)), diverging, beside]
+
+    results = together(networks, brightness, SHORT, [0, 0, 0, 1])
 
     assert isinstance(results[0], RuntimeError)
     assert "micro-batches of 6 images: a batch of 12 needs too much memory" in results[1].notes
@@ -158,7 +157,8 @@ def test_the_memory_of_ended_trainings_is_used_again(cell, brightness):
 
         def reserved(trainings):
             for future in [
-                pool.submit(lambda: cell(6111), SHORT, seed=0) for _ in range(trainings)
+                pool.submit(lambda: cell(6111), SHORT, TrainingOptions(seed=0))
+                for _ in range(trainings)
             ]:
                 future.result()
             return torch.cuda.memory_reserved()

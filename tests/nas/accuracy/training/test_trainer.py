@@ -9,11 +9,14 @@ from torch import nn
 from common.types.errors import UserError
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import train_together
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import DivergedTrainingError, train
+from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, train
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)
+
+
+def run(network, images, recipe=SHORT, *, on=TrainOn.train, **options):
+    return train(network, images, recipe, TrainingOptions(**options), device="cpu", on=on)
 
 
 def weights(network):
@@ -28,7 +31,7 @@ def assert_equal(network, expected):
 def test_a_network_learns(tiny, brightness):
     network = tiny()
 
-    trained = train(network, brightness, replace(SHORT, epochs=8), seed=0, device="cpu")
+    trained = run(network, brightness, replace(SHORT, epochs=8))
 
     assert trained.accuracy > 0.8
     assert trained.losses[-1] < trained.losses[0]
@@ -38,7 +41,7 @@ def test_a_network_learns(tiny, brightness):
 def test_the_seed_decides_the_training(tiny, brightness):
     def trained(seed):
         network = tiny()
-        train(network, brightness, SHORT, seed=seed, device="cpu")
+        run(network, brightness, seed=seed)
         return network
 
     assert_equal(trained(1), weights(trained(1)))
@@ -54,22 +57,21 @@ def test_a_resumed_training_ends_with_the_same_weights_bit_by_bit(
     tiny, brightness, tmp_path, recipe, stopped_after
 ):
     network = tiny(0, nn.Dropout(0.2))
-    whole = train(network, brightness, recipe, seed=3, device="cpu")
+    whole = run(network, brightness, recipe, seed=3)
 
     checkpoint = tmp_path / "training.safetensors"
     finished = []
-    train(
+    run(
         tiny(0, nn.Dropout(0.2)),
         brightness,
         recipe,
         seed=3,
-        device="cpu",
         checkpoint=checkpoint,
         on_epoch=finished.append,
         stop=lambda: len(finished) == stopped_after,
     )
     resumed = tiny(7, nn.Dropout(0.2))
-    parts = train(resumed, brightness, recipe, seed=3, device="cpu", checkpoint=checkpoint)
+    parts = run(resumed, brightness, recipe, seed=3, checkpoint=checkpoint)
 
     assert len(finished) == stopped_after
     assert_equal(resumed, weights(network))
@@ -79,21 +81,21 @@ def test_a_resumed_training_ends_with_the_same_weights_bit_by_bit(
 
 def test_a_checkpoint_of_another_training_is_refused(tiny, brightness, tmp_path):
     checkpoint = tmp_path / "training.safetensors"
-    train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+    run(tiny(), brightness, checkpoint=checkpoint)
 
-    with pytest.raises(UserError, match="seed=0, but here it is 1"):
-        train(tiny(), brightness, SHORT, seed=1, device="cpu", checkpoint=checkpoint)
+    with pytest.raises(UserError, match="seed=0"):
+        run(tiny(), brightness, seed=1, checkpoint=checkpoint)
     other = tiny(0, nn.Conv2d(8, 8, 1))
     with pytest.raises(UserError, match="of another network"):
-        train(other, brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+        run(other, brightness, checkpoint=checkpoint)
     checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
     with pytest.raises(UserError, match="is not a checkpoint of a training"):
-        train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+        run(tiny(), brightness, checkpoint=checkpoint)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tiny, brightness):
     with pytest.raises(DivergedTrainingError, match="its loss is nan in epoch 1 of 4"):
-        train(tiny(), brightness, replace(SHORT, lr=1e30), seed=0, device="cpu")
+        run(tiny(), brightness, replace(SHORT, lr=1e30))
 
 
 class Hungry(nn.Module):
@@ -116,8 +118,8 @@ def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness)
     narrow = nn.Sequential(Hungry(3), nn.Flatten(), nn.Linear(192, 4))
     narrow.load_state_dict(roomy.state_dict())
 
-    whole = train(roomy, brightness, recipe, seed=0, device="cpu")
-    parts = train(narrow, brightness, recipe, seed=0, device="cpu")
+    whole = run(roomy, brightness, recipe)
+    parts = run(narrow, brightness, recipe)
 
     assert whole.notes == ()
     assert parts.notes == ("micro-batches of 2 images: a batch of 8 needs too much memory",)
@@ -126,26 +128,25 @@ def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness)
 
 def test_one_image_that_needs_too_much_memory_fails_the_training(tiny, brightness):
     with pytest.raises(torch.OutOfMemoryError):
-        train(tiny(0, Hungry(0)), brightness, SHORT, seed=0, device="cpu")
+        run(tiny(0, Hungry(0)), brightness)
 
 
 def test_training_on_validation_images_is_judged_on_test_images(tiny, brightness):
     network = tiny()
 
-    trained = train(network, brightness, SHORT, seed=0, device="cpu", on=TrainOn.train_and_valid)
+    trained = run(network, brightness, on=TrainOn.train_and_valid)
 
     assert trained.accuracy == accuracy_of(network, brightness.test, brightness, device="cpu")
     assert trained.accuracy != accuracy_of(network, brightness.valid, brightness, device="cpu")
 
 
-def test_a_failed_training_leaves_those_beside_it_alone(tiny, brightness):
+def test_a_failed_training_leaves_those_beside_it_alone(tiny, brightness, together):
     alone = tiny(1)
-    expected = train(alone, brightness, SHORT, seed=5, device="cpu")
+    expected = run(alone, brightness, seed=5)
     beside = tiny(1)
 
-    failed, trained = train_together(
-        [tiny(0, Hungry(0)), beside], brightness, SHORT, seeds=[0, 5], device="cpu"
-    )
+    networks = [tiny(0, Hungry(0)), beside]
+    failed, trained = together(networks, brightness, SHORT, [0, 5], device="cpu")
 
     assert isinstance(failed, torch.OutOfMemoryError)
     assert trained.losses == expected.losses
@@ -155,23 +156,21 @@ def test_a_failed_training_leaves_those_beside_it_alone(tiny, brightness):
 def test_a_longer_training_goes_on_from_a_shorter_one(tiny, brightness, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     longer, network = replace(SHORT, epochs=6), tiny(1)
-    shorter = train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=first)
+    shorter = run(tiny(), brightness, checkpoint=first)
 
-    trained = train(
-        network, brightness, longer, seed=0, device="cpu", checkpoint=second, continues=first
-    )
-    again = train(tiny(), brightness, longer, seed=0, device="cpu", checkpoint=second)
+    trained = run(network, brightness, longer, checkpoint=second, continues=first)
+    again = run(tiny(), brightness, longer, checkpoint=second)
 
     assert trained.epochs == 6
     assert trained.losses[:4] == shorter.losses
     assert trained.losses[4] < shorter.losses[0]
     assert again.accuracy == trained.accuracy
-    none = train(tiny(1), brightness, SHORT, seed=0, device="cpu", continues=first)
+    none = run(tiny(1), brightness, continues=first)
     assert none.accuracy == shorter.accuracy  # no epoch is left
 
 
 def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
-    trained = train(tiny(), brightness, SHORT, seed=0, device="cpu", evaluate_every=3)
+    trained = run(tiny(), brightness, evaluate_every=3)
 
     assert [accuracy is None for accuracy in trained.accuracies] == [True, True, False, False]
 
@@ -183,6 +182,6 @@ def test_subnetworks_are_chosen_by_the_number_of_each_step(tiny, brightness):
         return [lambda: steps.append((network, step))]
 
     network = tiny()
-    train(network, brightness, SHORT, seed=0, device="cpu", subnetworks=chosen)
+    run(network, brightness, subnetworks=chosen)
 
     assert steps == [(network, step) for step in range(4 * (200 // 12))]
