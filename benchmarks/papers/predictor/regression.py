@@ -9,19 +9,16 @@ convolutions of different kernels are kinds of their own, and so are poolings of
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Protocol, final
+from dataclasses import dataclass
+from typing import Protocol, final
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
-from common.files.atomic_file import write_whole
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain
@@ -38,8 +35,6 @@ _CACHES = (1e6, 16e6)
 
 _LEAST_OF_A_KERNEL = 2 * len(FEATURES)
 """Fewest layers for a regression of one kernel; with fewer, that of all convolutions is used."""
-
-_FORMAT = 1
 
 
 @final
@@ -126,35 +121,6 @@ class LayerPredictor:
             known = ", ".join(sorted(self.weights_ms))
             raise KeyError(f"no {layer.kind} was timed on {self.device}; it has {known}")
         return math.fsum(w * x for w, x in zip(weights, layer.features, strict=True))
-
-    def save(self, path: Path) -> None:
-        """Write JSON that `load` reads; the file is replaced atomically."""
-        content = {"format": _FORMAT, "features": FEATURES, **asdict(self)}
-        write_whole(path, json.dumps(content, indent=2) + "\n")
-
-    @classmethod
-    def load(cls, path: Path) -> LayerPredictor:
-        """Read a file that `save` wrote.
-
-        Raises:
-          ValueError: if it is not such a file, or was written for other features.
-        """
-        try:
-            content: Any = json.loads(path.read_text(encoding="utf-8"))
-            form = (content["format"], tuple(content["features"]))
-            weights = {
-                str(kind): tuple(float(w) for w in row)
-                for kind, row in content["weights_ms"].items()
-            }
-            device = str(content["device"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no layer predictor: {error}") from error
-        if form != (_FORMAT, FEATURES):
-            raise ValueError(f"{path} was written for other features; fit it anew")
-        for kind, row in weights.items():
-            if len(row) != len(FEATURES) or not all(0 <= w < math.inf for w in row):
-                raise ValueError(f"{path} is no layer predictor: {kind} has the weights {row}")
-        return cls(device, weights)
 
 
 def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:

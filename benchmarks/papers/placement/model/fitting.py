@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
+from scipy.optimize import nnls
 
 from benchmarks.papers.placement.model.parameters import Application, Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
@@ -98,14 +99,6 @@ def solved(columns: Sequence[Sequence[float]], ms: Float64[ndarray, " n"]) -> li
     """Non-negative least squares of relative errors."""
     weights = 1 / np.maximum(np.abs(ms), _LEAST_MS)
     matrix = np.array(columns, dtype=np.float64) * weights[:, None]
-    target = ms * weights
     scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
-    free = list(range(matrix.shape[1]))
-    found = np.zeros(matrix.shape[1])
-    while free:
-        part, *_ = np.linalg.lstsq(matrix[:, free] / scale[free], target, rcond=None)
-        if (part >= 0).all():
-            found[free] = part / scale[free]
-            break
-        free.pop(int(np.argmin(part)))
-    return [float(one) for one in found]
+    solution, _ = nnls(matrix / scale, ms * weights)
+    return [float(value) for value in solution / scale]

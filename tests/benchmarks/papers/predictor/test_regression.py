@@ -1,6 +1,5 @@
 """The time of a layer from its shape, on times that a known law made."""
 
-import json
 import math
 
 import numpy as np
@@ -11,7 +10,6 @@ from torch import nn
 from benchmarks.papers.predictor.regression import (
     FEATURES,
     Layer,
-    LayerPredictor,
     fit,
     layers,
     predicted_chain,
@@ -120,39 +118,3 @@ def test_a_chain_has_each_segments_time_on_each_lane(resnet):
     assert len(chain) == len(program)
     assert chain.kinds[0] is Kind.CONV
     assert chain.predicted_ms[0] == (predictor.ms(resnet[0]), math.inf)
-
-
-def test_what_is_saved_is_loaded(tmp_path, resnet):
-    predictor = fit("synthetic", [(layer, ms_of(layer)) for layer in resnet])
-
-    predictor.save(tmp_path / "predictor.json")
-
-    assert LayerPredictor.load(tmp_path / "predictor.json") == predictor
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"features": ["one"]},
-        {"weights_ms": {"conv": [1.0]}},
-        {"weights_ms": {"conv": [-1.0] * len(FEATURES)}},
-        {"weights_ms": {"conv": [math.nan] * len(FEATURES)}},
-        {"weights_ms": 3},
-        {"format": 0},
-    ],
-)
-def test_a_file_that_is_no_predictor_is_refused(tmp_path, change):
-    path = tmp_path / "predictor.json"
-    LayerPredictor("synthetic", {"conv": (1.0,) * len(FEATURES)}).save(path)
-    content = {**json.loads(path.read_text(encoding="utf-8")), **change}
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-    with pytest.raises(ValueError, match=r"predictor\.json (is no|was written for)"):
-        LayerPredictor.load(path)
-
-
-def test_a_file_that_is_no_json_is_refused(tmp_path):
-    (tmp_path / "p.json").write_text("{", encoding="utf-8")
-
-    with pytest.raises(ValueError, match="is no layer predictor"):
-        LayerPredictor.load(tmp_path / "p.json")

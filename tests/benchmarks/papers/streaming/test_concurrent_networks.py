@@ -1,10 +1,11 @@
-"""Concurrent streamed networks within one memory budget."""
+"""Streamed networks within one memory budget."""
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks.papers.streaming.concurrent_networks import NetworkRequest, stream_concurrently
+from benchmarks.papers.streaming.together import Wanted, run_together, streamed_together
+from runtime.weight_streaming.files.readers import Tier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -17,53 +18,27 @@ def perceptron(width, layers):
 
 @pytest.fixture
 def wanted():
-    return [
-        NetworkRequest("wide", perceptron(256, 4), torch.randn(2, 256), 10_000.0),
-        NetworkRequest("deep", perceptron(192, 6), torch.randn(3, 192), 20_000.0),
-    ]
-
-
-@torch.inference_mode()
-def expected(wanted):
-    return {one.name: one.model(one.example) for one in wanted}
+    return {
+        "wide": Wanted(perceptron(256, 4), torch.randn(2, 256), 10_000.0),
+        "deep": Wanted(perceptron(192, 6), torch.randn(3, 192), 20_000.0),
+    }
 
 
 def test_concurrent_networks_give_the_output_of_the_resident_ones(wanted):
-    outputs = expected(wanted)
-    inputs = {one.name: one.example for one in wanted}
-
-    with stream_concurrently(wanted, budget="700kB") as both:
+    with streamed_together(wanted, 700_000, tier=Tier.SSD, processors=1) as (shares, networks):
         for _ in range(2):
-            answers = both.run(inputs)
-            for name, answer in answers.items():
-                assert torch.equal(answer.output, outputs[name])
-                assert answer.is_in_time
-                assert answer.took_ms > 0
-        assert sum(one.host for one in both.memory.values()) <= 700_000
-        assert all(one.strain < 1 for one in both.shares.values())
-        assert torch.equal(both("deep", inputs["deep"]), outputs["deep"])
-
-
-def test_closed_networks_refuse_calls(wanted):
-    both = stream_concurrently(wanted, budget="700kB")
-    both.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        both("wide", wanted[0].example)
+            answers = run_together(networks, wanted)
+            for name, (output, took_ms) in answers.items():
+                with torch.inference_mode():
+                    assert torch.equal(output, wanted[name].model(wanted[name].x))
+                assert 0 < took_ms < wanted[name].deadline_ms
+        assert sum(network.memory.host for network in networks.values()) <= 700_000
+        assert all(given.strain < 1 for given in shares.values())
 
 
 def test_a_budget_too_small_for_both_names_the_networks(wanted):
-    with pytest.raises(ValueError, match=r"\bwide, deep\b.*\bbytes"):
-        stream_concurrently(wanted, budget="300kB")
-
-
-def test_networks_need_unique_names(wanted):
-    with pytest.raises(ValueError, match="unique names"):
-        stream_concurrently([wanted[0], wanted[0]], budget="700kB")
-
-
-def test_an_unknown_network_is_refused_before_any_starts(wanted):
     with (
-        stream_concurrently(wanted, budget="700kB") as both,
-        pytest.raises(KeyError, match="other"),
+        pytest.raises(ValueError, match=r"\bwide, deep\b.*\bbytes"),
+        streamed_together(wanted, 300_000, tier=Tier.SSD, processors=1),
     ):
-        both.run({"wide": wanted[0].example, "other": wanted[0].example})
+        pass
