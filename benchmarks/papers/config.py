@@ -16,6 +16,12 @@ from runtime.network.decompose import Rule
 _MOST_SCALE = 4.0
 """Largest accepted factor of the published width or image size."""
 
+_NO_LIMIT = 1e6
+"""Minutes of an experiment that ends by itself."""
+
+_COUNTS = ("repeats", "streams", "cores", "jobs", "throttle", "iterations")
+"""Settings of at least 1."""
+
 
 class ExperimentName(Enum):
     """Names of the experiments."""
@@ -51,11 +57,9 @@ class StudyConfig:
         Raises:
           ValueError: naming the value and what is allowed.
         """
-        for name in ("sets", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least 1")
-        if self.seed < 0:
-            raise ValueError(f"studying.seed={self.seed} must be 0 or more")
+        for name, least in (("sets", 1), ("workers", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least {least}")
         if not 0 < self.time_limit_s < math.inf:
             raise ValueError(f"studying.time_limit_s={self.time_limit_s} must be above 0, seconds")
 
@@ -125,9 +129,11 @@ class BenchConfig:
     @property
     def most_minutes(self) -> float:
         """Minutes after which no step is begun, and the current one ends after its round."""
+        if self.minutes is not None:
+            return self.minutes
         if self.experiment is ExperimentName.schedulability:
-            return self.minutes or 1e6
-        return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
+            return _NO_LIMIT
+        return 4.0 if self.on_gpu else 2.0
 
     def check(self) -> None:
         """Refuse settings that cannot be measured.
@@ -135,8 +141,22 @@ class BenchConfig:
         Raises:
           ValueError: naming the value and what is allowed.
         """
-        self._check_counts()
-        self._check_sizes()
+        counts = {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "inferences": self.rounds,
+            "networks": self.most_networks,
+        }
+        for name, value in counts.items():
+            if value is not None and not 1 <= value < math.inf:
+                raise ValueError(f"{name}={value} must be at least 1")
+        if any(sms < 1 for sms in self.slices):
+            raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
+        for name, factor in (("width", self.scale.width), ("image", self.scale.image)):
+            if not 0 < factor <= _MOST_SCALE:
+                raise ValueError(f"{name}={factor} must be above 0 and at most {_MOST_SCALE:g}")
+        for name, values in (("minutes", [self.most_minutes]), ("limits", self.limits or [])):
+            if not all(0 < value < math.inf for value in values):
+                raise ValueError(f"{name}={values} must be above 0")
         self._check_names()
         self.studying.check()
         if self.on_gpu and not torch.cuda.is_available():
@@ -144,41 +164,11 @@ class BenchConfig:
                 "device=cuda, but torch finds no CUDA device here; device=cpu is there"
             )
 
-    def _check_counts(self) -> None:
-        """Refuse counts below 1."""
-        for name, value in (
-            ("repeats", self.repeats),
-            ("inferences", self.rounds),
-            ("networks", self.most_networks),
-            ("streams", self.streams),
-            ("cores", self.cores),
-            ("jobs", self.jobs),
-            ("throttle", self.throttle),
-            ("iterations", self.iterations),
-        ):
-            if value is not None and not 1 <= value < math.inf:
-                raise ValueError(f"{name}={value} must be at least 1")
-        if any(sms < 1 for sms in self.slices):
-            raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
-
-    def _check_sizes(self) -> None:
-        """Refuse sizes and times of 0 or less."""
-        for name, number in (("width", self.scale.width), ("image", self.scale.image)):
-            if not 0 < number <= _MOST_SCALE:
-                raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
-        for name, number in (
-            ("minutes", self.most_minutes),
-            *(("limits", one) for one in self.limits or ()),
-        ):
-            if not 0 < number < math.inf:
-                raise ValueError(f"{name}={number} must be above 0")
-
     def _check_names(self) -> None:
-        rules = [one.value for one in Rule]
+        rules = [rule.value for rule in Rule]
         if self.rule is not None and self.rule not in rules:
             raise ValueError(f"rule={self.rule} must be one of {', '.join(rules)}")
-        unknown = sorted(set(self.modes) - {"captured", "eager"})
-        if unknown or not self.modes:
+        if not self.modes or not {*self.modes} <= {"captured", "eager"}:
             raise ValueError(f"modes={self.modes} must name captured, eager or both")
 
     def chosen(self, names: list[str]) -> list[str]:

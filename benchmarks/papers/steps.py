@@ -147,7 +147,7 @@ def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> No
     names = ", ".join(step.name for step in steps)
     print_lines(
         console,
-        f"experiment={config.experiment.value}, device={config.device.value}, about "
+        f"experiment={config.experiment.value}, device={config.device.value}, "
         f"{config.most_minutes:g} minutes at most (minutes= changes that), {len(steps)} "
         f"step{'s' * (len(steps) != 1)}: {names}",
     )

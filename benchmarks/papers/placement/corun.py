@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, final
 import torch
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.placement.buffers.simulated import execution_stand_in_ms
 from benchmarks.papers.placement.model.corun import Round, Task, makespan_ms, memory, rounds, task
 from benchmarks.papers.placement.model.guidelines import assigned
 from benchmarks.papers.placement.model.parameters import Application, Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile
-from benchmarks.papers.placement.model.workload import Passes, Use
+from benchmarks.papers.placement.model.workload import Passes, Use, execution_stand_in_ms
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import interleaved
 

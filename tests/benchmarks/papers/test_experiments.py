@@ -373,7 +373,7 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
         ("throttle=nan", "throttle=nan must be at least 1"),
         ("slices=[0]", "slices=[0] must each have 1 multiprocessor"),
         ("image=1e9", "image=1000000000.0 must be above 0 and at most 4"),
-        ("minutes=nan", "minutes=nan must be above 0"),
+        ("minutes=nan", "minutes=[nan] must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
         ("studying.sets=0", "studying.sets=0 must be at least 1"),
         ("experiment=nope", "expected one of [qs"),
@@ -453,5 +453,5 @@ def test_what_is_to_come_is_told_in_a_line_before_it_begins(capsys):
 
     line = capsys.readouterr().out
     assert line.count("\n") == 1
-    assert f"about 3 minutes at most (minutes= changes that), {len(steps)} steps: " in line
+    assert f"3 minutes at most (minutes= changes that), {len(steps)} steps: " in line
     assert all(step.name in line for step in steps)

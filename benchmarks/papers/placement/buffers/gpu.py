@@ -1,17 +1,12 @@
-"""Buffers under a policy: written by the host, used by a job of a GPU, and read back by the host.
-
-The three policies and simulated devices (`simulated.py`) have one interface.
-"""
+"""Buffers under a policy: written by the host, used by a job of a GPU, and read back by the host."""
 
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import torch
-from torch import Tensor
 
 from benchmarks.papers.placement.buffers.managed import ManagedMemory
 from benchmarks.papers.placement.model.policy import MemoryPolicy
@@ -26,30 +21,8 @@ _HEAD_START_CYCLES = 200_000
 """Cycles for which the GPU waits, about 0.1 ms, so that launch overhead is not timed."""
 
 
-@runtime_checkable
-class Buffer(Protocol):
-    """Memory that the host writes, a device uses, and the host reads."""
-
-    policy: MemoryPolicy
-    """Policy of the buffer."""
-
-    host: Tensor
-    """The buffer as the host sees it; float32, one dimension."""
-
-    @abstractmethod
-    def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
-        """Return a function that runs the job and returns ms from host write to host visibility.
-
-        `returns` is True if the host needs the buffer afterwards.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Free the memory; its tensors must not be used afterwards."""
-
-
 @final
-class GpuBuffer(Buffer):
+class GpuBuffer:
     """A buffer on a real GPU. Copies and kernels of a job are one captured graph."""
 
     def __init__(self, policy: MemoryPolicy, elements: int, stream: torch.cuda.Stream) -> None:

@@ -10,7 +10,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from benchmarks.papers.placement.model.parameters import SECTOR, Application, Kernel
+from benchmarks.papers.placement.model.parameters import SECTOR, Application, Hardware, Kernel
 
 Compute = Callable[[Tensor], None]
 """The work of a job on the buffer as the device sees it."""
@@ -76,3 +76,8 @@ class Passes:
             execution_ms=execution_ms,
             nbytes=nbytes,
         )
+
+
+def execution_stand_in_ms(job: Passes, nbytes: int, hardware: Hardware) -> float:
+    """Assumed execution time of a job's kernels, ms: by their accesses."""
+    return job.reuse * (2 if job.returns else 1) * nbytes / SECTOR * hardware.l2_ms

@@ -1,13 +1,11 @@
 """Profiles on disk, parameters from measurements, and buffers that are simulated."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.papers.placement.buffers.managed import MOST_BYTES, check_managed
-from benchmarks.papers.placement.buffers.simulated import SimulatedBuffer
 from benchmarks.papers.placement.calibrate import SIZES, first_touch_ms_per_byte
 from benchmarks.papers.placement.model.by_size import by_size
 from benchmarks.papers.placement.model.fitting import Observation, fitted, solved
@@ -148,25 +146,6 @@ def test_managed_memory_beyond_the_limits_is_refused(nbytes, taken, free):
 
 def test_managed_memory_within_the_limits_is_not():
     check_managed(MOST_BYTES, 0, 2 * MOST_BYTES)
-
-
-@pytest.mark.parametrize("policy", MemoryPolicy)
-@pytest.mark.parametrize("use", Use)
-def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
-    job = Passes(use, 3)
-    application = replace(job.application(4096), execution_ms=0.5)
-    buffer = SimulatedBuffer(policy, application, BUS)
-    buffer.host[100] = 9
-    result = torch.zeros(())
-
-    took_ms = buffer.job(job.compute(result), returns=job.returns)()
-
-    assert took_ms == 0.5 + overhead_ms(policy, application, BUS)
-    if use is Use.READ:
-        assert float(result) == 9
-    else:
-        assert float(buffer.host[100]) == 12
-        assert float(buffer.host[0]) == 3
 
 
 def test_fresh_memory_of_the_host_costs_something():
