@@ -33,10 +33,11 @@ from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import TableAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import OPERATIONS
+from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Simulated
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import draw
-from nas.trials.staged.loop import StagedLoop
+from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stages import LONGER, Stages
 
 DRAWS = 20_000
@@ -78,20 +79,21 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
         return Evaluation(float(accuracy[i]), Kind.measured, float(seconds[i]))
 
     source = Simulated(evaluate, stages.fidelities, source="table", description="replayed")
-    loop = StagedLoop(problem, source, stages, seed)
-    for _ in loop.search(float(ends[0])):
+    proposer = StagedProposer(stages, seed)
+    loop = Asynchronous(problem, source, stages.parallel)
+    for _ in loop.search(proposer, elapsed_s=float(ends[0])):
         pass
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows))
     affordable = order[np.cumsum(seconds[order]) <= ends[1] - ends[0]]
-    by_claim = stages.order(loop.results)
+    by_claim = stages.order(proposer.results)
     return {
         "random network": rows[order[0]],
         "proxies alone": rows[np.argmax(stages.prior)],
         "12-epoch ranking": rows[affordable[np.argmax(accuracy[affordable])]],
         "staged": rows[by_claim[0]],
         BOUND: rows[by_claim[:LONGER]],
-        "trainings": np.array(len(loop.results)),
+        "trainings": np.array(len(proposer.results)),
     }
 
 

@@ -39,9 +39,10 @@ from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import RECIPES
 from nas.search.own_images.scoring import ProxyScores
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.asynchronous import Asynchronous
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import Candidates, draw, scored
-from nas.trials.staged.loop import StagedLoop
+from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stages import Stages
 
 TRAINING_SEED = 0
@@ -114,13 +115,15 @@ def search(
     candidates: Candidates,
     source: SharedTrainings,
     arguments: argparse.Namespace,
-) -> tuple[Stages, StagedLoop]:
+) -> tuple[Stages, StagedProposer]:
     """Train until the shares of the time, or the time of the script, are over."""
     ends = accumulate(60 * arguments.minutes * share for share in SHARES.values())
     until_s = dict(zip(SHARES, ends, strict=True))
     stages = Stages(candidates, source.fidelities, until_s, arguments.at_once)
-    loop = StagedLoop(problem, source, stages, arguments.seed)
-    for trial in loop.search(candidates.seconds):
+    proposer = StagedProposer(stages, arguments.seed)
+    loop = Asynchronous(problem, source, stages.parallel)
+    for batch in loop.search(proposer, elapsed_s=candidates.seconds):
+        trial = batch.replica(0)
         say(
             f"training {trial.number[0] + 1}: cell {SPACE.numbers(trial.architectures[0])},",
             f"{source.fidelities[trial.fidelity[0]].name}, {trial.accuracy[0]:.2%},",
@@ -129,11 +132,11 @@ def search(
         if time.monotonic() - STARTED_S > 60 * arguments.wall_minutes:
             say("the time of the script is over")
             break
-    return stages, loop
+    return stages, proposer
 
 
 def judged(
-    where: tuple[str, float], stages: Stages, loop: StagedLoop, source: SharedTrainings
+    where: tuple[str, float], stages: Stages, proposer: StagedProposer, source: SharedTrainings
 ) -> dict[str, Any]:
     """What each stage would have chosen, with its gap to the best within T by the table."""
     judge = problem_of(*where, 200, Split.test)
@@ -142,8 +145,8 @@ def judged(
     rows, best = stages.candidates.architectures, test[within].max()
     chosen = {
         "proxies alone": np.argmax(stages.prior),
-        "after short trainings": stages.ranked(loop.results)[0],
-        "staged": stages.order(loop.results)[0],
+        "after short trainings": stages.ranked(proposer.results)[0],
+        "staged": stages.order(proposer.results)[0],
     }
     cells = {name: int(SPACE.numbers(rows[at])) for name, at in chosen.items()}
     return {
@@ -151,7 +154,7 @@ def judged(
         "limit_ms": where[1],
         "candidates": len(rows),
         "trainings": {
-            one.name: sum(job.fidelity == i for job in loop.results)
+            one.name: sum(job.fidelity == i for job in proposer.results)
             for i, one in enumerate(source.fidelities)
         },
         "shared": source.played,
@@ -187,8 +190,8 @@ def searched(images: ImageSet, source: SharedTrainings, arguments: argparse.Name
     seconds = SHARES["scores"] * 60 * arguments.minutes
     candidates = scored(candidates, score.each, score.aggregate, seconds)
     say(f"scored {len(candidates)} of {candidates.within} in {candidates.score_s:.0f} s")
-    stages, loop = search(problem, candidates, source, arguments)
-    found = judged(where, stages, loop, source)
+    stages, proposer = search(problem, candidates, source, arguments)
+    found = judged(where, stages, proposer, source)
     name = f"staged-{arguments.device}-{arguments.seed}.json"
     write_whole(arguments.out / name, json.dumps(found, indent=2))
     say(json.dumps(found))

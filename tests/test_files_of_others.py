@@ -43,7 +43,6 @@ from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.training.trained_folder import read_training
 from nas.report.summary import SCHEMA, Summary, read_summary
-from nas.search.checkpoint import _digest as digest_of
 from nas.search.checkpoint import load_checkpoint, save_checkpoint
 from nas.search.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -318,10 +317,10 @@ def checkpoint(config, path):
     controller.learn(PROBLEM.evaluate(controller.sample(4)), PROBLEM.score)
     save_checkpoint(path, controller, ChoiceHistory(controller, SPACE.num_choices, 10), 2)
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files if name != "digest"}
+        arrays = {name: file[name] for name in file.files}
 
     def read_all(changed):
-        np.savez(path, **{**changed, "digest": np.array(digest_of(changed))})
+        np.savez(path, **changed)
         restored = config.build(SPACE, [0])
         load_checkpoint(path, restored, ChoiceHistory(restored, SPACE.num_choices, 10), 5)
 

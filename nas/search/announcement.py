@@ -12,7 +12,6 @@ from latency.base import Doubtful
 from nas.config.build import Experiment
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
-from nas.trials.survey import estimated_share
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
@@ -57,9 +56,7 @@ def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
         of_reward = describe_reward(survey, problem.reward)
         is_said = verbose or of_reward.startswith("warning")
         return [describe_limit(survey, problem.oracle.device), *[of_reward][:is_said]]
-    share = estimated_share(
-        problem.space, problem.oracle, problem.limit_ms, problem.limits, problem.margin
-    )
+    share = problem.estimated_share
     unknown = "the exact optimum is unknown: asking for the whole space is not free here"
     if share is None:
         return [unknown]

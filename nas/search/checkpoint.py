@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
@@ -21,7 +20,6 @@ from nas.trials.trial import Trials
 INTERVAL_S = 1.0
 _EVENTS = "events"
 _HISTORY = "history_"
-_DIGEST = "digest"
 
 
 def save_checkpoint(
@@ -30,7 +28,6 @@ def save_checkpoint(
     """Write the state atomically, as arrays without objects."""
     arrays: dict[str, Any] = {_EVENTS: np.array(events), **controller.state()}
     arrays |= {_HISTORY + name: array for name, array in history.state().items()}
-    arrays[_DIGEST] = np.array(_digest(arrays))
     with replacing(path) as file:
         np.savez(file, **arrays)
 
@@ -49,7 +46,7 @@ def load_checkpoint(
     if not path.is_file():
         return 0
     try:
-        arrays = _unchanged(load_arrays(path))
+        arrays = dict(load_arrays(path))
         events = int(arrays.pop(_EVENTS))
         if events > recorded:
             return 0
@@ -74,22 +71,6 @@ def _require_same_types(arrays: Mapping[str, ndarray], own: Mapping[str, ndarray
             and stored.dtype != array.dtype
         ):
             raise ValueError(f"{name} is of type {stored.dtype}, not {array.dtype}")
-
-
-def _unchanged(arrays: dict[str, ndarray]) -> dict[str, ndarray]:
-    """The arrays without their digest; ValueError if it is another."""
-    if str(arrays.pop(_DIGEST)) != _digest(arrays):
-        raise ValueError("it was changed since it was written")
-    return arrays
-
-
-def _digest(arrays: Mapping[str, ndarray]) -> str:
-    found = sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()[:16]
 
 
 @final

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
-from common.files.safe_file import read_bytes, read_text
+from common.files.safe_file import read_text
 from common.types.errors import UserError
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 
@@ -33,10 +32,6 @@ class RunFolder:
         self.summary = path / "summary.json"  # results; there only when the run has finished
         self.report = path / "report.html"
         self.tensorboard = path / "tensorboard"  # event files
-
-    def settings_digest(self) -> str:
-        """Digest of the configuration file, which the journal holds too."""
-        return sha256(read_bytes(self.config)).hexdigest()[:16]
 
     def read_environment(self) -> dict[str, Any]:
         """Read the environment file.

@@ -1,21 +1,20 @@
 """The journal of a search: what was asked and what was answered, a line an event.
 
 It is flushed at every answer, so that a killed run keeps what it learned; the finished run keeps the
-Parquet file of `nas.search.record` instead. The first line says which space the rows belong to, and
-holds the digest of the run's settings. Every line ends with a digest of itself and all lines before it,
-so that a changed, missing or swapped line is found out.
+Parquet file of `nas.search.record` instead. The first line says which space the rows belong to. Every
+line ends with its checksum, which tells damage.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias, final
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Int64
@@ -30,8 +29,8 @@ from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 
-VERSION = 3
-_ASKED, _TOLD = "asked", "told"
+VERSION = 4
+_ASKED, _TOLD, _NOTED = "asked", "told", "noted"
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _LONGEST_LINE = 2**24  # bytes; a batch of 100,000 architectures has fewer
 
@@ -45,22 +44,28 @@ class Asked:
     architectures: Int64[ndarray, "1 B D"]
 
 
-Event: TypeAlias = Asked | Trials
+@final
+@dataclass(frozen=True)
+class Note:
+    """A decision of the search, such as the candidates that it drew: JSON under a name."""
+
+    name: str
+    value: dict[str, Any]
+
+
+Event: TypeAlias = Asked | Trials | Note
 
 
 @final
 class Journal:
     """Appends events; `asked` and the call itself are consumers of a loop of one replica."""
 
-    def __init__(self, path: Path, space: SearchSpace, settings: str = "") -> None:
-        """Open the journal of a run with these settings, given as their digest."""
+    def __init__(self, path: Path, space: SearchSpace) -> None:
+        """Open a journal at its end, or begin it."""
         self._path = path
-        self._digest = ""
-        for line in _complete_lines(path) if path.exists() else ():
-            self._digest = _parted(line)[1]
         self._file: IO[str] = path.open("a", encoding="utf-8")
         if self._file.tell() == 0:
-            self._write({"journal": VERSION, "space": space.name, "settings": settings})
+            self._write({"journal": VERSION, "space": space.name})
 
     def __enter__(self) -> Journal:
         return self
@@ -77,25 +82,31 @@ class Journal:
         """Write answers, and hand them to the operating system."""
         one = trials if trials.state.ndim == 1 else trials.replica(0)
         self._write([_TOLD, *(column.tolist() for column in _columns(one))])
-        with naming(self._path):
-            self._file.flush()
+        self._flush()
+
+    def note(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a decision, and hand it to the operating system."""
+        self._write([_NOTED, name, value])
+        self._flush()
 
     def _write(self, event: Any) -> None:
         text = _ENCODER.encode(event)
-        self._digest = _digest(self._digest, text)
         with naming(self._path):
-            self._file.write(f"{text}\t{self._digest}\n")
+            self._file.write(f"{text}\t{_checksum(text)}\n")
+
+    def _flush(self) -> None:
+        with naming(self._path):
+            self._file.flush()
 
 
-def read_journal(path: Path, problem: SearchProblem, settings: str = "") -> list[Event]:
+def read_journal(path: Path, problem: SearchProblem) -> list[Event]:
     """The complete events of a journal; a line cut off by a kill is left out.
 
     Raises:
-      UserError: if the file cannot be read, is no journal of this version and space, or it or the
-        settings were changed since they were written.
+      UserError: if the file cannot be read, is damaged, or is no journal of this version and space.
     """
     try:
-        return list(_events(path, problem, settings))
+        return list(_events(path, problem))
     except (OSError, ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
         why = str(error)
     except RecursionError:
@@ -109,20 +120,21 @@ def cut_journal(path: Path, events: int) -> None:
     os.truncate(path, kept)
 
 
-def _events(path: Path, problem: SearchProblem, settings: str) -> Iterator[Event]:
-    digest = ""
+def _events(path: Path, problem: SearchProblem) -> Iterator[Event]:
     for number, line in enumerate(_complete_lines(path)):
-        text, stored = _parted(line)
+        text, _, checksum = line.decode().rstrip("\n").rpartition("\t")
         if number == 0:
-            _check_header(text, problem.space, settings)
-        digest = _digest(digest, text)
-        if digest != stored:
+            _check_header(text, problem.space)
+        if _checksum(text) != checksum:
             raise ValueError(
-                f"line {number + 1} was changed, or one before it is missing; keep the lines before "
-                f"it to go on from there"
+                f"line {number + 1} is damaged; keep the lines before it to go on from there"
             )
         if number:
             yield _event(text, problem)
+
+
+def _checksum(text: str) -> str:
+    return f"{crc32(text.encode()):08x}"
 
 
 def _complete_lines(path: Path) -> Iterator[bytes]:
@@ -133,24 +145,14 @@ def _complete_lines(path: Path) -> Iterator[bytes]:
             raise ValueError("one of its lines has no end")
 
 
-def _parted(line: bytes) -> tuple[str, str]:
-    """Text and digest of a line."""
-    text, _, digest = line.decode().rstrip("\n").rpartition("\t")
-    return text, digest
-
-
-def _digest(before: str, text: str) -> str:
-    return sha256(f"{before}{text}".encode()).hexdigest()[:16]
-
-
-def _check_header(text: str, space: SearchSpace, settings: str) -> None:
+def _check_header(text: str, space: SearchSpace) -> None:
     header = json.loads(text or "null")
     if not isinstance(header, dict) or header.get("journal") != VERSION:
-        raise ValueError("it is of another version")
+        raise ValueError(
+            "it was begun by another version; finish it with that one, or begin the search anew"
+        )
     if header.get("space") != space.name:
         raise ValueError(f"it begins with {text[:80]}")
-    if header.get("settings") != settings:
-        raise ValueError("the settings in config.yaml are not those that the run was begun with")
 
 
 def _columns(trials: Trials) -> Iterator[ndarray]:
@@ -186,6 +188,9 @@ def _event(line: str, problem: SearchProblem) -> Event:
         return Asked(int(first), _in_space(np.array(rows, np.int64), problem)[None])
     if name == _TOLD:
         return _trials(values, problem)
+    if name == _NOTED:
+        title, value = values
+        return Note(str(title), dict(value))
     raise ValueError(f"{name!r} is no event")
 
 

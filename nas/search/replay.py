@@ -19,7 +19,7 @@ from common.types.errors import UserError
 from common.types.kind import is_predicted
 from controller.base import Controller
 from latency.base import Latencies
-from nas.search.journal import Asked, Event
+from nas.search.journal import Asked, Event, Note
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
@@ -62,6 +62,8 @@ def replay(
     asked, now_s = 0, 0.0
     begun_s: dict[int, float] = {}
     for position, event in enumerate(events):
+        if isinstance(event, Note):
+            continue
         if isinstance(event, Asked):
             if position >= learned:
                 _ask_again(controller, event)
@@ -92,7 +94,7 @@ def _ask_again(controller: Controller, event: Asked) -> None:
 
 def complete(events: Sequence[Event]) -> Sequence[Event]:
     """The events up to the last answer: a batch that was cut off is asked again."""
-    last = max((i for i, event in enumerate(events) if not isinstance(event, Asked)), default=-1)
+    last = max((i for i, event in enumerate(events) if isinstance(event, Trials)), default=-1)
     return events[: last + 1]
 
 

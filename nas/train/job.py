@@ -86,8 +86,8 @@ class TrainingJob:
             network = start.network(subject.architecture, subject.images.task)
         return cls(config, subject, network, device, console, start, ends_s)
 
-    def run(self) -> None:
-        """Train, or go on with the training, and write the results.
+    def run(self) -> Training:
+        """Train, or go on with the training, and write the results; returns the record.
 
         Raises:
           UserError: if the time is too short, the training diverges, or memory is too small.
@@ -111,7 +111,7 @@ class TrainingJob:
                 f"the training needs more memory than {self.device} has, even with one image at a time; "
                 f"choose a smaller side="
             ) from error
-        self._write(recipe, trained)
+        return self._write(recipe, trained)
 
     def _within_hours(self, recipe: Recipe) -> Recipe:
         """The recipe with as many epochs as the time allows; an interrupted training keeps its number."""
@@ -164,7 +164,7 @@ class TrainingJob:
                 on=self.config.images,
             )
 
-    def _write(self, recipe: Recipe, trained: Trained) -> None:
+    def _write(self, recipe: Recipe, trained: Trained) -> Training:
         """Judge the network on the test images, write it, and say what came of it."""
         images = self.subject.images
         test = Judged(
@@ -223,6 +223,7 @@ class TrainingJob:
                 "warning: that is no better than chance; train longer (epochs=, hours=), and check that the "
                 "classes' images differ"
             )
+        return training
 
     def _say(self, line: str) -> None:
         say(self.console, line)

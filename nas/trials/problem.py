@@ -18,7 +18,7 @@ from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
-from nas.trials.survey import Survey, survey, with_margin
+from nas.trials.survey import EstimatedShare, Survey, estimated_share, survey, with_margin
 from nas.trials.trial import State, Trials
 from rewards.base import Reward
 
@@ -65,6 +65,17 @@ class SearchProblem:
             self.limits,
             margin=self.margin,
         )
+
+    @cached_property
+    def estimated_share(self) -> EstimatedShare | None:
+        """The feasible share of a space without survey, from samples; None where asking is not free.
+
+        Raises:
+          UserError: if latencies are missing.
+        """
+        if self.survey is not None:
+            return None
+        return estimated_share(self.space, self.oracle, self.limit_ms, self.limits, self.margin)
 
     def evaluate(self, architectures: Int64[ndarray, "*n D"], first: int = 0) -> Trials:
         """Ask both sources about a batch, the latency first.

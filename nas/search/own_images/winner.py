@@ -11,14 +11,12 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.files.typed_json import read_json
-from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import Training, read_training, trained_folder
+from nas.accuracy.training.trained_folder import Training, trained_folder
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
@@ -44,18 +42,6 @@ class Winner:
     disturbed: bool  # no candidate was timed again on an undisturbed board: it is not confirmed
 
 
-def read_winner(path: Path) -> Winner:
-    """The decision of a search that was interrupted after it.
-
-    Raises:
-      UserError: if the file is corrupt.
-    """
-    try:
-        return read_json(path, Winner)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} does not name a winner: {error}; remove it") from error
-
-
 def train_winner(
     experiment: Experiment,
     images: ImageSet,
@@ -69,7 +55,7 @@ def train_winner(
     """Train in full, or go on with it, until `ends_s` on the monotonic clock at most.
 
     Returns:
-      The record in the folder of the trained network.
+      The record of the trained network, which is in its folder.
 
     Raises:
       UserError: if the training diverges, or memory is too small.
@@ -102,8 +88,7 @@ def train_winner(
     subject.folder.mkdir(parents=True, exist_ok=True)
     ends_s -= _REPORTED_S
     device = device_named("auto")
-    TrainingJob.of(settings, subject, device, console, start=start, ends_s=ends_s).run()
-    return read_training(subject.folder)
+    return TrainingJob.of(settings, subject, device, console, start=start, ends_s=ends_s).run()
 
 
 def forget_checkpoint(run: Path, arch: str) -> None:

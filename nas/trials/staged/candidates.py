@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
-from common.files.safe_arrays import load_arrays
 from common.types.errors import UserError
 from latency.base import Latencies, UnmeasuredError
+from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
+from nas.trials.trial import Trials
 
 LEAST_SCORED = 100
 """Candidates that are scored however long it takes; among fewer there is little to choose."""
@@ -55,8 +54,30 @@ class Candidates:
 
     def rows(self, which: ndarray) -> Candidates:
         """Some of them."""
-        columns = ("architectures", "latency_ms", "latency_kind", "flops", "prior")
-        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+        return replace(self, **{name: getattr(self, name)[which] for name in _COLUMNS})
+
+    def values(self) -> dict[str, Any]:
+        """All fields as numbers and lists, for a journal."""
+        columns = {name: getattr(self, name).tolist() for name in _COLUMNS}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | columns
+
+    def judged(
+        self,
+        problem: SearchProblem,
+        first: int,
+        at: Int64[ndarray, "k"],
+        accuracies: Accuracies,
+        *,
+        seconds: float,
+        fidelity: int,
+    ) -> Trials:
+        """Records of some candidates with their accuracies, numbered from `first`."""
+        latencies = Latencies(self.latency_ms[at], self.latency_kind[at])
+        trials = problem.judge(first, self.architectures[at], latencies, accuracies, seconds)
+        return replace(trials, fidelity=np.full(len(at), fidelity, np.int8))
+
+
+_COLUMNS = ("architectures", "latency_ms", "latency_kind", "flops", "prior")
 
 
 def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candidates:
@@ -167,38 +188,31 @@ def scored(
     return replace(kept, prior=prior, score_s=time.monotonic() - began_s)
 
 
-def save_candidates(path: Path, candidates: Candidates) -> None:
-    """Write them as arrays, atomically."""
-    with replacing(path) as file:
-        np.savez(file, **{one.name: getattr(candidates, one.name) for one in fields(Candidates)})
-
-
-def load_candidates(path: Path, space: SearchSpace) -> Candidates:
-    """Read what `save_candidates` wrote for a search of this space.
+def candidates_of(values: Mapping[str, Any], space: SearchSpace) -> Candidates:
+    """The candidates of `Candidates.values`, for a search of this space.
 
     Raises:
-      UserError: if the file is corrupt.
+      ValueError: if they are not candidates.
     """
-    try:
-        arrays: dict[str, Any] = {**load_arrays(path)}
-        found = Candidates(
-            **{name: one.item() if one.ndim == 0 else one for name, one in arrays.items()}
-        )
-        _require_sound(found, space)
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(
-            f"{path} does not hold the candidates of a staged search ({error}); remove it, and "
-            f"resume draws and scores them again"
-        ) from error
-    return found
+    typed: dict[str, Any] = {
+        name: np.array(values[name], dtype)
+        for name, dtype in zip(_COLUMNS, (np.int64, float, np.int8, float, float), strict=True)
+    }
+    typed |= {name: int(values[name]) for name in ("drawn", "distinct", "within")}
+    typed |= {name: float(values[name]) for name in ("draw_s", "score_s")}
+    candidates = Candidates(**typed)
+    _require_sound(candidates, space)
+    return candidates
 
 
-def _require_sound(found: Candidates, space: SearchSpace) -> None:
-    rows, n = found.architectures, len(found)
-    columns = (found.latency_ms, found.latency_kind, found.flops, found.prior)
+def _require_sound(candidates: Candidates, space: SearchSpace) -> None:
+    rows, n = candidates.architectures, len(candidates)
     if rows.shape != (n, len(space.num_choices)) or not n or not space.valid(rows).all():
-        raise ValueError("it holds a row that is no architecture")
-    if any(column.shape != (n,) or np.isnan(column).any() for column in columns):
-        raise ValueError("a column is not a number of each")
-    if not (0 <= found.seconds < math.inf and 0 < found.within <= found.distinct <= found.drawn):
-        raise ValueError("its counts or times cannot be")
+        raise ValueError("a candidate is no architecture")
+    for name in _COLUMNS[1:]:
+        column = getattr(candidates, name)
+        if column.shape != (n,) or np.isnan(column).any():
+            raise ValueError(f"the candidates lack a {name} each")
+    counts = (1, candidates.within, candidates.distinct, candidates.drawn)
+    if sorted(counts) != list(counts) or not 0 <= candidates.seconds < math.inf:
+        raise ValueError("the counts or times of the candidates cannot be")

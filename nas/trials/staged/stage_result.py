@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -10,7 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.spaces.base import SearchSpace
-from nas.trials.staged.loop import StagedLoop
+from nas.trials.staged.stages import Job, Result, Stages
 
 
 @final
@@ -30,10 +31,14 @@ class StageResult:
 
 
 def stage_results(
-    loop: StagedLoop, space: SearchSpace, *, scores_are_accuracies: bool = False
+    stages: Stages,
+    results: Mapping[Job, Result],
+    space: SearchSpace,
+    *,
+    scores_are_accuracies: bool = False,
 ) -> tuple[StageResult, ...]:
     """The stages before the winner's own training; scores are of proxies, or accuracies of a supernet."""
-    stages, candidates = loop.stages, loop.stages.candidates
+    candidates = stages.candidates
     by_flops = np.argsort(-candidates.flops, kind="stable")
     by_prior = np.argsort(-candidates.prior, kind="stable")
     found = [
@@ -60,29 +65,29 @@ def stage_results(
                 0,
             )
         )
-    short = stages.short_fidelity(loop.results) or 0
+    short = stages.short_fidelity(results) or 0
     before = by_prior
     for name, fidelity, order in (
-        ("short", short, stages.ranked(loop.results)),
-        ("longer", short + 1, stages.order(loop.results)),
+        ("short", short, stages.ranked(results)),
+        ("longer", short + 1, stages.order(results)),
     ):
-        jobs = [job for job in loop.results if (job.fidelity > short) is (name == "longer")]
+        jobs = [job for job in results if (job.fidelity > short) is (name == "longer")]
         if not jobs or not len(order):
             continue
         accuracies = dict(
-            zip(*(one.tolist() for one in stages.trained(loop.results, fidelity)), strict=True)
+            zip(*(one.tolist() for one in stages.trained(results, fidelity)), strict=True)
         )
         found.append(
             StageResult(
                 name,
                 len(jobs),
                 len(order),
-                sum(loop.results[job].seconds for job in jobs),
+                sum(results[job].seconds for job in jobs),
                 stages.fidelities[fidelity].epochs,
                 space.text(candidates.architectures[order[0]]),
                 _place(int(order[0]), before),
                 accuracies.get(int(order[0])),
-                int(sum(np.isnan(loop.results[job].accuracy) for job in jobs)),
+                int(sum(np.isnan(results[job].accuracy) for job in jobs)),
             )
         )
         before = order

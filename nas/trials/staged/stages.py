@@ -5,7 +5,7 @@ Nothing is remembered beside the results, so an interrupted search goes on by it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, final
@@ -63,7 +63,7 @@ class Stages:
     parallel: int = 1
 
     def next(
-        self, results: Mapping[Job, Result], running: Sequence[Job], elapsed_s: float
+        self, results: Mapping[Job, Result], running: Collection[Job], elapsed_s: float
     ) -> Job | None:
         """The next training to begin; None where there is none now, or none any more."""
         asked = {*results, *running}

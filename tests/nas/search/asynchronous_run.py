@@ -18,7 +18,7 @@ from nas.accuracy.slow import Evaluation, Fidelity
 from nas.search.journal import Journal, cut_journal, read_journal
 from nas.search.replay import NOTHING, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.asynchronous import Asynchronous, Budget
+from nas.trials.asynchronous import Asynchronous, ControllerProposer
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.executor import Evaluated, Workers
 
@@ -55,9 +55,11 @@ def main(folder: Path, trials: int) -> None:
             journal.asked(first, architectures)
             history(first, architectures)
 
-        loop = Asynchronous(about, source, 3, Budget(trials), on_asked=asked)
+        proposer = ControllerProposer(
+            controller, about, trials, 0, before.asked, dict(before.running), asked
+        )
         (folder / "ready").touch()
-        for trial in loop.search(controller, asked=before.asked, running=before.running):
+        for trial in Asynchronous(about, source, 3).search(proposer):
             journal(trial)
     (folder / "finished").touch()
 

@@ -21,7 +21,7 @@ from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.asynchronous import Asynchronous, Budget
+from nas.trials.asynchronous import Asynchronous, ControllerProposer
 from nas.trials.executor import Evaluated, Simulated, Workers
 from nas.trials.loop import search
 from nas.trials.trial import State, Trials
@@ -39,16 +39,14 @@ def simulated(function=evaluate):
     return Simulated(function, FULL, source="synthetic", description="synthetic")
 
 
-def searched(controller, source, *, parallel, trials, seen=None, **options):
-    loop = Asynchronous(
-        options.pop("about", problem()),
-        source,
-        parallel,
-        options.pop("budget", Budget(trials)),
-        on_asked=lambda first, rows: seen.append((first, rows)) if seen is not None else None,
-        **options,
-    )
-    return list(loop.search(controller))
+def searched(controller, source, *, parallel, trials, about=None, check=lambda: None, **options):
+    about = about or problem()
+    proposer = ControllerProposer(controller, about, trials, **options)
+    return Asynchronous(about, source, parallel, check).search(proposer)
+
+
+def uniform():
+    return UniformConfig(1).build(SPACE, [0])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def searched(controller, source, *, parallel, trials, seen=None, **options):
 def test_one_worker_gives_the_samples_of_the_vectorised_loop_at_batch_1(config):
     one, other = (config.build(SPACE, [3]) for _ in range(2))
 
-    found = searched(one, simulated(), parallel=1, trials=60)
+    found = list(searched(one, simulated(), parallel=1, trials=60))
 
     expected = list(search(other, problem(), budget=60, batch_size=1))
     for trial, step in zip(found, expected, strict=True):
@@ -89,14 +87,14 @@ def test_trials_end_in_order_of_completion_and_each_ends_once(seconds, parallel,
     source = simulated(one)
     ends = []
     asked = []
-    loop = Asynchronous(
-        problem(),
+    trials = searched(
+        uniform(),
         source,
-        parallel,
-        Budget(len(seconds)),
+        parallel=parallel,
+        trials=len(seconds),
         on_asked=lambda first, _rows: asked.append(first),
     )
-    for trial in loop.search(UniformConfig(1).build(SPACE, [0])):
+    for trial in trials:
         running[0] -= 1
         ends.append((source.now_s(), trial))
 
@@ -119,9 +117,7 @@ def test_a_trial_without_a_latency_fails_without_being_evaluated():
         return evaluate(architecture, fidelity, seed)
 
     about = problem(oracle=Oracle(unmeasured_from_ms=20))
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]), simulated(one), parallel=2, trials=50, about=about
-    )
+    found = list(searched(uniform(), simulated(one), parallel=2, trials=50, about=about))
 
     failed = [trial for trial in found if trial.failed[0, 0]]
     assert len(found) == 50
@@ -131,62 +127,16 @@ def test_a_trial_without_a_latency_fails_without_being_evaluated():
     assert all("latency.unmeasured" in trial.error[0, 0] for trial in failed)
 
 
-def test_a_trial_far_beyond_the_limit_is_pruned():
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]),
-        simulated(),
-        parallel=2,
-        trials=50,
-        about=problem(limit_ms=10.0),
-        prune_beyond=2.0,
-    )
-
-    for trial in found:
-        pruned = trial.state[0, 0] == State.pruned
-        assert pruned == (trial.latency_ms[0, 0] > 20)
-        assert np.isnan(trial.accuracy[0, 0]) == pruned
-        assert trial.failed[0, 0] == pruned  # for the controller: there is nothing to learn
-
-
-@pytest.mark.parametrize(
-    ("budget", "trials"),
-    [(Budget(7), 7), (Budget(1000, seconds=10.0), 20), (Budget(1000, cost=10.0), 11)],
-)
-def test_the_first_budget_that_is_spent_ends_the_search(budget, trials):
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]), simulated(), parallel=2, trials=0, budget=budget
-    )
-
-    assert len(found) == trials
-
-
-def test_a_resumed_search_goes_on_with_the_rest_of_its_time():
-    controller = UniformConfig(1).build(SPACE, [0])
-    loop = Asynchronous(problem(), simulated(), 2, Budget(1000, seconds=10.0))
-
-    assert len(list(loop.search(controller, elapsed_s=7.0))) == 6
-
-
 @pytest.mark.parametrize("seconds", [np.nan, np.inf, -1.0])
 def test_a_duration_that_is_none_is_taken_from_the_clock(seconds):
     def one(architecture, fidelity, seed):
         time.sleep(0.02)
         return replace(evaluate(architecture, fidelity, seed), seconds=seconds)
 
-    controller = UniformConfig(1).build(SPACE, [0])
-    source = real(one, Workers.threads, 1)
-    budget = Budget(100, cost=0.05)
+    found = list(searched(uniform(), real(one, Workers.threads, 1), parallel=1, trials=2))
 
-    found = searched(controller, source, parallel=1, trials=0, budget=budget)
-
-    assert 1 <= len(found) <= 3
-    assert all(trial.seconds[0, 0] >= 0.02 for trial in found)
-
-
-@pytest.mark.parametrize("fidelity", [-2, 1])
-def test_a_fidelity_that_the_source_does_not_have_is_refused(fidelity):
-    with pytest.raises(ValueError, match=f"no fidelity {fidelity}"):
-        Asynchronous(problem(), simulated(), 1, Budget(1), fidelity=fidelity)
+    assert len(found) == 2
+    assert all(0.02 <= trial.seconds[0, 0] < 600 for trial in found)
 
 
 @pytest.mark.parametrize(("lost", "ends"), [({3, 4, 7}, None), ({3, 4, 5}, 6)])
@@ -200,11 +150,9 @@ def test_a_board_that_is_lost_fails_its_trial_and_one_that_stays_lost_ends_the_s
                 raise ConnectionError("ssh://board ended")
             return super().answer(architectures)
 
-    source = simulated()
-    loop = Asynchronous(problem(oracle=Losing()), source, 3, Budget(10))
-    found = {}
+    about, found = problem(oracle=Losing()), {}
     try:
-        for trial in loop.search(UniformConfig(1).build(SPACE, [0])):
+        for trial in searched(uniform(), simulated(), parallel=3, trials=10, about=about):
             found[trial.first] = State(trial.state[0, 0])
     except ConnectionError:
         assert ends is not None
@@ -224,19 +172,18 @@ def test_a_search_is_left_while_it_waits_for_an_answer():
         raise KeyboardInterrupt
 
     source = real(never, Workers.threads, 1)
-    loop = Asynchronous(problem(), source, 1, Budget(1), check=leave)
 
     with pytest.raises(KeyboardInterrupt):
-        next(loop.search(UniformConfig(1).build(SPACE, [0])))
+        next(searched(uniform(), source, parallel=1, trials=1, check=leave))
     answered.set()
 
 
 def test_what_was_running_is_submitted_again_before_anything_is_asked():
-    controller = UniformConfig(1).build(SPACE, [0])
+    controller = uniform()
     rows = controller.sample(3)[0]
-    loop = Asynchronous(problem(), simulated(), 2, Budget(5))
+    running = {1: rows[1], 2: rows[2]}
 
-    found = list(loop.search(controller, asked=3, running={1: rows[1], 2: rows[2]}))
+    found = list(searched(controller, simulated(), parallel=2, trials=5, asked=3, running=running))
 
     assert [trial.first for trial in found] == [1, 2, 3, 4]
     np.testing.assert_array_equal(found[0].architectures[0, 0], rows[1])
@@ -282,11 +229,13 @@ def slot_or_crash(_architecture, _fidelity, seed):
 
 
 def test_threads_answer_out_of_order():
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]),
-        real(slow, Workers.threads, 3),
-        parallel=3,
-        trials=12,
+    found = list(
+        searched(
+            uniform(),
+            real(slow, Workers.threads, 3),
+            parallel=3,
+            trials=12,
+        )
     )
 
     numbers = [trial.first for trial in found]
@@ -296,11 +245,13 @@ def test_threads_answer_out_of_order():
 
 
 def test_a_process_that_crashes_takes_only_its_own_trial_along():
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]),
-        real(crash_or_answer, Workers.processes, 2),
-        parallel=2,
-        trials=6,
+    found = list(
+        searched(
+            uniform(),
+            real(crash_or_answer, Workers.processes, 2),
+            parallel=2,
+            trials=6,
+        )
     )
 
     assert {trial.first for trial in found if trial.failed[0, 0]} == {2, 5}
@@ -357,7 +308,8 @@ def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
         found = evaluate(architecture, fidelity, seed)
         return replace(found, accuracy=np.nan) if architecture[0] == 0 else found
 
-    found = searched(config.build(SPACE, [0]), simulated(diverging), parallel=2, trials=40)
+    source = simulated(diverging)
+    found = list(searched(config.build(SPACE, [0]), source, parallel=2, trials=40))
 
     for trial in found:
         diverged = trial.architectures[0, 0, 0] == 0
@@ -367,27 +319,10 @@ def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
     assert any(trial.failed[0, 0] for trial in found)
 
 
-def test_the_seconds_of_failed_trials_count_toward_the_cost():
-    def fail(_architecture, _fidelity, _seed):
-        time.sleep(0.02)
-        raise RuntimeError("out of memory")
-
-    found = searched(
-        UniformConfig(1).build(SPACE, [0]),
-        real(fail, Workers.threads, 1),
-        parallel=1,
-        trials=100,
-        budget=Budget(100, cost=0.1),
-    )
-
-    assert 1 <= len(found) <= 5
-
-
 def test_a_search_that_is_left_ends_its_processes():
     others = set(multiprocessing.active_children())
     source = real(slow, Workers.processes, 2)
-    loop = Asynchronous(problem(), source, 2, Budget(100))
-    trials = loop.search(UniformConfig(1).build(SPACE, [0]))
+    trials = searched(uniform(), source, parallel=2, trials=100)
     next(trials)
     workers = set(multiprocessing.active_children()) - others
 

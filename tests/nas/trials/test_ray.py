@@ -10,7 +10,7 @@ from synthetic import problem
 from controller.uniform import UniformConfig
 from nas.accuracy.slow import Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.asynchronous import Asynchronous, Budget
+from nas.trials.asynchronous import Asynchronous, ControllerProposer
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.trial import State
 
@@ -54,9 +54,10 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
         source="synthetic",
         description="synthetic",
     )
-    loop = Asynchronous(problem(), source, 2, Budget(TRIALS))
+    about, controller = problem(), UniformConfig(1).build(SPACE, [0])
+    proposer = ControllerProposer(controller, about, TRIALS)
     states = {}
-    for trial in loop.search(UniformConfig(1).build(SPACE, [0])):
+    for trial in Asynchronous(about, source, 2).search(proposer):
         states[trial.first] = State(trial.state[0, 0])
         if len(states) == 2:
             time.sleep(0.1)  # both nodes are at work

@@ -1,5 +1,6 @@
 """The staged search on synthetic answers and a simulated clock: nothing is trained."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +12,12 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Simulated
 from nas.trials.limits import Limit, Limits
-from nas.trials.staged.candidates import (
-    LEAST_SCORED,
-    draw,
-    load_candidates,
-    save_candidates,
-    scored,
-)
-from nas.trials.staged.loop import StagedLoop
+from nas.trials.staged.candidates import LEAST_SCORED, candidates_of, draw, scored
 from nas.trials.staged.predictor import Predictor, log_rank
+from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import stage_results
 from nas.trials.staged.stages import LONGER, Job, Result, Stages
 from nas.trials.trial import State, Trials
@@ -31,7 +27,7 @@ ENDS_S = {"scores": 0.0, "short": 2400.0, "longer": 4000.0}
 EPOCH_S = 10.0
 
 
-def candidates_of(problem, draws=300):
+def some_candidates(problem, draws=300):
     drawn = draw(problem, 0, draws, np.inf)
     return replace(drawn, prior=drawn.flops)
 
@@ -52,11 +48,30 @@ class Training:
         return Evaluation(accuracy, Kind.trained, EPOCH_S * fidelity.epochs)
 
 
-def loop_of(training, *, parallel=1, fidelities=FIDELITIES, candidates=None):
-    problem = problem_of(accuracy=Accuracy(instant=False))
-    source = Simulated(training, fidelities, source="trained", description="")
-    stages = Stages(candidates or candidates_of(problem), fidelities, ENDS_S, parallel)
-    return StagedLoop(problem, source, stages, 0)
+class Search:
+    """A staged search with trainings on a simulated clock."""
+
+    def __init__(self, training, *, parallel=1, candidates=None, source=Simulated, asked=0):
+        self._problem = problem_of(accuracy=Accuracy(instant=False))
+        candidates = candidates or some_candidates(self._problem)
+        self.source = source(training, FIDELITIES, source="trained", description="")
+        self.stages = Stages(candidates, FIDELITIES, ENDS_S, parallel)
+        self.proposer = StagedProposer(self.stages, 0, asked=asked)
+
+    def trials(self, elapsed_s=0.0):
+        loop = Asynchronous(self._problem, self.source, self.stages.parallel)
+        for batch in loop.search(self.proposer, elapsed_s=elapsed_s):
+            yield batch.replica(0)
+
+    @property
+    def results(self):
+        return self.proposer.results
+
+    def order(self):
+        return self.stages.order(self.results)
+
+    def stage_results(self):
+        return stage_results(self.stages, self.results, SPACE)
 
 
 def test_candidates_are_the_fastest_of_those_that_compute_the_same_and_within_the_limit():
@@ -125,16 +140,32 @@ def test_what_has_no_path_from_the_images_to_the_output_is_no_candidate():
     assert features[:, SPACE.feature_names.index("connected")].all()
 
 
-def test_candidates_come_back_from_their_file(tmp_path):
+def test_candidates_come_back_from_a_journal():
     drawn = draw(problem_of(), 0, 100, np.inf)
-    save_candidates(tmp_path / "candidates.npz", drawn)
+    values = json.loads(json.dumps(drawn.values()))
 
-    again = load_candidates(tmp_path / "candidates.npz", SPACE)
+    again = candidates_of(values, SPACE)
 
     np.testing.assert_equal(vars(again), vars(drawn))
-    (tmp_path / "candidates.npz").write_bytes(b"PK")
-    with pytest.raises(UserError, match="remove it"):
-        load_candidates(tmp_path / "candidates.npz", SPACE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("architectures", [[9] * 6]),
+        ("architectures", []),
+        ("prior", [0.0]),
+        ("flops", None),
+        ("within", 0),
+        ("drawn", 1),
+        ("draw_s", float("nan")),
+    ],
+)
+def test_candidates_that_cannot_be_are_refused(name, value):
+    values = draw(problem_of(), 0, 100, np.inf).values()
+
+    with pytest.raises((ValueError, TypeError)):
+        candidates_of({**values, name: value}, SPACE)
 
 
 def test_the_predictor_learns_what_the_proxies_do_not_know():
@@ -152,84 +183,81 @@ def test_the_predictor_learns_what_the_proxies_do_not_know():
 @pytest.mark.parametrize("parallel", [1, 4])
 def test_the_stages_shorten_the_list_and_end_in_time(parallel):
     training = Training()
-    loop = loop_of(training, parallel=parallel)
+    search = Search(training, parallel=parallel)
 
-    trials = Trials.joined(loop.search(0.0))
+    trials = Trials.joined(search.trials())
 
     epochs = [FIDELITIES[i].epochs for i in trials.fidelity]
     assert sorted(set(epochs)) == [1, 12, 36] or sorted(set(epochs)) == [1, 3, 12]
     assert epochs.count(max(epochs)) <= LONGER
     assert len(set(training.asked)) == len(training.asked)  # nothing is trained twice
-    assert loop.source.now_s() <= ENDS_S["longer"] + EPOCH_S * 36
-    best = loop.stages.order(loop.results)[0]
-    trained = {job.candidate for job in loop.results}
-    rows = loop.stages.candidates.architectures
+    assert search.source.now_s() <= ENDS_S["longer"] + EPOCH_S * 36
+    best = search.order()[0]
+    trained = {job.candidate for job in search.results}
+    rows = search.stages.candidates.architectures
     assert worth(rows[best]) >= max(worth(rows[list(trained)])) - 1e-9
 
 
 def test_never_more_than_so_many_run_at_once():
-    loop = loop_of(Training(), parallel=3)
-    running = []
-    submit, wait = loop.source.submit, loop.source.wait
-    most = []
+    running, most = [0], [0]
 
-    def counted(*arguments):
-        future = submit(*arguments)
-        running.append(future)
-        most.append(len(running))
-        return future
+    class Counted:
+        def __init__(self, *arguments, **named):
+            self._inner = Simulated(*arguments, **named)
 
-    def ended(timeout_s=np.inf):
-        future = wait(timeout_s)
-        running.remove(future)
-        return future
+        def submit(self, *arguments):
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            return self._inner.submit(*arguments)
 
-    loop.source = type("Counted", (), {
-        "submit": staticmethod(counted), "wait": staticmethod(ended),
-        "now_s": loop.source.now_s, "close": loop.source.close,
-        "source": loop.source.source, "description": loop.source.description,
-        "fidelities": loop.source.fidelities,
-    })()  # fmt: skip
-    for _ in loop.search(0.0):
+        def wait(self, timeout_s):
+            running[0] -= 1
+            return self._inner.wait(timeout_s)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+    for _ in Search(Training(), parallel=3, source=Counted).trials():
         pass
 
-    assert max(most) == 3
+    assert most == [3]
 
 
 def test_a_failed_training_is_recorded_and_its_network_never_wins():
-    favourite = candidates_of(problem_of()).flops.argmax()
-    row = candidates_of(problem_of()).architectures[favourite]
-    loop = loop_of(Training(fails=lambda architecture: (architecture == row).all()))
+    favourite = some_candidates(problem_of()).flops.argmax()
+    row = some_candidates(problem_of()).architectures[favourite]
+    search = Search(Training(fails=lambda architecture: (architecture == row).all()))
 
-    trials = Trials.joined(loop.search(0.0))
+    trials = Trials.joined(search.trials())
 
     failed = trials.rows(trials.state == State.failed)
     assert [str(one) for one in failed.error] == ["RuntimeError: diverged"]
     assert (failed.architectures == row).all()
-    assert favourite not in loop.stages.order(loop.results)
-    assert sum(one.failed for one in stage_results(loop, SPACE)) == 1
+    assert favourite not in search.order()
+    assert sum(one.failed for one in search.stage_results()) == 1
 
 
 def test_where_every_training_fails_there_is_no_order():
-    loop = loop_of(Training(fails=lambda _row: True), candidates=candidates_of(problem_of(), 3))
+    search = Search(Training(fails=lambda _row: True), candidates=some_candidates(problem_of(), 3))
 
-    trials = Trials.joined(loop.search(0.0))
+    trials = Trials.joined(search.trials())
 
     assert (trials.state == State.failed).all()
-    assert not len(loop.stages.order(loop.results))
+    assert not len(search.order())
 
 
 def test_an_interrupted_search_goes_on_and_pays_for_nothing_twice():
     whole = Training()
-    every = list(loop_of(whole).search(0.0))
+    every = list(Search(whole).trials())
     before, after = Training(), Training()
-    first = loop_of(before)
-    part = [trial for trial, _ in zip(first.search(0.0), range(9), strict=False)]
+    first = Search(before)
+    part = [trial for trial, _ in zip(first.trials(), range(9), strict=False)]
     spent_s = sum(float(trial.seconds[0]) for trial in part)
 
-    second = loop_of(after)
-    second.replay(Trials.joined(part), first.asked)
-    rest = list(second.search(spent_s))
+    second = Search(after, asked=first.proposer.asked)
+    for trial in part:
+        second.proposer.learn(trial.as_batch())
+    rest = list(second.trials(spent_s))
 
     assert not set(before.asked[: len(part)]) & set(after.asked)
     assert len(part) + len(rest) == len(every)
@@ -239,23 +267,23 @@ def test_an_interrupted_search_goes_on_and_pays_for_nothing_twice():
 
 
 def test_each_stage_says_what_it_cost_and_changed():
-    loop = loop_of(Training())
-    for _ in loop.search(0.0):
+    search = Search(Training())
+    for _ in search.trials():
         pass
 
-    found = {one.name: one for one in stage_results(loop, SPACE)}
+    found = {one.name: one for one in search.stage_results()}
 
     assert list(found) == ["draw", "short", "longer"]
-    assert found["draw"].kept == len(loop.stages.candidates)
+    assert found["draw"].kept == len(search.stages.candidates)
     assert found["short"].seconds + found["longer"].seconds == pytest.approx(
-        sum(one.seconds for one in loop.results.values())
+        sum(one.seconds for one in search.results.values())
     )
     assert found["short"].place_before > 1  # FLOPs alone would have chosen another
     assert found["longer"].epochs > found["short"].epochs
 
 
 def test_the_length_of_a_short_training_is_what_the_time_allows():
-    candidates = candidates_of(problem_of())
+    candidates = some_candidates(problem_of())
     job = Job(0, 0)
 
     def chosen(seconds):

@@ -1,0 +1,152 @@
+"""How a run begins: from settings in a folder of its own, or from the folder of an interrupted run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from common.files.atomic_file import replacing
+from common.files.safe_yaml import load_settings
+from common.types.errors import UserError
+from nas.config.build import NAMES, Experiment, build
+from nas.config.stored import require_repeated, stored_choices, words_to_repeat
+from nas.search.announcement import announce
+from nas.search.by_controller import ByController
+from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
+from nas.search.run import OnTrials, Run, nothing
+from nas.search.strategy import Begun, Strategy
+
+_SOURCES = ("space", "accuracy", "latency", "device", "data")
+"""Sources, device and digest of own images that a resumed run must share with its first part."""
+
+
+@final
+@dataclass(frozen=True)
+class _Asked:
+    """What a run is begun with; of an interrupted run also its folder and its sources."""
+
+    composed: DictConfig
+    choices: Mapping[str, str]
+    command: str
+    folder: RunFolder | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def begin(
+    composed: DictConfig,
+    choices: Mapping[str, str],
+    words: Sequence[str],
+    console: Console,
+    on_trials: OnTrials = nothing,
+) -> Run:
+    """The run that the settings ask for, announced and with its folder; `complete` searches.
+
+    Args:
+      composed: the settings.
+      choices: chosen name of each group.
+      words: the settings that differ from the defaults, as on the command line.
+      console: prints sources, progress and result.
+      on_trials: called with each batch of finished trials.
+
+    Raises:
+      UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
+      OSError: if a folder cannot be written.
+    """
+    for text in words:
+        if text.startswith(("+", "~")) and not text.startswith("+experiment="):
+            raise UserError(f"{text}: settings can be neither added nor removed, only set")
+    if composed.resume is None:
+        command = shlex.join(["python", "-m", "nas.search", *words])
+        asked = _Asked(composed, {group: choices[group] for group in NAMES}, command)
+    else:
+        asked = _interrupted(Path(composed.resume), composed, words)
+    experiment = build(asked.composed)
+    sources = _sources(experiment)
+    for name, source in asked.sources.items():
+        if source != sources[name]:
+            raise UserError(
+                f"the run was begun with {name}={source}, but here it is {sources[name]}; "
+                f"resume it with the data it was begun with, or on its board"
+            )
+    announce(experiment, asked.choices, console)
+    folder = asked.folder or _new_folder(asked, experiment, sources)
+    repeated = words_to_repeat(_values(asked.composed), asked.choices)
+    again = shlex.join([f"resume={folder.path}", *repeated])
+    begun = Begun(experiment, asked.choices, folder, console, asked.command, again)
+    return Run(begun, _strategy(begun), on_trials)
+
+
+def _strategy(begun: Begun) -> Strategy:
+    if begun.experiment.images is None:
+        return ByController(begun)
+    # searches on tables do not import torch
+    from nas.search.own_images.staged import Staged  # noqa: PLC0415 - as said
+
+    return Staged(begun)
+
+
+def _sources(experiment: Experiment) -> dict[str, str]:
+    problem, images = experiment.problem, experiment.images
+    return {
+        "space": problem.space.name,
+        "accuracy": problem.accuracy.source,
+        "latency": problem.oracle.source,
+        "device": problem.oracle.device,
+        "data": "none" if images is None else images.digest,
+    }
+
+
+def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str]) -> RunFolder:
+    """A new folder with the settings, after what the run was begun with."""
+    problem = experiment.problem
+    folder = new_run_folder(
+        Path(asked.composed.runs),
+        asked.choices["reward"],
+        problem.oracle.device,
+        problem.limit_ms,
+        problem.limits,
+    )
+    values = _values(asked.composed)
+    if experiment.images is not None:
+        values["side"] = experiment.images.side  # the space's default, for commands that read it
+    stored = {"command": asked.command, "choices": dict(asked.choices), "sources": dict(sources)}
+    with replacing(folder.config) as file:
+        file.write(OmegaConf.to_yaml({**stored, "values": values}).encode())
+    return folder
+
+
+def _values(composed: DictConfig) -> dict[str, Any]:
+    values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    return dict(values)
+
+
+def _interrupted(path: Path, given: DictConfig, words: Sequence[str]) -> _Asked:
+    """What the folder of a run holds, after the command line repeated what starts programs."""
+    folder = interrupted_run_folder(path)
+    stored = load_settings(folder.config)
+    if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
+        raise UserError(f"{folder.config} holds no settings of a search")
+    if "space" not in stored["sources"]:
+        raise UserError(
+            f"resume={folder.path} was begun by a version that knew one search space; finish it "
+            f"with that version, or begin it anew: {stored.get('command')}"
+        )
+    choices = stored_choices(folder.config, stored, list(NAMES))
+    others = [text for text in words if not text.startswith("resume=")]
+    require_repeated(folder.config, stored["values"], choices, given, others)
+    try:
+        sources = {name: str(stored["sources"][name]) for name in _SOURCES}
+        composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
+        composed.merge_with(stored["values"])
+        return _Asked(composed, choices, str(stored["command"]), folder, sources)
+    except (HydraException, OmegaConfBaseException, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder.config} does not fit this version: {error}") from error

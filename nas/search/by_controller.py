@@ -1,0 +1,275 @@
+"""Searches by a controller: answers are instant, or arrive as asynchronous evaluations end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict
+from typing import final
+
+from jaxtyping import Int64
+from numpy import ndarray
+from rich.console import Console
+
+from common.command.progress import progress_bar
+from common.page.document import Page
+from latency.base import Latencies, LiveOracle
+from nas.accuracy.base import HasAccuracyTable
+from nas.report.summary import Settings, Summary, within_limits
+from nas.report.tensorboard_log import TensorBoardLog
+from nas.search.announcement import sources
+from nas.search.checkpoint import Checkpointer, load_checkpoint
+from nas.search.journal import Event, Journal, cut_journal
+from nas.search.replay import NOTHING, check_answers, complete, replay
+from nas.search.strategy import Begun, Outcome
+from nas.trials.asynchronous import Asynchronous, ControllerProposer
+from nas.trials.choice_history import ChoiceHistory
+from nas.trials.confirmation import Confirmation, confirm
+from nas.trials.loop import OnAsked, search
+from nas.trials.tracker import Tracker
+from nas.trials.trial import State, Trials
+
+
+@final
+class ByController:
+    """A strategy of a run: a controller proposes, and learns from every answer.
+
+    The loop is instant, or asynchronous where the experiment has a slow accuracy source.
+    """
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._experiment, self._folder = begun.experiment, begun.folder
+        self._problem, self._config = begun.experiment.problem, begun.experiment.config
+        self._controller = begun.experiment.controller
+        self._history = ChoiceHistory(
+            self._controller, self._problem.space.num_choices, self._config.budget
+        )
+        self._tracker = Tracker(self._problem.limit_ms, self._problem.limits, self._problem.margin)
+        self._replayed = NOTHING
+
+    def __enter__(self) -> ByController:
+        problem = self._problem
+        self._log = TensorBoardLog(
+            self._folder.tensorboard,
+            self._tracker,
+            sources=sources(problem),
+            limit_ms=problem.limit_ms,
+            budget=self._config.budget,
+            survey=problem.survey,
+            history=self._history,
+            controller=self._controller,
+            space=problem.space,
+        ).__enter__()
+        self._checkpointer = Checkpointer(
+            self._folder.checkpoint, self._controller, self._history, self._replayed.events
+        )
+        self._bar = ProgressBar(
+            self._begun.console, self._tracker, problem.limit_ms, self._config.budget
+        )
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._log.__exit__(*raised)
+
+    def restore(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Bring the controller to the end of the journal."""
+        if not self._folder.journal.is_file():
+            return events
+        if self._experiment.source is None:  # else each trial is answered on its own, none is lost
+            events = complete(events)
+            cut_journal(self._folder.journal, len(events))
+        path, problem = self._folder.checkpoint, self._problem
+        learned = load_checkpoint(path, self._controller, self._history, len(events))
+        self._replayed = replay(self._controller, problem, events, self._history, learned=learned)
+        trials = self._replayed.trials
+        if trials is not None:
+            check_answers(trials, problem)
+            if isinstance(problem.oracle, LiveOracle):
+                done = trials.rows(trials.state == State.done)
+                latencies = Latencies(done.latency_ms, done.latency_kind)
+                problem.oracle.remember(done.architectures, latencies)
+            self._tracker(trials)
+            self._begun.console.print(f"going on from trial {len(trials):,}")
+        return events
+
+    def loop(self, journal: Journal, check: Callable[[], None]) -> Generator[Trials, None, None]:
+        """Search to the end of the budget."""
+
+        def asked(first: int, architectures: Int64[ndarray, "R B D"]) -> None:
+            journal.asked(first, architectures)
+            self._checkpointer.asked()
+            self._history(first, architectures)
+
+        with self._bar:
+            yield from self._batches(asked, check)
+        self._checkpointer.save()
+
+    def _batches(self, asked: OnAsked, check: Callable[[], None]) -> Iterator[Trials]:
+        config, before, source = self._config, self._replayed, self._experiment.source
+        if source is None:
+            return search(
+                self._controller,
+                self._problem,
+                budget=config.budget,
+                batch_size=config.controller.batch_size,
+                first=before.asked,
+                on_asked=asked,
+            )
+        proposer = ControllerProposer(
+            self._controller,
+            self._problem,
+            config.budget,
+            config.seed,
+            before.asked,
+            dict(before.running),
+            asked,
+        )
+        loop = Asynchronous(self._problem, source, config.workers or 1, check)
+        return loop.search(proposer, elapsed_s=before.elapsed_s)
+
+    def consume(self, trials: Trials) -> None:
+        """Save the controller from time to time, and show the figures."""
+        for consumer in (self._checkpointer, self._tracker, self._bar, self._log):
+            consumer(trials)
+
+    def outcome(self, parts: Sequence[Trials]) -> Outcome:
+        """Time the best again, where the device is live."""
+        trials = Trials.joined(parts)
+        mode = self._controller.mode() if self._history.has_policy else None
+        done = trials.rows(trials.state == State.done)
+        return Outcome(
+            trials,
+            self._settings(),
+            None if mode is None else mode[0],
+            self._confirmed(done),
+        )
+
+    def _confirmed(self, done: Trials) -> Confirmation | None:
+        """Time the best again where that can come out otherwise; None where it was not done."""
+        problem, oracle = self._problem, self._problem.oracle
+        if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
+            return None
+        self._begun.console.print("timing the best within T again", soft_wrap=True)
+        return confirm(
+            done,
+            within_limits(done, problem),
+            oracle.measure_again,
+            top=oracle.confirm_top,
+            limit_ms=problem.limit_ms,
+        )
+
+    def _settings(self) -> Settings:
+        space, config, choices = self._problem.space, self._config, self._begun.choices
+        tested = (
+            space.accuracy_table.full_epochs
+            if isinstance(space, HasAccuracyTable)
+            else config.epochs
+        )
+        return Settings(
+            space=space.name,
+            dataset=self._problem.task.name,
+            dataset_title=str(self._problem.task),
+            reward=choices["reward"],
+            controller=choices["controller"],
+            epochs=config.epochs,
+            test_epochs=tested,
+            seed=config.seed,
+            budget=config.budget,
+        )
+
+    def page(self, summary: Summary, trials: Trials) -> Page:
+        """Finish TensorBoard's curves, and make the page."""
+        from nas.report.run_page import run_page  # noqa: PLC0415 - at the end of a run
+
+        problem, config, folder = self._problem, self._config, self._folder
+        self._begun.console.print("drawing the report")
+        self._log.finish(
+            {
+                **asdict(summary.settings),
+                "T_ms": problem.limit_ms,
+                **{limit.symbol: limit.bound for limit in problem.limits.each},
+                "device": problem.oracle.device,
+                **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
+                **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
+            },
+            _results(summary),
+        )
+        return run_page(
+            summary,
+            trials,
+            problem,
+            self._history,
+            environment=folder.read_environment(),
+            command=self._begun.command,
+            config=folder.config.read_text(encoding="utf-8"),
+        )
+
+    def clean(self, summary: Summary) -> None:
+        """Keep the controller's state, from which a policy can be read."""
+
+
+def _results(summary: Summary) -> dict[str, float]:
+    """Results under the same names whatever the limits are, so that runs can be compared."""
+    results = {"result/feasible share": summary.feasible_share}
+    if summary.best is not None:
+        results["result/accuracy"] = summary.best.accuracy_searched
+        results["result/latency_ms"] = summary.best.latency_ms
+    if summary.gap is not None:
+        results["result/gap to the optimum, points"] = summary.gap * 100
+    return results
+
+
+@final
+class ProgressBar:
+    """Shows where the search stands; a consumer of the loop."""
+
+    def __init__(self, console: Console, tracker: Tracker, limit_ms: float, budget: int) -> None:
+        self._console = console
+        self._tracker = tracker
+        self._limit_ms = limit_ms
+        self._budget = budget
+        self._shown = tracker.samples
+        self._every = max(1, budget // (200 if console.is_terminal else 10))
+        self._bar = progress_bar(console)
+        self._task = self._bar.add_task("", total=budget, completed=tracker.samples)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, _trials: Trials) -> None:
+        """Show the figures, a few hundred times a run."""
+        done = self._tracker.samples
+        if done - self._shown < self._every and done < self._budget:
+            return
+        self._shown = done
+        if not self._tracker.has_recent:
+            return
+        accuracy, latency_ms, _ = self._tracker.recent_means()
+        best = self._tracker.best_accuracy
+        label = self._tracker.limits.label
+        known = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
+        costs = "".join(
+            f" {limit.text(mean)} / {limit.text(limit.bound)}"
+            for limit, mean in self._tracker.recent_costs()
+        )
+        failed = f"  {self._tracker.failed:,} failed" if self._tracker.failed else ""
+        figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
+        self._bar.update(self._task, completed=done, description=figures)
+        if not self._console.is_terminal:
+            left_s = self._bar.tasks[0].time_remaining
+            left = f"  {in_words(float(left_s))} left" if left_s else ""
+            budget = f"{self._budget:,}"
+            self._console.print(
+                f"{done:>{len(budget)},}/{budget} trials  {figures}{failed}{left}", soft_wrap=True
+            )
+
+
+def in_words(seconds: float) -> str:
+    """A duration in its largest whole unit: 40 s, 12 min, 3.5 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,479 @@
+"""Searches on own images: candidates are ranked in stages, and the winner is trained."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+
+from common.command.console import say
+from common.page.document import Page
+from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.base import LiveOracle
+from nas.accuracy.base import Accuracies, HasSupernet
+from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
+from nas.accuracy.short import SideBySide
+from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
+from nas.accuracy.supernet.stored import Inheriting
+from nas.accuracy.training.checkpoint import epochs_done
+from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.share import take_share
+from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
+from nas.accuracy.training.untrained import untrained
+from nas.report.event_file import EventFile
+from nas.report.staged_page import print_stage, staged_page
+from nas.report.summary import Settings, Summary
+from nas.report.tensorboard_log import FLUSH_S
+from nas.search.journal import Asked, Event, Journal, Note
+from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
+from nas.search.own_images.winner import Winner, epochs_within, forget_checkpoint, train_winner
+from nas.search.strategy import Begun, Outcome
+from nas.train.job import Start
+from nas.trials.asynchronous import Asynchronous
+from nas.trials.executor import Evaluated, Workers
+from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
+from nas.trials.staged.proposer import StagedProposer
+from nas.trials.staged.stage_result import StageResult, stage_results
+from nas.trials.staged.stages import LONGER, Stages
+from nas.trials.trial import Trials
+
+EPOCHS = (1, 3, 12, 36)
+"""Lengths of the trainings that rank."""
+
+GPU_WORKERS = 8
+"""Trainings at once on a GPU, which one small network leaves mostly idle."""
+
+CPU_SIDE, CPU_SHRUNK = 16, 7
+"""Pixels of the images that rank on a CPU, and how many times smaller larger ones become at most.
+
+The winner sees whole images: sides of 32 pixels become 16, those of 224 become 32.
+"""
+
+
+@final
+class Staged:
+    """A strategy of a run: scores, short and longer trainings rank, and the winner is trained in full.
+
+    The journal holds the candidates, every training and the winner; the supernet, the rankings'
+    trainings and the winner's go on from checkpoints.
+    """
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._problem, self._config = begun.experiment.problem, begun.experiment.config
+        rule, accuracy = self._config.accuracy, self._problem.accuracy
+        if not isinstance(rule, OwnImagesConfig) or not isinstance(accuracy, OwnImages):
+            raise TypeError(f"{type(accuracy).__name__} is not of own images")
+        self._rule, self._accuracy, self._images = rule, accuracy, accuracy.images
+        self._folder = begun.folder.path.absolute()  # as other processes see it
+        self._fidelities = tuple(
+            Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
+        )
+        self._candidates: Candidates | None = None
+        self._winner: Winner | None = None
+        self._trials: list[Trials] = []  # of an earlier part
+        self._asked = 0
+        self._began_s = self._ranked_from_s = time.monotonic()
+        self._spent_s = 0.0  # by the search until the loop began
+
+    def __enter__(self) -> Staged:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hold nothing open."""
+
+    @property
+    def _inherits(self) -> bool:
+        """Whether networks begin with the weights of a supernet."""
+        return self._rule.order is Order.supernet
+
+    @property
+    def _parallel(self) -> int:
+        """Networks that are scored or trained at once."""
+        if self._config.executor is Workers.threads:
+            return 1
+        on_gpus = GPU_WORKERS * torch.cuda.device_count()
+        return self._config.workers or max(1, on_gpus)
+
+    @property
+    def _seconds(self) -> float:
+        """Time of the whole search."""
+        return 3600 * self._config.hours
+
+    @property
+    def _supernet(self) -> Path:
+        return self._folder / "supernet.safetensors"
+
+    @property
+    def _checkpoints(self) -> Path:
+        """Folder of the ranking trainings."""
+        return self._folder / "checkpoints"
+
+    @cached_property
+    def _ranking_side(self) -> int | None:
+        """Side that images are resized to for ranking; None: they keep their own, as on a GPU."""
+        side = max(CPU_SIDE, self._images.side // CPU_SHRUNK)
+        if device_named("auto").type != "cpu" or self._images.side <= side:
+            return None
+        return side
+
+    def _pixels(self, text: str) -> str:
+        """The text with the side that images are resized to for ranking; empty if they are not."""
+        return "" if self._ranking_side is None else text.format(self._ranking_side)
+
+    def restore(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Take over the candidates, the trainings and the winner of an earlier part."""
+        notes = {event.name: event.value for event in events if isinstance(event, Note)}
+        try:
+            if "candidates" in notes:
+                self._candidates = candidates_of(notes["candidates"], self._problem.space)
+            if "winner" in notes:
+                self._winner = Winner(**notes["winner"])
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            path = self._begun.folder.journal
+            raise UserError(f"{path} is not the journal of a staged search: {error}") from error
+        self._trials = [event for event in events if isinstance(event, Trials)]
+        self._asked = max((one.first + 1 for one in events if isinstance(one, Asked)), default=0)
+        return events
+
+    def loop(self, journal: Journal, check: Callable[[], None]) -> Generator[Trials, None, None]:
+        """Draw and score candidates, and train the promising ones until the winner's time begins."""
+        if self._candidates is None:
+            self._candidates = self._drawn(check)
+            journal.note("candidates", self._candidates.values())
+        self._proposer = StagedProposer(
+            Stages(self._candidates, self._fidelities, self._ends_s, self._parallel),
+            self._config.seed,
+            asked=self._asked,
+            on_asked=journal.asked,
+        )
+        for trial in self._trials:
+            self._proposer.learn(trial.as_batch())
+        if self._trials:
+            self._say(f"going on after {len(self._trials):,} trainings")
+        self._ranked_from_s = time.monotonic()
+        trained_s = sum(result.seconds for result in self._proposer.results.values())
+        spent_s = self._candidates.seconds + trained_s / self._parallel
+        self._spent_s = max(spent_s, self._ranked_from_s - self._began_s)
+        if self._winner is not None:
+            return
+
+        source = self._trainings()
+        loop = Asynchronous(self._problem, source, self._parallel, check, self._curve)
+        yield from loop.search(self._proposer, elapsed_s=self._spent_s)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return self._spent_s + time.monotonic() - self._ranked_from_s
+
+    @cached_property
+    def _ends_s(self) -> dict[str, float]:
+        """End of each stage but the winner's, in seconds from the beginning.
+
+        Where the candidates took longer than their share, the stages share what is left, or half of
+        the whole time if that is more.
+        """
+        shares, spent_s = self._rule.shares, self._drawn_candidates.seconds
+        left_s = max(self._seconds - spent_s, self._seconds / 2)
+        ends = {"scores": spent_s}
+        for stage in ("short", "longer"):
+            spent_s += left_s * shares[stage] / (1 - shares["scores"])
+            ends[stage] = spent_s
+        return ends
+
+    @property
+    def _drawn_candidates(self) -> Candidates:
+        if self._candidates is None:
+            raise TypeError("there are no candidates before the loop")
+        return self._candidates
+
+    def _drawn(self, check: Callable[[], None]) -> Candidates:
+        """Draws within every limit with their scores."""
+        seed, room_s = self._config.seed, self._seconds * self._rule.shares["scores"]
+        drawn = draw(self._problem, seed, self._rule.draws, room_s / 2)
+        self._say(
+            f"{drawn.drawn:,} draws: {drawn.within:,} of {drawn.distinct:,} distinct networks are "
+            f"within {self._problem.limits.label}"
+        )
+        if self._rule.order is Order.chance:
+            return drawn.in_random_order(seed)
+        began_s = time.monotonic()
+        score = self._scores(room_s - drawn.draw_s, check)
+        left_s = room_s - drawn.draw_s - (time.monotonic() - began_s)
+        candidates = scored(drawn, score.each, score.aggregate, left_s, check)
+        return replace(candidates, score_s=time.monotonic() - began_s)
+
+    def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
+        """The signal that orders the candidates; a supernet is trained for most of these seconds first."""
+        space, seed = self._problem.space, self._config.seed
+        if self._rule.order is Order.proxies:
+            return ProxyScores(space, self._images, seed)
+        if not isinstance(space, HasSupernet):
+            raise TypeError(f"{space.name} has no supernet")
+        return supernet_scores(
+            space,
+            self._images,
+            self._ranking_side,
+            self._supernet,
+            self._begun.console,
+            seed=seed,
+            seconds=seconds,
+            check=check,
+        )
+
+    def _network(self, side: int | None) -> NetworkOf:
+        """Builder of the networks to train, on images resized to `side`."""
+        space = self._problem.space
+        if self._inherits and isinstance(space, HasSupernet):
+            return Inheriting(space, self._supernet, side)
+        return partial(untrained, space, side=side)
+
+    def _trainings(self) -> SlowAccuracySource:
+        """Trainings, so many at once: side by side on one GPU, else wherever `executor=` says."""
+        recipe, network = recipe_named(self._rule.recipe), self._network(self._ranking_side)
+        named = {"source": self._accuracy.source, "description": self._accuracy.description}
+        if torch.cuda.device_count() == 1 and self._config.executor is not Workers.ray:
+            return SideBySide(
+                self._images,
+                network,
+                recipe,
+                self._fidelities,
+                at_once=self._parallel,
+                checkpoints=self._checkpoints,
+                **named,
+            )
+        return Evaluated(
+            TrialTraining(self._images, network, recipe, self._checkpoints),
+            self._fidelities,
+            workers=self._config.executor,
+            slots=self._parallel,
+            prepare=take_share,
+            **named,
+        )
+
+    def consume(self, trials: Trials) -> None:
+        """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
+        name = f"training {trials.first + 1}, {self._fidelities[int(trials.fidelity[0])].name}"
+        seconds, left_s = float(trials.seconds[0]), self._ends_s["longer"] - self._elapsed_s
+        ended = (
+            f"failed after {seconds:.0f} s: {trials.error[0]}"
+            if trials.error[0]
+            else f"{trials.accuracy[0]:.2%} at {trials.latency_ms[0]:.2f} ms, {seconds:.0f} s"
+        )
+        self._say(f"{name}: {ended}; ranking ends in {max(0.0, left_s):.0f} s")
+        results = self._proposer.results
+        promising = set(self._proposer.stages.order(results)[:LONGER].tolist())
+        for job in results:
+            if job.candidate not in promising:
+                self._checkpoint(job.candidate, EPOCHS[job.fidelity]).unlink(missing_ok=True)
+
+    def _checkpoint(self, candidate: int, epochs: int) -> Path:
+        row = self._drawn_candidates.architectures[candidate]
+        return checkpoint_of(self._checkpoints, row, epochs, self._config.seed)
+
+    def _curve(self, trial: Trials, evaluation: Evaluation) -> None:
+        """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
+        epochs = EPOCHS[int(trial.fidelity[0, 0])]
+        name = f"training {trial.first + 1}, {epochs_text(epochs)}"
+        folder = self._begun.folder.tensorboard / name
+        events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
+        for epoch, loss in enumerate(evaluation.losses, 1):
+            events.scalar("training/loss", loss, epoch)
+        events.scalar("training/accuracy", evaluation.accuracy, epochs)
+        events.close()
+
+    def outcome(self, parts: Sequence[Trials]) -> Outcome:
+        """Train the winner in full, in the time that is left.
+
+        Raises:
+          UserError: if every training failed, or no candidate is within T when timed again.
+        """
+        left_s = self._seconds - self._elapsed_s
+        candidates, proposer = self._drawn_candidates, self._proposer
+        stages = stage_results(
+            proposer.stages,
+            proposer.results,
+            self._problem.space,
+            scores_are_accuracies=self._inherits,
+        )
+        for stage in stages:
+            print_stage(self._begun.console, stage)
+        order = proposer.stages.order(proposer.results).tolist()
+        at, training = self._trained_winner(order, left_s)
+        if training.valid is None:
+            raise TypeError("a winner is judged on validation images")
+        last = StageResult(
+            "full",
+            1,
+            1,
+            training.seconds,
+            training.epochs,
+            training.arch,
+            1 + order.index(at) if at in order else None,
+            training.valid.fraction,
+            0,
+        )
+        print_stage(self._begun.console, last)
+        trials = [*parts, self._trained(at, training.valid.fraction, training.seconds)]
+        if self._inherits:
+            kinds = np.full(len(candidates), Kind.supernet, np.int8)
+            trials.append(
+                candidates.judged(
+                    self._problem,
+                    self._proposer.asked + 1,
+                    np.arange(len(candidates)),
+                    Accuracies(candidates.prior, kinds),
+                    seconds=candidates.score_s,
+                    fidelity=-1,
+                )
+            )
+        return Outcome(
+            Trials.joined(trials), self._settings(training.epochs), stages=(*stages, last)
+        )
+
+    def _trained(self, at: int, accuracy: float, seconds: float) -> Trials:
+        """Record of the winner's training, of a fidelity beyond those that rank."""
+        return self._drawn_candidates.judged(
+            self._problem,
+            self._proposer.asked,
+            np.array([at]),
+            Accuracies(np.array([accuracy]), np.array([Kind.trained], np.int8)),
+            seconds=seconds,
+            fidelity=len(EPOCHS),
+        )
+
+    def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
+        """The winner's position among the candidates, and its training in full."""
+        space, candidates = self._problem.space, self._drawn_candidates
+        ends_s = time.monotonic() + left_s
+        winner = self._winner
+        if winner is None:
+            winner = self._decided(order, ends_s)
+            with Journal(self._begun.folder.journal, space) as journal:
+                journal.note("winner", asdict(winner))
+        training = train_winner(
+            self._begun.experiment,
+            self._images,
+            self._folder,
+            winner,
+            self._begun.console,
+            start=self._start(winner),
+            ends_s=ends_s,
+        )
+        row = space.parse(winner.arch)
+        if training.test is not None:
+            self._accuracy.tested[row.tobytes()] = training.test.fraction
+        at = int((candidates.architectures == row).all(-1).argmax())
+        if winner.disturbed:
+            candidates.latency_kind[at] = Kind.disturbed
+        return at, training
+
+    def _decided(self, order: list[int], ends_s: float) -> Winner:
+        """The first candidate that is confirmed, with as many epochs as fit."""
+        space, most = self._problem.space, self._config.epochs
+        at, disturbed = self._confirmed(order)
+        row, ranked = self._drawn_candidates.architectures[at], self._ranked_epochs(at)
+        winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, disturbed)
+        left_s = ends_s - time.monotonic()
+        more = epochs_within(self._images, row, self._start(winner), winner.recipe, left_s)
+        least = int(not ranked or self._ranking_side is not None)
+        return replace(winner, epochs=ranked + max(least, min(more, most - ranked)))
+
+    def _ranked_epochs(self, candidate: int) -> int:
+        """Epochs of the longest ranking training that a candidate can go on from; 0 if there is none."""
+        most = self._config.epochs - (self._ranking_side is not None)  # the rest is on whole images
+        lengths = [
+            EPOCHS[job.fidelity] for job in self._proposer.results if job.candidate == candidate
+        ]
+        kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n <= most]
+        return max(kept, default=0)
+
+    def _start(self, winner: Winner) -> Start:
+        """The winner's network, and its longest ranking training."""
+        words = ["begun with the weights of a supernet"] if self._inherits else []
+        continues = None
+        if winner.ranked_epochs:
+            row = self._problem.space.parse(winner.arch)
+            continues = checkpoint_of(
+                self._checkpoints, row, winner.ranked_epochs, self._config.seed
+            )
+            pixels = self._pixels(" on images of {} pixels")
+            words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
+        return Start(self._network(None), continues, "; ".join(words))
+
+    def _confirmed(self, order: list[int]) -> tuple[int, bool]:
+        """The first candidate that a live device finds within T again, and whether it was disturbed."""
+        if not order:
+            raise UserError(
+                "every training failed; the journal in the run's folder holds the errors"
+            )
+        oracle = self._problem.oracle
+        if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
+            return order[0], False
+        rows = self._drawn_candidates.architectures
+        disturbed = []
+        for candidate in order[: oracle.confirm_top]:
+            again = oracle.measure_again(rows[[candidate]])
+            kind, text = Kind(int(again.kind[0])), self._problem.space.text(rows[candidate])
+            self._say(f"timed again: {text} {again.ms[0]:.3f} ms, {kind.words}")
+            if again.ms[0] <= self._problem.limit_ms:
+                if kind is not Kind.disturbed:
+                    return candidate, False
+                disturbed.append(candidate)
+        if disturbed:
+            return disturbed[0], True
+        raise UserError(
+            f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
+            f"board quiet, are its clocks fixed?"
+        )
+
+    def _settings(self, epochs: int) -> Settings:
+        task = self._problem.task
+        return Settings(
+            space=self._problem.space.name,
+            dataset=task.name,
+            dataset_title=str(task),
+            reward=self._begun.choices["reward"],
+            controller=self._rule.by,
+            epochs=epochs,
+            test_epochs=epochs,
+            seed=self._config.seed,
+            budget=self._rule.draws,
+        )
+
+    def page(self, summary: Summary, trials: Trials) -> Page:
+        """The page with the stages and all trainings."""
+        folder = self._begun.folder
+        return staged_page(
+            summary,
+            trials,
+            self._problem,
+            epochs=(*EPOCHS, summary.settings.epochs),
+            environment=folder.read_environment(),
+            command=self._begun.command,
+            config=folder.config.read_text(encoding="utf-8"),
+        )
+
+    def clean(self, summary: Summary) -> None:
+        """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""
+        shutil.rmtree(self._checkpoints, ignore_errors=True)
+        if summary.best is not None:
+            forget_checkpoint(self._folder, summary.best.arch)
+
+    def _say(self, line: str) -> None:
+        say(self._begun.console, line)
+
+
+def epochs_text(epochs: int) -> str:
+    """A number of epochs in words: 1 epoch, 12 epochs."""
+    return "1 epoch" if epochs == 1 else f"{epochs} epochs"

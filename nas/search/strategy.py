@@ -1,0 +1,72 @@
+"""How a run searches: by a controller or in stages, on the same journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+from jaxtyping import Int64
+from numpy import ndarray
+from rich.console import Console
+
+from common.page.document import Page
+from nas.config.build import Experiment
+from nas.report.summary import Settings, Summary
+from nas.search.folder import RunFolder
+from nas.search.journal import Event, Journal
+from nas.trials.confirmation import Confirmation
+from nas.trials.staged.stage_result import StageResult
+from nas.trials.trial import Trials
+
+
+@final
+@dataclass(frozen=True)
+class Begun:
+    """An experiment, the names it was asked for by, and the folder it is written to."""
+
+    experiment: Experiment
+    choices: Mapping[str, str]  # group -> name, as in reward -> proposed
+    folder: RunFolder
+    console: Console
+    command: str  # that begins the same run
+    again: str  # settings that resume it
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """Results of a search, from which its summary is made."""
+
+    trials: Trials  # all, in the order of the answers
+    settings: Settings
+    mode: Int64[ndarray, "D"] | None = None  # architecture that a policy prefers
+    confirmed: Confirmation | None = None
+    stages: tuple[StageResult, ...] = ()
+
+
+@runtime_checkable
+class Strategy(AbstractContextManager["Strategy"], Protocol):
+    """Searches, and says what the page of the results is."""
+
+    def restore(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Go on after the events of an earlier part; returns those that it keeps."""
+
+    def loop(self, journal: Journal, check: Callable[[], None]) -> Generator[Trials, None, None]:
+        """Yield batches of one replica as they are answered; what is asked goes to the journal.
+
+        `check` raises to leave the search.
+        """
+
+    def consume(self, trials: Trials) -> None:
+        """Show the trials of one batch, which were written to the journal."""
+
+    def outcome(self, parts: Sequence[Trials]) -> Outcome:
+        """What the search ends with: the answer is confirmed, or trained."""
+
+    def page(self, summary: Summary, trials: Trials) -> Page:
+        """The report; figures and curves are written before it."""
+
+    def clean(self, summary: Summary) -> None:
+        """Remove the files that only an unfinished run needs."""
