@@ -102,6 +102,7 @@ class Page:
                 script=_resource("page.js"),
                 plotly=_plotly() if _has_chart(parts) else "",
             )
+            .lstrip()
         )
 
 

@@ -164,6 +164,8 @@ class Table(Part):
 
     def _class(self, column: int) -> str:
         texts = [row[column] for row in self.texts]
+        if any(isinstance(row[column], Link) for row in self.rows):
+            return "long"
         if texts and all(_NUMERIC.match(text) for text in texts):
             return "number"
         is_long = any(len(text) > LONG and (column == 0 or text.startswith("`")) for text in texts)

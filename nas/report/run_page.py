@@ -83,7 +83,8 @@ def answer_parts(answer: Answer) -> list[Part | str]:
     """The network to use, the best sample, and what must be known of the numbers."""
     parts: list[Part | str] = []
     if answer.is_ranked and answer.optimum is not None:
-        parts += [f"{answer.ranked_headline}: {answer.optimum.line}.", f"`{answer.optimum.arch}`"]
+        numbers = "; ".join(f"{one.label} {one.value}, {one.note}" for one in answer.ranked_figures)
+        parts += [f"{answer.ranked_headline}: {numbers}.", f"`{answer.optimum.arch}`"]
     best = answer.best
     if best is None:
         parts.append(answer.headline)

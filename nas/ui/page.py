@@ -19,7 +19,7 @@ from common.types.errors import UserError
 from nas.report.answer import OVERVIEW, Answer, overview
 from nas.report.summary import read_summary
 
-_HEADER = ("run", *OVERVIEW, "limits", "device", "searched by", "trials", "certainty")
+_HEADER = ("run", *OVERVIEW, "limits", "device", "searched by", "trials", "best trial")
 _MOST_RUNS = 2000
 _MOST_BYTES = 1 << 20  # of a summary
 _TAIL = 1 << 18  # bytes of a journal that are looked at

@@ -156,7 +156,7 @@ def test_the_networks_of_a_search_are_timed_and_the_best_timed_again_before_one_
     assert (summary["latency_source"], summary["optimum"]) == ("probe", None)
     assert best["latency_first_ms"] == first["latency_ms"] == latency_ms[first["sample"] - 1]
     assert best["latency_ms"] == best["latency_again_ms"] == first["latency_again_ms"] > 0
-    assert f"timed again; {best['latency_first_ms']:.2f} ms at first" in page_of(folder)
+    assert f"timed again, {best['latency_first_ms']:.2f} ms at first" in page_of(folder)
     assert first["accuracy_searched"] >= second["accuracy_searched"]
     (cache,) = (tmp_path / "cache").iterdir()
     times = [json.loads(line)["ms"] for line in cache.read_text().split("\n\n")[1:]]
