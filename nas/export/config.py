@@ -9,8 +9,8 @@ from typing import Any, final
 
 from common.types.errors import UserError, require_at_least_1
 from latency.probe.config import BoardsConfig
-from nas.export.found import Which
 from nas.export.precisions import Precision
+from nas.export.searched import Which
 from runtime.machine.timing import TimingConfig
 
 

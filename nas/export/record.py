@@ -9,8 +9,8 @@ from typing import Any, final
 from common.types.kind import Kind
 from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import Accuracy
-from nas.export.found import Searched
 from nas.export.latency import Latency
+from nas.export.searched import Searched
 
 SCHEMA = 3
 

@@ -25,8 +25,8 @@ from nas.accuracy.training.trained_folder import (
 )
 from nas.export.config import ExportConfig
 from nas.export.docstring import plain
-from nas.export.found import Found, Searched, find
 from nas.export.precisions import Precision
+from nas.export.searched import Searched, SearchedNetwork, find
 from nas.search.folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
@@ -151,7 +151,9 @@ def _training_folder(config: ExportConfig) -> Path | None:
     return None
 
 
-def _of_training(folder: Path, config: ExportConfig, found: Found | None = None) -> Subject:
+def _of_training(
+    folder: Path, config: ExportConfig, found: SearchedNetwork | None = None
+) -> Subject:
     training = read_training(folder)
     space = space_named(training.space)
     architecture = space.parse(training.arch)
@@ -183,7 +185,7 @@ def _of_training(folder: Path, config: ExportConfig, found: Found | None = None)
     )
 
 
-def _in_its_run(folder: Path, text: str, config: ExportConfig) -> Found | None:
+def _in_its_run(folder: Path, text: str, config: ExportConfig) -> SearchedNetwork | None:
     """What the run knows that the folder lies in, or that `run` names beside `weights`."""
     if config.run is not None and config.weights is not None:
         return find(_path(config.run), None, text)
@@ -192,7 +194,7 @@ def _in_its_run(folder: Path, text: str, config: ExportConfig) -> Found | None:
     return find(run, None, text) if is_inside and (run / "summary.json").is_file() else None
 
 
-def _of_run(run: Path, found: Found, config: ExportConfig) -> Subject:
+def _of_run(run: Path, found: SearchedNetwork, config: ExportConfig) -> Subject:
     """A network that the run did not train in full, or one with weights from elsewhere."""
     data, side, seed = config.data, config.side, SPLIT_SEED
     others = sorted(run.glob(f"trained/*/{RECORD}"))

@@ -21,14 +21,15 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from common.types.errors import UserError
+from common.types.kind import Kind
 from nas.export.command import export
 from nas.export.config import Precisions
 from nas.export.folder import require_place
-from nas.export.found import find
 from nas.export.latency import timed_here
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.precisions import Precision
 from nas.export.record import compared_with_search
+from nas.export.searched import find
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.timing import TimingConfig
 from runtime.network.formats.onnx_session import OnnxSession
@@ -112,8 +113,8 @@ def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(export
 
     for text in (said, (folder / "README.md").read_text(), (folder / "network.py").read_text()):
         words = " ".join(text.split())
-        assert "PREDICTED by the surrogate" in words
-        assert "PREDICTED by regression" in words
+        assert Kind.surrogate.words in words
+        assert Kind.regression.words in words
         assert "UNTRAINED" in words
     assert record["searched"]["accuracy_kind"] == "surrogate"
     assert record["searched"]["latency_kind"] == "regression"

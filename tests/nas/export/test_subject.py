@@ -129,7 +129,7 @@ def test_int8_needs_images_of_a_trained_network(trained, config):
 def test_what_cannot_be_meant_is_refused(changes, message, config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "which" in changes:
-        from nas.export.found import Which  # noqa: PLC0415 - names of parameters stay text
+        from nas.export.searched import Which  # noqa: PLC0415 - names of parameters stay text
 
         changes = {**changes, "which": Which[changes["which"]]}
 

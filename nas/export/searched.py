@@ -1,4 +1,4 @@
-"""A network of a finished run, with the accuracy and latency that the run has of it."""
+"""A network of a finished run, with its accuracy and latency there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.docstring import plain
+from nas.report.answer import Number, percent
 from nas.report.summary import Network, Summary, read_summary
 from nas.search.folder import RunFolder
 from nas.search.record import read_row
@@ -55,31 +56,26 @@ class Searched:
     @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
+        kind = Kind[self.accuracy_kind]
         length = "" if self.epochs is None else f" after {self.epochs} epochs"
-        searched = f"{self.accuracy:.2%} on the {self.split} split{length}"
-        test = "" if self.accuracy_test is None else f", {self.accuracy_test:.2%} on the test split"
-        return f"{searched}{test}, {_words(self.accuracy_kind)}"
+        test = self.accuracy_test
+        tested = "" if test is None else f", {percent(test, kind).text} on the test split"
+        searched = f"{percent(self.accuracy, kind).text} on the {self.split} split{length}"
+        return f"{searched}{tested}, {kind.words}"
 
     @property
     def latency_text(self) -> str:
         """The latency with all that belongs to it, for readers."""
-        again = self.latency_again_ms
-        timed_again = "" if again is None else " (timed again at the end of the run)"
-        return (
-            f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {_words(self.latency_kind)}"
-        )
-
-
-def _words(kind: str) -> str:
-    if Kind[kind] is Kind.disturbed:
-        return "measured while DISTURBED, so not confirmed"
-    return Kind[kind].words.replace("predicted", "PREDICTED")
+        kind = Kind[self.latency_kind]
+        again = "" if self.latency_again_ms is None else " (timed again at the end of the run)"
+        latency = Number(self.latency_ms, "ms", kind).text
+        return f"{latency}{again} on {self.device}, {kind.words}"
 
 
 @final
 @dataclass(frozen=True)
-class Found:
-    """An architecture of a run, and what the run knows of it."""
+class SearchedNetwork:
+    """An architecture of a run, and its numbers there."""
 
     space: SearchSpace
     architecture: Int64[ndarray, "D"]
@@ -92,7 +88,9 @@ class Found:
         return self.space.text(self.architecture)
 
 
-def find(run: Path, which: Which | None, arch: str | None, limit_ms: float | None = None) -> Found:
+def find(
+    run: Path, which: Which | None, arch: str | None, limit_ms: float | None = None
+) -> SearchedNetwork:
     """The network that a finished run found, or another one of its networks.
 
     Args:
@@ -114,26 +112,34 @@ def find(run: Path, which: Which | None, arch: str | None, limit_ms: float | Non
         raise UserError(f"{' and '.join(given)} name two networks; leave out one")
     folder = RunFolder(run)
     _require_search(folder)
-    if not folder.summary.is_file():
-        raise UserError(
-            f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
-        )
     summary = read_summary(folder.summary)
     space = space_named(summary.settings.space)
     if limit_ms is not None:
-        return _of_sample(
-            summary, _on_front(summary, limit_ms, space, run), space, folder, limit_ms
+        architecture = _on_front(summary, limit_ms, space, run)
+        return _sample(summary, architecture, space, folder, limit_ms)
+    networks = {Which.best: summary.best, Which.mode: summary.mode, Which.optimum: summary.optimum}
+    if arch is not None:
+        architecture = architecture_named(space, arch)
+        same = (w for w, one in networks.items() if one and one.arch == space.text(architecture))
+        which = next(same, None)
+        if which is None:
+            return _sample(summary, architecture, space, folder, summary.T_ms)
+    which = which or Which.best
+    network = networks[which]
+    if network is None:
+        offer = [f"which={other.value}" for other, one in networks.items() if one is not None]
+        raise UserError(
+            f"run={run} {_WHY_NONE[which].format(T=summary.T_ms)}; export another network with "
+            f"{', '.join([*offer, 'arch=<one of its samples>'])}"
         )
-    if arch is None:
-        which = which or Which.best
-        return _of_network(summary, _named(summary, which, run), space, run, which.value)
-    architecture = architecture_named(space, arch)
-    text = space.text(architecture)
-    for one in Which:
-        network = _reported(summary, one)
-        if network is not None and network.arch == text:
-            return _of_network(summary, network, space, run, one.value)
-    return _of_sample(summary, architecture, space, folder, summary.T_ms)
+    return _reported(summary, network, space, run, which.value)
+
+
+_WHY_NONE = {
+    Which.best: "found no network within T = {T:g} ms",
+    Which.mode: "knows no mode: its controller has no policy, or no source knows it",
+    Which.optimum: "knows no exact optimum: nothing is within T, or asking for all is not free",
+}
 
 
 def _on_front(
@@ -150,7 +156,7 @@ def _on_front(
 
 
 def _require_search(folder: RunFolder) -> None:
-    """Refuse folders of other commands by their name."""
+    """Refuse folders of other commands, and searches that have not finished."""
     run = folder.path
     if (run / "study.json").is_file():
         raise UserError(
@@ -163,37 +169,20 @@ def _require_search(folder: RunFolder) -> None:
         raise UserError(
             f"run={run} is not the folder of a run: it has no {folder.config.name}{offer}"
         )
+    if not folder.summary.is_file():
+        raise UserError(
+            f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
+        )
 
 
-def _reported(summary: Summary, which: Which) -> Network | None:
-    return {
-        Which.best: summary.best,
-        Which.mode: summary.mode,
-        Which.optimum: summary.optimum,
-    }[which]
-
-
-def _named(summary: Summary, which: Which, run: Path) -> Network:
-    network = _reported(summary, which)
-    if network is not None:
-        return network
-    others = [f"which={one.value}" for one in Which if _reported(summary, one) is not None]
-    offer = ", ".join([*others, "arch=<one of its samples>"])
-    why = {
-        Which.best: f"found no network within T = {summary.T_ms:g} ms",
-        Which.mode: "knows no mode: its controller has no policy, or no source knows it",
-        Which.optimum: "knows no exact optimum: nothing is within T, or asking for all is not free",
-    }[which]
-    raise UserError(f"run={run} {why}; export another network with {offer}")
-
-
-def _of_sample(
+def _sample(
     summary: Summary,
     architecture: Int64[ndarray, "D"],
     space: SearchSpace,
     folder: RunFolder,
     limit_ms: float,
-) -> Found:
+) -> SearchedNetwork:
+    """A trial of the run, by its row in the record."""
     text = space.text(architecture)
     row = read_row(folder.samples, text)
     if row is None:
@@ -205,89 +194,64 @@ def _of_sample(
     if summary.latency_source == "mapped":  # only the scaled time of a sample is kept
         device = f"the best of {device}, as milliseconds of the first"
     try:
-        return _found(
-            summary,
-            space,
-            folder.path,
-            "sample",
-            architecture,
-            row,
-            test=next((one.accuracy_test for one in summary.front if one.arch == text), None),
-            device=device,
-            limit_ms=limit_ms,
-        )
+        numbers = {
+            "accuracy": float(row["accuracy"]),
+            "accuracy_kind": row["accuracy_kind"],
+            "accuracy_test": next((o.accuracy_test for o in summary.front if o.arch == text), None),
+            "latency_ms": float(row["latency_ms"]),
+            "latency_kind": row["latency_kind"],
+            "latency_again_ms": row.get("latency_again_ms"),
+        }
+        searched = _searched(summary, folder.path, "sample", device, limit_ms, numbers)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.samples} is not the record of a search: {error}") from error
+    return SearchedNetwork(space, architecture, plain(summary.settings.dataset), searched)
 
 
-def _of_network(
+def _reported(
     summary: Summary, network: Network, space: SearchSpace, run: Path, named: str
-) -> Found:
-    device, limit_ms = summary.device, summary.T_ms
-    latency_ms, latency_kind = network.latency_ms, network.latency_kind
-    for on in network.on[:1]:  # the device with most room for the network
-        device, limit_ms = on.device, on.T_ms
-        latency_ms, latency_kind = on.latency_ms, on.latency_kind
-    row = {
+) -> SearchedNetwork:
+    """A network of the summary; of several devices, on the one with most room."""
+    place = network.on[0] if network.on else None
+    numbers = {
         "accuracy": network.accuracy_searched,
         "accuracy_kind": network.accuracy_kind,
-        "latency_ms": latency_ms,
-        "latency_kind": latency_kind,
+        "accuracy_test": network.accuracy_test,
+        "latency_ms": place.latency_ms if place else network.latency_ms,
+        "latency_kind": place.latency_kind if place else network.latency_kind,
         "latency_again_ms": network.latency_again_ms,
     }
+    device = place.device if place else summary.device
+    limit_ms = place.T_ms if place else summary.T_ms
     try:
-        return _found(
-            summary,
-            space,
-            run,
-            named,
-            space.parse(network.arch),
-            row,
-            test=network.accuracy_test,
-            device=device,
-            limit_ms=limit_ms,
-        )
+        searched = _searched(summary, run, named, device, limit_ms, numbers)
+        architecture = space.parse(network.arch)
     except (KeyError, ValueError) as error:
         raise UserError(f"run={run}: its summary is corrupt: {error}") from error
+    return SearchedNetwork(space, architecture, plain(summary.settings.dataset), searched)
 
 
-def _found(  # noqa: PLR0917 - one call for each of the two kinds of networks
+def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
     summary: Summary,
-    space: SearchSpace,
     run: Path,
     named: str,
-    architecture: Int64[ndarray, "D"],
-    row: dict[str, Any],
-    *,
-    test: float | None,
     device: str,
     limit_ms: float,
-) -> Found:
-    accuracy, latency_ms = float(row["accuracy"]), float(row["latency_ms"])
-    again_ms = row.get("latency_again_ms")
-    if not (0 <= accuracy <= 1 and 0 < latency_ms < math.inf):
+    numbers: dict[str, Any],
+) -> Searched:
+    if not (0 <= numbers["accuracy"] <= 1 and 0 < numbers["latency_ms"] < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
-    kind, _ = Kind[row["accuracy_kind"]], Kind[row["latency_kind"]]  # or it is corrupt
+    kind, _ = Kind[numbers["accuracy_kind"]], Kind[numbers["latency_kind"]]  # or it is corrupt
     settings = summary.settings
     is_said = settings.epochs != settings.test_epochs or kind is Kind.trained
-    return Found(
-        space,
-        architecture,
-        plain(summary.settings.dataset),
-        Searched(
-            run=plain(str(run)),
-            named=named,
-            T_ms=limit_ms,
-            split=plain(summary.split),
-            epochs=settings.epochs if is_said else None,
-            accuracy=accuracy,
-            accuracy_test=test,
-            accuracy_kind=row["accuracy_kind"],
-            accuracy_source=plain(summary.accuracy_description),
-            device=plain(device),
-            latency_ms=latency_ms,
-            latency_again_ms=None if again_ms is None else float(again_ms),
-            latency_kind=row["latency_kind"],
-            latency_source=plain(summary.latency_description),
-        ),
+    return Searched(
+        run=plain(str(run)),
+        named=named,
+        T_ms=limit_ms,
+        split=plain(summary.split),
+        epochs=settings.epochs if is_said else None,
+        accuracy_source=plain(summary.accuracy_description),
+        device=plain(device),
+        latency_source=plain(summary.latency_description),
+        **numbers,
     )

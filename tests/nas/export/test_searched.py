@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.types.errors import UserError
-from nas.export.found import Which, find
+from common.types.kind import Kind
+from nas.export.searched import Which, find
 from nas.search.record import read_row
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -54,30 +55,20 @@ def test_a_sample_is_found_by_its_text_and_by_its_number_with_the_values_of_the_
         assert (known.accuracy_kind, known.latency_kind) == ("surrogate", "regression")
 
 
-def test_predictions_are_called_so(run):
-    found = find(run, None, None).searched
+def test_a_number_has_its_mark_its_kind_and_the_length_of_a_short_training(own_run):
+    summary = json.loads((own_run / "summary.json").read_text())
+    predicted = find(own_run, None, None).searched
+    best = {**summary["best"], "latency_kind": "measured", "latency_again_ms": 9.5}
+    change(own_run, best=best, settings={**summary["settings"], "epochs": 12})
+    measured = find(own_run, None, None).searched
 
-    assert "PREDICTED by the surrogate" in found.accuracy_text
-    assert "PREDICTED by regression" in found.latency_text
-
-
-def test_a_measured_value_is_not_called_predicted(own_run):
-    best = json.loads((own_run / "summary.json").read_text())["best"]
-    change(own_run, best={**best, "latency_kind": "measured", "latency_again_ms": 9.5})
-
-    said = find(own_run, None, None).searched.latency_text
-    assert "jetson-nano/fp32/b1, measured" in said
-    assert "timed again" in said
-    assert "PREDICTED" not in said
-
-
-def test_the_length_of_a_training_is_said_where_it_is_a_short_one(own_run):
-    assert "epochs" not in find(own_run, None, None).searched.accuracy_text
-
-    settings = json.loads((own_run / "summary.json").read_text())["settings"]
-    change(own_run, settings={**settings, "epochs": 12})
-
-    assert "on the valid split after 12 epochs" in find(own_run, None, None).searched.accuracy_text
+    assert (predicted.accuracy_text[0], predicted.latency_text[0]) == ("~", "~")
+    assert predicted.accuracy_text.endswith(Kind.surrogate.words)
+    assert predicted.latency_text.endswith(Kind.regression.words)
+    assert predicted.epochs is None
+    assert measured.latency_text.endswith("jetson-nano/fp32/b1, measured")
+    assert "timed again" in measured.latency_text
+    assert "after 12 epochs" in measured.accuracy_text
 
 
 def test_an_architecture_that_the_run_never_sampled_is_refused(run):
