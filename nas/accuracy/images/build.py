@@ -22,31 +22,21 @@ from common.files.atomic_file import naming
 from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.accuracy.images.decode import Decoded, Treatment, UndecodableError, decode
-from nas.accuracy.images.findings import (
+from nas.accuracy.images.faults import (
     check_classes,
-    check_equal_images,
-    told_left_out,
-    told_treatments,
-    told_uncovered,
+    classes_uncovered,
+    images_left_out,
+    images_repeated,
 )
 from nas.accuracy.images.image_set import CHANNELS
 from nas.accuracy.images.source import Encoded, Listing, Source
-from nas.accuracy.images.splits import Part, drawn, missing
+from nas.accuracy.images.splits import Draw, Part
 from nas.accuracy.images.stored import DESCRIPTION, LABELS, PIXELS, Description
 
 _BATCH = 64  # images that are read and decoded at once, fewer if they are large
 _BATCH_BYTES = 2**28
 _MOST_THREADS = 8
 _BLOCK_BYTES = 2**24  # that are copied at once
-
-
-@final
-@dataclass(frozen=True)
-class Draw:
-    """Share and seed that missing splits are drawn with."""
-
-    share: float  # of the training images of each class
-    seed: int
 
 
 def build(
@@ -68,17 +58,14 @@ def build(
     listing = source.listing()
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
-    found = _decode_all(listing, side, decoded_file, on_decoded)
-    labels, parts = listing.labels[found.usable], listing.parts[found.usable]
-    left_out = told_left_out(found.reasons, len(listing.labels))
+    decoded = _decode_all(listing, side, decoded_file, on_decoded)
+    labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
+    left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out)
-    _, first, inverse = np.unique(found.digests, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
     equal_to = first[inverse]
-    lacking = missing(parts)
-    parts = drawn(labels, parts, equal_to, listing.classes, share=draw.share, seed=draw.seed)
-    overlaps = check_equal_images(labels, parts, equal_to)
-    if lacking:
-        check_classes(labels, parts, listing.classes, left_out)
+    parts, drawn_splits = draw.missing_splits(labels, parts, equal_to, listing.classes)
+    repeated = images_repeated(labels, parts, equal_to)
     generator = np.random.default_rng(draw.seed)
     orders = [generator.permutation(np.flatnonzero(parts == part)) for part in Part]
     pixels_digest, histogram = _copy(decoded_file, side, orders, folder / PIXELS)
@@ -90,31 +77,34 @@ def build(
     mean, sd = _moments(histogram)
     digest = sha256(pixels_digest + ordered.tobytes())
     digest.update(json.dumps([side, counts, listing.classes]).encode())
-    report = (*listing.report, *left_out, *told_treatments(found.treatments))
-    report += (
-        *overlaps,
-        *told_uncovered(labels, parts, listing.classes),
-        *_told_drawn(lacking, draw),
+    treated = {kind: n for kind, n in decoded.treatments.items() if kind is not Treatment.none}
+    report = (
+        *listing.report,
+        *filter(None, [left_out]),
+        *(f"images that are {treatment.value}: {count:,}" for treatment, count in treated.items()),
+        *repeated,
+        *classes_uncovered(labels, parts, listing.classes),
+        *drawn_splits,
     )
     write_json(
         folder / DESCRIPTION,
         Description(
-            source.name,
-            source.title,
-            listing.classes,
-            side,
-            counts,
-            mean,
-            sd,
-            digest.hexdigest(),
-            report,
+            name=source.name,
+            title=source.title,
+            classes=listing.classes,
+            mean=mean,
+            sd=sd,
+            digest=digest.hexdigest(),
+            report=report,
+            side=side,
+            counts=counts,
         ),
     )
 
 
 @final
 @dataclass(frozen=True)
-class _Found:
+class _Decoded:
     """Decoded images' hashes and conversions, and the files that could not be read."""
 
     usable: Bool[ndarray, "listed"]
@@ -125,7 +115,7 @@ class _Found:
 
 def _decode_all(
     listing: Listing, side: int, file: Path, on_decoded: Callable[[int, int], object]
-) -> _Found:
+) -> _Decoded:
     """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
     count = len(listing.labels)
     usable = np.zeros(count, bool)
@@ -162,7 +152,7 @@ def _decode_all(
                     treatments[outcome.treatment] += 1
                 index += 1
             on_decoded(index, count)
-    return _Found(usable, digests[usable], reasons, treatments)
+    return _Decoded(usable, digests[usable], reasons, treatments)
 
 
 def _copy(
@@ -216,15 +206,6 @@ def _require_room(folder: Path, count: int, side: int) -> None:
             f"{folder.parent}, which has {free / 1e9:.1f} GB left; free some, or name another "
             f"folder by the environment variable XDG_CACHE_HOME"
         )
-
-
-def _told_drawn(parts: tuple[Part, ...], draw: Draw) -> tuple[str, ...]:
-    if not parts:
-        return ()
-    words = " and ".join(part.words for part in parts)
-    each = " for each" if len(parts) > 1 else ""
-    share = f"{draw.share:.0%} of every class{each}"
-    return (f"{words} images are drawn from the training images by seed {draw.seed}: {share}",)
 
 
 def _batches(images: Iterable[Encoded]) -> Iterator[list[Encoded]]:

@@ -50,14 +50,14 @@ class ClassFolders:
             raise UserError(f"data={self._folder} has no class folders with images; {_HOW}")
         numbers = {name: number for number, name in enumerate(classes)}
         files = [file for _, _, file in self._files]
-        loose = sum(one.is_file() and not _hidden(one) for one in self._folder.iterdir())
+        loose = sum(path.is_file() and not _hidden(path) for path in self._folder.iterdir())
         return Listing(
             tuple(map(printable, classes)),
             np.array([numbers[name] for _, name, _ in self._files], np.int64),
             np.array([part for part, _, _ in self._files], np.int8),
             [printable(str(file.relative_to(self._folder))) for file in files],
             files,
-            _told_loose(loose),
+            (f"files beside the class folders, left out: {loose:,}",) if loose else (),
         )
 
     @cached_property
@@ -76,28 +76,17 @@ class ClassFolders:
         ]
 
 
-def _told_loose(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    files = (
-        "1 file beside the class folders is"
-        if count == 1
-        else f"{count:,} files beside the class folders are"
-    )
-    return (f"{files} left out",)
-
-
 def _folders(folder: Path) -> list[Path]:
-    return sorted(one for one in folder.iterdir() if one.is_dir() and not _hidden(one))
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not _hidden(path))
 
 
 def _below(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    images: list[Path] = []
     for where, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not _hidden(Path(name))]
         files = (Path(where, name) for name in names if not _hidden(Path(name)))
-        found += (file for file in files if file.is_file())
-    return sorted(found)
+        images += (file for file in files if file.is_file())
+    return sorted(images)
 
 
 def _hidden(path: Path) -> bool:

@@ -31,10 +31,10 @@ class Treatment(Enum):
     """Conversion of an image that is not plain RGB."""
 
     none = ""
-    grey = "grey: repeated in three channels"
-    transparent = "transparent: laid on white"
-    cmyk = "CMYK: converted to RGB"
-    deep = "of 16 bits: scaled to 8"
+    grey = "grey, repeated in three channels"
+    transparent = "transparent, laid on white"
+    cmyk = "CMYK, converted to RGB"
+    deep = "of 16 bits, scaled to 8"
 
 
 class UndecodableError(Exception):

@@ -12,12 +12,12 @@ from pathlib import Path
 import platformdirs
 
 from common.types.errors import UserError
-from nas.accuracy.images.build import Draw, build
+from nas.accuracy.images.build import build
 from nas.accuracy.images.class_folders import ClassFolders
-from nas.accuracy.images.digits import Digits
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.parquet import ParquetImages
-from nas.accuracy.images.source import Source
+from nas.accuracy.images.source import Digits, Source
+from nas.accuracy.images.splits import Draw
 from nas.accuracy.images.stored import stored
 
 DEFAULT_SIDE = 32

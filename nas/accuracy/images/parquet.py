@@ -55,15 +55,15 @@ class ParquetImages:
                     f"{self._path} has no column `label`; name the column of the labels so"
                 )
             columns = file.read(names).to_pydict()
-        texts = [None if one is None else str(one) for one in columns.get("name", columns["label"])]
+        texts = [
+            None if text is None else str(text) for text in columns.get("name", columns["label"])
+        ]
         classes = _ordered({text for text in texts if text is not None})
         numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
         return Listing(
             tuple(map(printable, classes)),
             np.array([numbers[text] for text in texts], np.int64),
-            np.array(
-                [self._part(one) for one in columns.get("split", ["train"] * len(texts))], np.int8
-            ),
+            np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
             [f"row {number}" for number in range(len(texts))],
             self._images(image),
         )
@@ -105,8 +105,8 @@ class ParquetImages:
         with self._opened() as file:
             for batch in file.iter_batches(1, columns=[column]):
                 values = batch.column(top)
-                for one in values.field(below) if below else values:
-                    yield one.as_py() or b""
+                for image in values.field(below) if below else values:
+                    yield image.as_py() or b""
 
     def _part(self, split: object) -> Part:
         if split not in SPLITS:

@@ -1,4 +1,4 @@
-"""Sources of the images of a data set: a folder, an archive, a table, a package."""
+"""Sources of the images of a data set: the protocol, and scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
+import numpy as np
 from jaxtyping import Int8, Int64, UInt8
 from numpy import ndarray
+
+from nas.accuracy.images.image_set import CHANNELS
+from nas.accuracy.images.splits import Part
 
 Encoded: TypeAlias = "Path | bytes | UInt8[ndarray, 'height width 3']"
 """A file, the content of a file, or pixels."""
@@ -25,7 +29,7 @@ class Listing:
     parts: Int8[ndarray, "n"]  # values of `splits.Part`
     names: Sequence[str]  # how a message names each image
     encoded: Iterable[Encoded]  # each image in turn; read as it is iterated over
-    report: tuple[str, ...] = ()  # sentences for the user
+    report: tuple[str, ...] = ()  # lines for the user
 
 
 @runtime_checkable
@@ -56,6 +60,32 @@ class Source(Protocol):
         """
 
 
+@final
+class Digits:
+    """scikit-learn's handwritten digits: 1,797 grey images of 8 x 8 pixels (Alpaydin & Kaynak, 1998)."""
+
+    name = "digits"
+    title = "Digits"
+
+    def key(self) -> str:
+        """Name: the images never change."""
+        return self.name
+
+    def listing(self) -> Listing:
+        """Load the images."""
+        from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import
+
+        digits = load_digits()
+        grey = np.rint(digits.images * (255 / 16)).astype(np.uint8)
+        return Listing(
+            tuple(map(str, digits.target_names)),
+            digits.target.astype(np.int64),
+            np.full(len(grey), Part.train, np.int8),
+            [f"digit {number}" for number in range(len(grey))],
+            grey[..., None].repeat(CHANNELS, -1),
+        )
+
+
 def safe_name(text: str) -> str:
     """Letters, digits and underscores of a file's name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40] or "images"
@@ -67,5 +97,5 @@ def stamp(path: Path) -> str:
     Raises:
       OSError: if there is no such file.
     """
-    found = path.stat()
-    return f"{path.absolute()} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    status = path.stat()
+    return f"{path.absolute()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import final
 
 import numpy as np
 from jaxtyping import Int8, Int64
@@ -21,55 +23,62 @@ class Part(IntEnum):
     @property
     def words(self) -> str:
         """Name of the split in a sentence."""
-        return {Part.train: "training", Part.valid: "validation", Part.test: "test"}[self]
+        return ("training", "validation", "test")[self]
 
 
-def missing(parts: Int8[ndarray, "n"]) -> tuple[Part, ...]:
-    """Splits without any image."""
-    return tuple(part for part in Part if not (parts == part).any())
+@final
+@dataclass(frozen=True)
+class Draw:
+    """Share and seed that missing splits are drawn with."""
 
+    share: float  # of the training images of each class
+    seed: int
 
-def drawn(
-    labels: Int64[ndarray, "n"],
-    parts: Int8[ndarray, "n"],
-    equal_to: Int64[ndarray, "n"],
-    classes: tuple[str, ...],
-    *,
-    share: float,
-    seed: int,
-) -> Int8[ndarray, "n"]:
-    """Draw validation and test images, where there are none, from the training images.
+    def missing_splits(
+        self,
+        labels: Int64[ndarray, "n"],
+        parts: Int8[ndarray, "n"],
+        equal_to: Int64[ndarray, "n"],
+        classes: tuple[str, ...],
+    ) -> tuple[Int8[ndarray, "n"], list[str]]:
+        """Draw validation and test images, where there are none, from the training images.
 
-    Each missing split gets `share` of the training images of each class, at least one. Equal images
-    come into the same split.
+        Each missing split gets `share` of the training images of each class, at least one. Equal
+        images come into the same split.
 
-    Args:
-      labels: numbers of the classes.
-      parts: values of `Part`.
-      equal_to: index of the first image with the same pixels, the image itself if there is none.
-      classes: names of the classes.
-      share: fraction of the training images of each class.
-      seed: of the draw.
+        Args:
+          labels: numbers of the classes.
+          parts: values of `Part`.
+          equal_to: index of the first image with the same pixels, the image itself if there is none.
+          classes: names of the classes.
 
-    Raises:
-      UserError: if a class has too few images.
-    """
-    wanted = missing(parts)
-    generator = np.random.default_rng(seed)
-    found: Int8[ndarray, "n"] = parts.copy()
-    first = (parts == Part.train) & (equal_to == np.arange(len(labels)))
-    for number, name in enumerate(classes):
-        pool = generator.permutation(np.flatnonzero(first & (labels == number)))
-        count = max(1, round(share * len(pool)))
-        if wanted and len(pool) <= count * len(wanted):
-            raise UserError(
-                f"class {name!r} has {len(pool)} different training images, too few to draw "
-                f"{' and '.join(part.words for part in wanted)} images from; it needs "
-                f"{len(wanted) + 1} or more"
-            )
-        for part in wanted:
-            found[pool[:count]] = part
-            pool = pool[count:]
-    follows = (parts == Part.train) & (parts[equal_to] == Part.train)
-    found[follows] = found[equal_to[follows]]
-    return found
+        Returns:
+          The new parts, and a line on what was drawn, if anything was.
+
+        Raises:
+          UserError: if a class has too few images.
+        """
+        missing = [part for part in Part if not (parts == part).any()]
+        if not missing:
+            return parts, []
+        words = " and ".join(part.words for part in missing)
+        generator = np.random.default_rng(self.seed)
+        new_parts: Int8[ndarray, "n"] = parts.copy()
+        first = (parts == Part.train) & (equal_to == np.arange(len(labels)))
+        for number, name in enumerate(classes):
+            pool = generator.permutation(np.flatnonzero(first & (labels == number)))
+            count = max(1, round(self.share * len(pool)))
+            if len(pool) <= count * len(missing):
+                raise UserError(
+                    f"class {name!r} has {len(pool)} different training images, too few to draw "
+                    f"{words} images from; it needs {len(missing) + 1} or more"
+                )
+            for part in missing:
+                new_parts[pool[:count]] = part
+                pool = pool[count:]
+        follows = (parts == Part.train) & (parts[equal_to] == Part.train)
+        new_parts[follows] = new_parts[equal_to[follows]]
+        share = f"{self.share:.0%} of every class{' for each' if len(missing) > 1 else ''}"
+        return new_parts, [
+            f"{words} images are drawn from the training images by seed {self.seed}: {share}"
+        ]

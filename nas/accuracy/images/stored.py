@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from numpy import ndarray
 
 from common.files.file_lock import held
 from common.files.safe_arrays import load_array
@@ -28,17 +27,17 @@ PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
 @final
 @dataclass(frozen=True)
 class Description:
-    """`images.json`: an `ImageSet` without its arrays."""
+    """`images.json`: an `ImageSet` without its arrays, and their sizes."""
 
     name: str
     title: str
     classes: tuple[str, ...]
-    side: int
-    counts: tuple[int, ...]  # of training, validation and test images, in the order of the pixels
     mean: tuple[float, ...]
     sd: tuple[float, ...]
     digest: str
     report: tuple[str, ...]
+    side: int
+    counts: tuple[int, ...]  # of training, validation and test images, in the order of the pixels
 
 
 def stored(folder: Path, build: Callable[[Path], None]) -> ImageSet:
@@ -49,20 +48,20 @@ def stored(folder: Path, build: Callable[[Path], None]) -> ImageSet:
     Raises:
       OSError: if it cannot be written; nothing of it is left.
     """
-    found = _opened(folder)
-    if found is not None:
-        return found
+    images = _opened(folder)
+    if images is not None:
+        return images
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = folder.with_name(f"{folder.name}.lock")
     lock.touch()
     with held(lock, wait=True):
-        found = _opened(folder)
-        if found is None:
+        images = _opened(folder)
+        if images is None:
             _fill(folder, build)
-            found = _opened(folder)
-    if found is None:
+            images = _opened(folder)
+    if images is None:
         raise OSError(f"{folder} was changed while it was written")
-    return found
+    return images
 
 
 def _fill(folder: Path, build: Callable[[Path], None]) -> None:
@@ -78,40 +77,18 @@ def _fill(folder: Path, build: Callable[[Path], None]) -> None:
         raise
 
 
-def _are_labels(labels: ndarray, classes: int) -> bool:
-    return (
-        labels.ndim == 1
-        and labels.dtype == np.int64
-        and bool(((labels >= 0) & (labels < classes)).all())
-    )
-
-
 def _opened(folder: Path) -> ImageSet | None:
     """The set in a folder; None if there is none, or it is damaged."""
     try:
-        about = read_json(folder / DESCRIPTION, Description)
+        about = vars(read_json(folder / DESCRIPTION, Description))
         labels = load_array(folder / LABELS)
-        shape = (len(labels), about.side, about.side, CHANNELS)
-        if (folder / PIXELS).stat().st_size != np.prod(shape, dtype=np.int64):
-            return None
-        if sum(about.counts) != len(labels) or not _are_labels(labels, len(about.classes)):
-            return None
-        pixels = np.memmap(folder / PIXELS, np.uint8, "r", shape=shape)
+        side, ends = about.pop("side"), np.cumsum((0, *about.pop("counts"))).tolist()
+        pixels = np.memmap(folder / PIXELS, np.uint8, "r").reshape(-1, side, side, CHANNELS)
     except (FileNotFoundError, UserError, ValueError):
         return None
+    if not len(pixels) == len(labels) == ends[-1]:
+        return None
     train, valid, test = (
-        Images(pixels[first:end], labels[first:end])
-        for first, end in pairwise(np.cumsum((0, *about.counts)).tolist())
+        Images(pixels[first:end], labels[first:end]) for first, end in pairwise(ends)
     )
-    return ImageSet(
-        about.name,
-        about.title,
-        about.classes,
-        train,
-        valid,
-        test,
-        about.mean,
-        about.sd,
-        about.digest,
-        about.report,
-    )
+    return ImageSet(train=train, valid=valid, test=test, **about)

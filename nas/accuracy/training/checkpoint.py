@@ -17,6 +17,9 @@ from common.files.atomic_file import replacing
 from common.types.errors import UserError
 from nas.accuracy.training.optimization.step import restore
 
+_CARRIED = ("network.", "momentum.", "average.")
+"""Beginnings of the names of what a longer training takes over."""
+
 
 @final
 @dataclass(frozen=True)
@@ -55,21 +58,14 @@ def load_checkpoint(
     """
     if not path.is_file():
         return Progress()
-    try:
-        with safe_open(path, "pt") as file:
-            header = file.metadata() or {}
-            _require_same(json.loads(header["identity"]), identity, path)
-            progress = _progress(json.loads(header["progress"]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-        if {name: one.shape for name, one in tensors.items()} != {
-            name: one.shape for name, one in state.items()
-        }:
-            raise UserError(f"{path} is the checkpoint of another network; remove it to begin anew")
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(
-            f"{path} is not a checkpoint of a training ({error}); remove it to begin anew"
-        ) from error
-    restore(state, tensors)
+    progress, stored = _header(path)
+    for name, value in identity.items():
+        if stored.get(name) != value:
+            raise UserError(
+                f"{path} is the checkpoint of a training with {name}={stored.get(name)}, but here it "
+                f"is {value}; remove it to begin anew"
+            )
+    _restore(path, state)
     return progress
 
 
@@ -81,65 +77,49 @@ def carry_over(path: Path, state: Mapping[str, Tensor]) -> Progress:
     Raises:
       UserError: if the file is corrupt, or of another network; the state is then as it was.
     """
-    try:
-        with safe_open(path, "pt") as file:
-            losses = json.loads(file.metadata()["progress"])["losses"]
-            kept = {
-                name: (file.get_tensor(name), tensor)
-                for name, tensor in state.items()
-                if name.startswith(("network.", "momentum.", "average."))
-            }
-            progress = Progress(tuple(losses), (None,) * len(losses))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint of this network: {error}") from error
-    if any(one.shape != tensor.shape for one, tensor in kept.values()):
-        raise UserError(f"{path} is the checkpoint of another network")
-    restore(
-        {name: tensor for name, (_, tensor) in kept.items()},
-        {name: one for name, (one, _) in kept.items()},
-    )
-    return progress
+    progress, _ = _header(path)
+    _restore(path, {name: one for name, one in state.items() if name.startswith(_CARRIED)})
+    return Progress(progress.losses, (None,) * len(progress.losses))
 
 
 def epochs_done(path: Path) -> int:
     """Epochs that a checkpoint has behind it; 0 if there is none that can be read."""
-    losses = _header(path, "progress").get("losses")
-    return len(losses) if isinstance(losses, list) else 0
+    try:
+        return len(_header(path)[0].losses)
+    except UserError:
+        return 0
 
 
 def epochs_of(path: Path) -> int | None:
     """Epochs of the whole training that a checkpoint is of; None if there is none that can be read."""
-    epochs = _header(path, "identity").get("epochs")
+    try:
+        epochs = _header(path)[1].get("epochs")
+    except UserError:
+        return None
     return epochs if isinstance(epochs, int) else None
 
 
-def _header(path: Path, name: str) -> dict[str, Any]:
+def _header(path: Path) -> tuple[Progress, dict[str, Any]]:
+    """The past of a training, and its identity."""
     try:
         with safe_open(path, "pt") as file:
-            found = json.loads((file.metadata() or {})[name])
-    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+            header = file.metadata() or {}
+        past, identity = json.loads(header["progress"]), dict(json.loads(header["identity"]))
+        accuracies = (None if one is None else float(one) for one in past["accuracies"])
+        losses, seconds = tuple(map(float, past["losses"])), float(past["seconds"])
+        return Progress(losses, tuple(accuracies), seconds), identity
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"{path} is not a checkpoint of a training ({error}); remove it to begin anew"
+        ) from error
 
 
-def _progress(past: Mapping[str, Any]) -> Progress:
-    """The past of a training; ValueError or TypeError if a number is none."""
-    losses = tuple(_finite(one) for one in past["losses"])
-    accuracies = tuple(None if one is None else _finite(one) for one in past["accuracies"])
-    return Progress(losses, accuracies, _finite(past["seconds"]))
-
-
-def _finite(number: Any) -> float:
-    if not isinstance(number, int | float) or not abs(number) < 1e300:
-        raise ValueError(f"{str(number)[:40]} is not a finite number")
-    return number
-
-
-def _require_same(stored: Any, identity: Mapping[str, Any], path: Path) -> None:
-    """Name the first thing that differs."""
-    for name, value in identity.items():
-        if stored[name] != value:
-            raise UserError(
-                f"{path} is the checkpoint of a training with {name}={stored[name]}, but here it is "
-                f"{value}; remove it to begin anew"
-            )
+def _restore(path: Path, state: Mapping[str, Tensor]) -> None:
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in state}
+    except SafetensorError as error:
+        raise UserError(f"{path} is the checkpoint of another network: {error}") from error
+    if any(tensors[name].shape != tensor.shape for name, tensor in state.items()):
+        raise UserError(f"{path} is the checkpoint of another network; remove it to begin anew")
+    restore(state, tensors)

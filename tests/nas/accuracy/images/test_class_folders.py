@@ -19,8 +19,8 @@ def test_validation_and_test_images_are_drawn_of_each_class(class_folders, opene
 
     assert images.classes == ("cat", "dog")
     assert counts(images) == [[6, 12], [2, 4], [2, 4]]
-    (told,) = images.report
-    assert all(words in told for words in ("validation and test images", "seed 0", "20%"))
+    (line,) = images.report
+    assert all(words in line for words in ("validation", "test", "seed 0", "20%"))
 
 
 def test_splits_that_are_given_are_kept(class_folders, opened):
@@ -82,32 +82,23 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
     images = opened(folder)
 
     assert np.sum(counts(images), axis=0).tolist() == [6, 6]
-    assert images.report[:2] == (
-        "1 file beside the class folders is left out",
-        (
-            "3 of 15 images are left out: 1 not JPEG, PNG, BMP, GIF, TIFF, WEBP or PPM (a/notes.txt); "
-            "1 empty (b/empty.png); 1 truncated or damaged (b/half.png)"
-        ),
-    )
+    loose, left_out, _drawn = images.report
+    assert loose.endswith(": 1")
+    assert "3 of 15" in left_out
+    assert all(f"({name})" in left_out for name in ("a/notes.txt", "b/empty.png", "b/half.png"))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"cat": 5}, "the images have one class, 'cat'; a classifier needs two or more"),
-        (
-            {"cat": 1, "dog": 1},
-            (
-                "class 'cat' has 1 different training images, too few to draw validation and test "
-                "images from; it needs 3 or more"
-            ),
-        ),
-        ({"val/a": 2, "test/a": 2}, "there are no training images; add a folder or split `train`"),
+        ({"cat": 5}, "cat"),
+        ({"cat": 1, "dog": 1}, "class 'cat' has 1 .* needs 3"),
+        ({"val/a": 2, "test/a": 2}, "no training images"),
         (
             {"train/a": 3, "train/b": 3, "test/a": 1, "test/c": 1, "val/a": 1},
-            "class 'c' has test images only; add training images of it, or remove the class",
+            "class 'c' has test images",
         ),
-        ({}, r"has no class folders with images; put the images of each class into a folder"),
+        ({}, "no class folders"),
     ],
 )
 def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, given, message):
@@ -123,7 +114,7 @@ def test_a_class_without_a_readable_image_is_refused_with_the_reason(class_folde
     (folder / "c").mkdir()
     (folder / "c" / "c.jpg").write_bytes(b"\xff\xd8\xff no more")
 
-    with pytest.raises(UserError, match=r"class 'c' has no usable image; .* \(c/c\.jpg\)$"):
+    with pytest.raises(UserError, match=r"class 'c' .* \(c/c\.jpg\)$"):
         opened(folder)
 
 
@@ -134,21 +125,20 @@ def test_a_class_in_the_training_split_only_is_told(class_folders, opened):
 
     images = opened(folder)
 
-    assert images.report == (
-        "1 of 3 classes have no validation image (c): validation accuracy says nothing of them",
-        "2 of 3 classes have no test image (b, c): test accuracy says nothing of them",
-    )
+    valid, test = images.report
+    assert valid.endswith("1 of 3 (c)")
+    assert test.endswith("2 of 3 (b, c)")
 
 
 @pytest.mark.parametrize("data", ["nowhere", "", "some.txt"])
 def test_a_data_set_that_does_not_exist_is_refused_with_what_may_be_given(opened, tmp_path, data):
     (tmp_path / "some.txt").write_text("")
 
-    with pytest.raises(UserError, match=r"data=.*a folder of class folders.*\.parquet.*digits"):
+    with pytest.raises(UserError, match=r"data=.*\.parquet.*digits"):
         opened(tmp_path / data if data else "")
 
 
 @pytest.mark.parametrize("side", [0, -1, 100_000])
 def test_a_side_out_of_range_is_refused(opened, side):
-    with pytest.raises(UserError, match=f"side={side} must be 4 to 512 pixels"):
+    with pytest.raises(UserError, match=f"side={side}"):
         opened("digits", side=side)

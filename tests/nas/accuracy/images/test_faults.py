@@ -16,33 +16,26 @@ def copy(folder, source, target, count):
             image.save(folder / target / f"again_{file.stem}.bmp")  # another file, the same pixels
 
 
-def test_a_few_training_images_in_the_test_split_are_told(class_folders, opened):
+@pytest.mark.parametrize(
+    ("target", "count", "counted"),
+    [
+        ("test/a", 2, ["2 of 42", "2"]),  # also training images; equal to another one
+        ("train/b", 1, ["1", "1"]),  # equal to another one; in another class than that
+    ],
+)
+def test_a_few_equal_images_are_counted(class_folders, opened, target, count, counted):
     folder = class_folders(SPLITS)
-    copy(folder, "train/a", "test/a", 2)
+    copy(folder, "train/a", target, count)
 
-    images = opened(folder)
-
-    assert images.report == (
-        "2 of 42 test images are training images, too",
-        "2 images are equal to another one",
-    )
+    assert [line.rpartition(": ")[2] for line in opened(folder).report] == counted
 
 
 def test_many_training_images_in_the_validation_split_are_refused(class_folders, opened):
     folder = class_folders(SPLITS)
     copy(folder, "train/a", "val/a", 3)
 
-    with pytest.raises(UserError, match=r"3 of 43 validation images are training images, too, so "):
+    with pytest.raises(UserError, match="3 of 43, so"):
         opened(folder)
-
-
-def test_an_image_in_two_classes_is_told(class_folders, opened):
-    folder = class_folders(SPLITS)
-    copy(folder, "train/a", "train/b", 1)
-
-    images = opened(folder)
-
-    assert "1 image is in another class than an equal one" in images.report
 
 
 def test_equal_images_are_drawn_into_the_same_split(class_folders, opened):
@@ -53,13 +46,15 @@ def test_equal_images_are_drawn_into_the_same_split(class_folders, opened):
 
     images = opened(folder)
 
-    splits = [{one.tobytes() for one in split.pixels} for split in (images.train, images.test)]
+    splits = [{image.tobytes() for image in split.pixels} for split in (images.train, images.test)]
     assert not splits[0] & splits[1]
-    assert "48 images are equal to another one" in images.report
+    assert images.report[0].endswith(": 48")
 
 
-def test_grey_images_are_told(class_folders, opened):
+def test_grey_images_are_counted(class_folders, opened):
     folder = class_folders({"a": 5, "b": 5})
     Image.new("L", (8, 8)).save(folder / "a" / "grey.png")
 
-    assert "1 image is grey: repeated in three channels" in opened(folder).report
+    (line, _) = opened(folder).report
+    assert "grey" in line
+    assert line.endswith(": 1")
