@@ -6,6 +6,7 @@ import linecache
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx.proxy import TraceError
 
+from common.types.units import format_bytes
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
@@ -25,7 +27,6 @@ from runtime.weight_streaming.files.layers import (
 )
 from runtime.weight_streaming.files.readers import FileReader, HostReader, Reader, Tier
 from runtime.weight_streaming.files.weight_file import fill_layer, unwritable, write, write_packed
-from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
@@ -34,6 +35,57 @@ from runtime.weight_streaming.profiling import profiled, profiling_plan
 SETTLE_S = 0.2
 """Seconds that a GPU works before its times are used: after idling its clock exceeds for about 0.1 s the
 one that its power allows (an H200: 24 instead of 27 ms for the same kernels)."""
+
+
+@final
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes of memory that hold weights; activations are not counted."""
+
+    weights: int
+    """Bytes of the network's weights, each counted once, for comparison."""
+    host: int
+    """Rings and resident layers in unpinned memory of the CPU."""
+    pinned: int
+    """Ring in pinned memory of the CPU."""
+    device: int
+    """Ring and resident layers in a GPU's memory."""
+    kept: int
+    """All weights, if they are kept in the CPU's memory (tier=host)."""
+    page_cache: int
+    """Weight file's bytes in the system's page cache."""
+
+    @property
+    def total(self) -> int:
+        """Sum of all memory that holds weights."""
+        return self.host + self.pinned + self.device + self.kept + self.page_cache
+
+    @property
+    def saved(self) -> float:
+        """Saving against the weights counted once, as a fraction."""
+        return 1 - self.total / self.weights
+
+    @property
+    def saved_of_two(self) -> float:
+        """Saving against one copy in host and one in device memory, as the paper counts."""
+        return 1 - self.total / (2 * self.weights)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{format_bytes(value)} {name}"
+            for name, value in (
+                ("host", self.host),
+                ("pinned", self.pinned),
+                ("device", self.device),
+                ("kept in memory", self.kept),
+                ("page cache", self.page_cache),
+            )
+            if value
+        ]
+        return (
+            f"{' + '.join(parts)} for {format_bytes(self.weights)} of weights ({-self.saved:+.1%}; "
+            f"{-self.saved_of_two:+.1%} against two copies)"
+        )
 
 
 @final

@@ -17,13 +17,13 @@ from common.types.closeable import Closeable
 from common.types.units import parse_bytes
 from runtime.network.engine import CPU
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError, smallest_budget
 from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import (
+    MemoryUse,
     StreamableNetwork,
     open_streamable,
     require_streamable,
@@ -58,9 +58,8 @@ class StreamedNetwork(Closeable):
         self._plan = plan
         self._ahead = ahead
         self._opening: Callable[[Tensor], StreamableNetwork] | None = opening
-        self._lock = RLock()  # a signal handler may close it during a call of its thread
+        self._lock = RLock()
         self._is_calling = False
-        self._is_close_requested = False
         self._closed_by: str | None = None
         self._opened: StreamableNetwork | None = None
         self._pipeline: Pipeline | None = None
@@ -133,8 +132,6 @@ class StreamedNetwork(Closeable):
                 return self._called(x)
             finally:
                 self._is_calling = False
-                if self._is_close_requested:
-                    self._release()
 
     def _called(self, x: Tensor) -> Tensor:
         if self._closed_by is not None:
@@ -162,13 +159,13 @@ class StreamedNetwork(Closeable):
     def close(self) -> None:
         """Release all memory and the file, after an inference in progress has ended.
 
-        Within a call, from a signal handler or a hook, it takes effect at the end of the call.
+        Raises:
+          RuntimeError: within a call of its own, as from a hook.
         """
         with self._lock:
             if self._is_calling:
-                self._is_close_requested = True
-            else:
-                self._release()
+                raise RuntimeError("the network cannot be closed within a call of its own")
+            self._release()
 
     def _release(self) -> None:
         self._closed_by = self._closed_by or ""

@@ -37,12 +37,16 @@ from benchmarks.papers.streaming.offload import OFFLOADS, Offloaded, is_importab
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, plan, preloaded, smallest_budget
 from runtime.weight_streaming.planning.recurrence import predicted
-from runtime.weight_streaming.streamable import SETTLE_S, StreamableNetwork, open_streamable
+from runtime.weight_streaming.streamable import (
+    SETTLE_S,
+    MemoryUse,
+    StreamableNetwork,
+    open_streamable,
+)
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
 """Budgets as shares of the weights."""

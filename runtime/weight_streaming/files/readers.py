@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from abc import abstractmethod
@@ -16,7 +17,6 @@ from torch import Tensor
 
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.weight_file import (
     Extent,
     WeightFileError,
@@ -28,6 +28,9 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
 _CHUNK_BYTES = 32 * 2**20
 """Maximum size of one read call; a reader can be stopped between two calls."""
+
+_MAPPED_BYTES = 2**30
+"""Bytes mapped at once; a system may refuse to map a whole file larger than memory."""
 
 _NO_STOP = bool
 
@@ -136,21 +139,17 @@ class FileReader(Reader):
         """Method of reading the file."""
         if self.tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may remain in the page cache"
-        if self._stays_cached and is_residency_known(self._file):
+        if self._stays_cached:
             return "not from a disk: the file always remains in the page cache, as on a tmpfs"
         if self._direct is None:
-            how = (
+            return (
                 f"posix_fadvise(DONTNEED) after each layer; O_DIRECT failed ({self._direct_error})"
             )
-        else:
-            how = "O_DIRECT, with posix_fadvise(DONTNEED) before each inference"
-        if is_residency_known(self._file):
-            return how
-        return f"{how}; counted as if in the page cache, because its residency is visible to its owner only"
+        return "O_DIRECT, with posix_fadvise(DONTNEED) before each inference"
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the file in the page cache, by any process; all if residency is not visible."""
+        """Bytes of the file in the page cache, by any process; all if only its owner may know."""
         return cached_bytes(self._file)
 
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
@@ -295,3 +294,28 @@ class HostReader(Reader):
 
     def _window(self, layer: int) -> memoryview:
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
+
+
+def cached_bytes(file: int) -> int:
+    """Return the bytes of an open file in the page cache, without loading any."""
+    size = os.fstat(file).st_size
+    return sum(
+        _cached_bytes(file, begin, min(_MAPPED_BYTES, size - begin))
+        for begin in range(0, size, _MAPPED_BYTES)
+    )
+
+
+def _cached_bytes(file: int, begin: int, nbytes: int) -> int:
+    pages = np.empty(-(-nbytes // mmap.PAGESIZE), np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(file, nbytes, prot=mmap.PROT_READ, offset=begin) as mapped:
+        content = np.frombuffer(mapped, np.uint8)
+        code = libc.mincore(
+            ctypes.c_void_p(content.ctypes.data),
+            ctypes.c_size_t(nbytes),
+            ctypes.c_void_p(pages.ctypes.data),
+        )
+        del content  # else it could not be unmapped
+    if code:
+        raise OSError(ctypes.get_errno(), "the residency in the page cache cannot be queried")
+    return mmap.PAGESIZE * int(np.count_nonzero(pages & 1))

@@ -158,7 +158,7 @@ def read_extents(
         )
     expected = json.loads(_header(layered, digests)[8:])
     expected.pop("__metadata__")
-    _compare(header, expected, name)
+    _require_same(header, expected, name)
     if size < begin + layered.weight_bytes:
         raise WeightFileError(
             f"{name} is truncated: it has {size:,} bytes instead of "
@@ -174,28 +174,15 @@ def read_extents(
     return tuple(_extents(layered, digests, begin))
 
 
-def _compare(stored: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
-    named = [tensor for tensor in [*expected, *stored] if not tensor.startswith(_GAP)]
-    for tensor in [*named, *expected, *stored]:
-        if stored.get(tensor) == expected.get(tensor):
-            continue
-        if tensor not in stored or tensor not in expected:
-            without = "it has" if tensor not in stored else "the module has"
+def _require_same(stored: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
+    """Name the first tensor that the file and the module do not share; padding comes last."""
+    tensors = sorted({**expected, **stored}, key=lambda tensor: tensor.startswith(_GAP))
+    for tensor in tensors:
+        if stored.get(tensor) != expected.get(tensor):
             raise WeightFileError(
-                f"{name} belongs to another model: {without} no {SHORT_REPR.repr(tensor)}"
+                f"{name} belongs to another model: {SHORT_REPR.repr(tensor)} is in one of them only, "
+                f"or of another type, shape or place"
             )
-        raise WeightFileError(
-            f"{name} belongs to another model: its {SHORT_REPR.repr(tensor)} is "
-            f"{_format_entry(stored[tensor])}, the module's {_format_entry(expected[tensor])}"
-        )
-
-
-def _format_entry(entry: Any) -> str:
-    """Format a header entry in one short line."""
-    if not isinstance(entry, dict):
-        return "not a tensor"
-    dtype, shape, begin = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
-    return f"{SHORT_REPR.repr(dtype)} of {SHORT_REPR.repr(shape)} at {SHORT_REPR.repr(begin)}"
 
 
 def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:

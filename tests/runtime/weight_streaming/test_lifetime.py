@@ -37,26 +37,6 @@ def test_close_waits_for_the_inference_in_progress(chain):
         small(x)
 
 
-def test_close_within_a_call_takes_effect_at_its_end(chain):
-    """As a signal's handler does: it runs on the thread whose inference it interrupts."""
-    module, x, expected = chain
-    small = runtime.stream(module, x, budget="3MB")
-    compute, seen = small._pipeline._compute, []
-
-    def interrupted(*arguments):
-        small.close()
-        seen.append(small.memory.host)
-        with pytest.raises(RuntimeError, match="within a call"):
-            small(x)
-        compute(*arguments)
-
-    small._pipeline._compute = interrupted
-    assert torch.equal(small(x), expected)
-    assert min(seen) > 0
-    with pytest.raises(RuntimeError, match="closed"):
-        small(x)
-
-
 class Halving(nn.Module):
     """Changes its input, as `nn.ReLU(inplace=True)` in front does."""
 
