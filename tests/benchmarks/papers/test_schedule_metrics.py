@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -51,12 +52,33 @@ def test_overlap_is_the_share_saved_of_what_can_be_saved():
     assert math.isnan(overlap(12.0, 12.0, 12.0))
 
 
+def opens_in_perfetto(trace):
+    """What the format (Trace Event Format, 2016) asks of the events that are used here."""
+    begun, ends = Counter(), {}
+    for event in trace["traceEvents"]:
+        assert {"ph", "pid", "tid", "name"} <= event.keys()
+        if event["ph"] == "M":
+            assert event["name"] in {"process_name", "thread_name"}
+            assert isinstance(event["args"]["name"], str)
+            continue
+        assert event["ts"] >= 0
+        key = event["pid"], event["tid"]
+        if event["ph"] == "X":  # those of a track may touch, but not cross
+            assert event["ts"] >= ends.get(key, 0) - 1e-6
+            ends[key] = event["ts"] + event["dur"]
+        else:
+            begun[event["cat"], event["id"]] += {"b": 1, "e": -1}[event["ph"]]
+    assert set(begun.values()) == {0}
+    assert ends
+
+
 def test_a_trace_holds_every_job_on_its_lane_and_every_completed_request(tmp_path):
     write_trace(SCHEDULE, tmp_path / "trace.json")
 
     read = json.loads((tmp_path / "trace.json").read_text())
 
     assert read == trace_events(SCHEDULE)
+    opens_in_perfetto(read)
     by_phase = {
         phase: [event for event in read["traceEvents"] if event["ph"] == phase] for phase in "MXbe"
     }

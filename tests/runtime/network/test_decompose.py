@@ -376,23 +376,6 @@ def test_a_layer_used_twice_is_two_segments():
     assert len(decompose(module, x)) == 2
 
 
-def test_a_module_in_training_mode_is_refused():
-    with pytest.raises(ValueError, match=r"\.eval\(\)"):
-        decompose(nn.Sequential(nn.Dropout()), torch.zeros(1))
-
-
-def test_cells_that_do_not_occur_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"Sequential .*\bCell\b.*\bBlock\b"):
-        decompose(nn.Sequential(nn.ReLU()).eval(), torch.zeros(1), Rule.CELL, cells=(Cell, Block))
-
-
-def test_cells_belong_to_their_rule():
-    with pytest.raises(ValueError, match=r"'cell' with 0 classes .*cells="):
-        decompose(nn.ReLU().eval(), torch.zeros(1), Rule.CELL)
-    with pytest.raises(ValueError, match=r"'whole' with 1 classes .*cells="):
-        decompose(nn.ReLU().eval(), torch.zeros(1), Rule.WHOLE, cells=(Cell,))
-
-
 class Wrapped(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -402,20 +385,25 @@ class Wrapped(nn.Module):
         return self.function(x)
 
 
-@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.WHOLE])
-def test_two_outputs_are_refused(rule):
-    with pytest.raises(ValueError, match=r"\btuple\b.* one tensor|one computed tensor"):
-        decompose(Wrapped(lambda x: (x + 1, x)).eval(), torch.zeros(1), rule)
+TWO_OUTPUTS = Wrapped(lambda x: (x + 1, x))
 
 
-def test_two_inputs_are_refused():
-    with pytest.raises(ValueError, match=r"2 inputs\b.*\bone"):
-        decompose(nn.Bilinear(1, 1, 1).eval(), torch.zeros(1))
-
-
-def test_a_layer_with_two_outputs_is_refused():
-    with pytest.raises(ValueError, match=r"layer 0\b.*\btuple"):
-        decompose(nn.Sequential(nn.LSTM(2, 2), nn.Identity()).eval(), torch.zeros(1, 1, 2))
+@pytest.mark.parametrize(
+    ("module", "arguments", "named"),
+    [
+        (nn.Sequential(nn.Dropout()), {}, r"\.eval\(\)"),
+        (nn.ReLU().eval(), {"rule": Rule.CELL, "cells": (Cell, Block)}, r"\bCell\b.*\bBlock\b"),
+        (nn.ReLU().eval(), {"rule": Rule.CELL}, "cells="),
+        (nn.ReLU().eval(), {"rule": Rule.WHOLE, "cells": (Cell,)}, "cells="),
+        (TWO_OUTPUTS.eval(), {"rule": Rule.LAYER}, "one computed tensor"),
+        (TWO_OUTPUTS.eval(), {"rule": Rule.WHOLE}, "tuple"),
+        (nn.Bilinear(1, 1, 1).eval(), {}, "2 inputs"),
+        (nn.Sequential(nn.LSTM(2, 2), nn.Identity()).eval(), {}, r"layer 0\b.*\btuple"),
+    ],
+)
+def test_what_has_no_segments_is_refused(module, arguments, named):
+    with pytest.raises(ValueError, match=named):
+        decompose(module, torch.zeros(1, 1, 2), **arguments)
 
 
 def test_control_flow_on_values_needs_rule_whole():
