@@ -86,4 +86,4 @@ def exact_flops(network, side):
 
 
 if __name__ == "__main__":
-    raise SystemExit(int(sum(compare(*one) for one in WIDTHS.items()) > 0))
+    raise SystemExit(int(sum(compare(*item) for item in WIDTHS.items()) > 0))

@@ -226,7 +226,7 @@ class Bench:
 
     def of_seeds(self, builds):
         """The trainings of these networks, seed after seed."""
-        return [(*one, seed) for seed in range(self.arguments.seeds) for one in builds.items()]
+        return [(*item, seed) for seed in range(self.arguments.seeds) for item in builds.items()]
 
     def found(self):
         """Rows of choices of the networks that `find` chose, by their texts."""
@@ -271,7 +271,9 @@ class Bench:
             path = self.out / f"again-{device}.json"
             if not path.is_file():
                 continue
-            ms = {name: float(np.median(one)) for name, one in json.loads(path.read_text()).items()}
+            ms = {
+                name: float(np.median(load)) for name, load in json.loads(path.read_text()).items()
+            }
             tables += [f"| {DEVICES[device]}, ms | network | test accuracy, % |", "|---|---|---|"]
             tables += [
                 f"| {ms[name]:.3f} | `{name}` | {_text(accuracies[name])} |"
@@ -367,7 +369,9 @@ def on_core(networks):
         OnnxSession(onnx_bytes(network, [image], opset=13, dynamic_batch=False))
         for (network, _), image in zip(networks, images, strict=True)
     ]
-    calls = [partial(one, image.numpy()) for one, image in zip(sessions, images, strict=True)]
+    calls = [
+        partial(session, image.numpy()) for session, image in zip(sessions, images, strict=True)
+    ]
     return _in_turns(calls)
 
 

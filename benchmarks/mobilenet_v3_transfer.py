@@ -46,11 +46,11 @@ def main():
         for device, column in zip(targets, measured, strict=True):
             ms = column.values_ms[some]
             others = [one for one in devices if one.board != device.board]
-            known_ms = np.stack([known[one.id] for one in others], axis=1)
+            known_ms = np.stack([known[other.id] for other in others], axis=1)
             timed = choose(known_ms, count)
             rest = np.setdiff1d(np.arange(len(rows)), timed)
             predictions = [fit(known_ms, known_ms[timed], ms[timed]).predict_ms(known_ms)]
-            boards = tuple(one.board for one in others)
+            boards = tuple(other.board for other in others)
             no_counts = np.empty((len(rows), 0))
             process = Known(
                 boards, boards, np.log(known_ms).T, linear, no_counts, everywhere, everywhere
@@ -59,7 +59,7 @@ def main():
             predictions.append(
                 fit(flops[:, None], flops[timed, None], ms[timed]).predict_ms(flops[:, None])
             )
-            found = [judge(one[rest], ms[rest]) for one in predictions]
+            found = [judge(prediction[rest], ms[rest]) for prediction in predictions]
             means.append([(one.spearman, one.within_10_percent) for one in found])
             cells = (f"{one.spearman:.3f}, {one.within_10_percent:.0%}" for one in found)
             print("|", " | ".join((device.id, *cells)), "|", flush=True)

@@ -379,7 +379,7 @@ def main() -> None:
             proxies_part(cells, arguments, out)
             save(out, arguments)
         if "proxies" in out:
-            cells = np.array([one for one in cells if str(one) in out["proxies"]["scores"]])
+            cells = np.array([cell for cell in cells if str(cell) in out["proxies"]["scores"]])
             report(cells, out, arguments)
     except Exception:  # noqa: BLE001 - the other parts may still work
         traceback.print_exc()

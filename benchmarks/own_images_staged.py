@@ -154,8 +154,8 @@ def judged(
         "limit_ms": where[1],
         "candidates": len(rows),
         "trainings": {
-            one.name: sum(job.fidelity == i for job in proposer.results)
-            for i, one in enumerate(source.fidelities)
+            fidelity.name: sum(job.fidelity == i for job in proposer.results)
+            for i, fidelity in enumerate(source.fidelities)
         },
         "shared": source.played,
         "seconds": stages.candidates.seconds + source.end_s(),

@@ -85,10 +85,10 @@ def agreement_of_steps(images, report, _tiny):
     }
     outcomes = {}
     torch.backends.cudnn.deterministic = True
-    for name, one in networks.items():
+    for name, network in networks.items():
         subnetworks = (lambda *_: [lambda: None]) if name == "eager" else None
         options = TrainingOptions(seed=1, subnetworks=subnetworks)
-        outcomes[name] = train(one, small, recipe, options)
+        outcomes[name] = train(network, small, recipe, options)
         report.say(
             f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
         )
@@ -110,15 +110,15 @@ def agreement_of_steps(images, report, _tiny):
     torch.backends.cudnn.deterministic = False
     expected = networks["eager"].state_dict()
     differences = {}
-    for name, one in networks.items():
+    for name, network in networks.items():
         worst = max(
             float((tensor.float() - expected[key].float()).abs().max())
-            for key, tensor in one.state_dict().items()
+            for key, tensor in network.state_dict().items()
         )
         differences[name] = worst
         report.say(f"- largest difference of a weight, {name} against eager: {worst:.3g}")
     return {
-        "losses": {name: one.losses for name, one in outcomes.items()},
+        "losses": {name: outcome.losses for name, outcome in outcomes.items()},
         "differences": differences,
     }
 
@@ -170,7 +170,7 @@ def rates(cells, images, window_s):
     began_s = time.perf_counter()
 
     def deadline_s():
-        return max(one[0] for one in ends) + window_s if all(ends) else np.inf
+        return max(end[0] for end in ends) + window_s if all(ends) else np.inf
 
     with TrainingPool(images, side_by_side=len(cells)) as pool:
         futures = [
@@ -188,9 +188,9 @@ def rates(cells, images, window_s):
         ]
         for future in futures:
             future.result()
-    begin, end = max(one[0] for one in ends), min(one[-1] for one in ends)
+    begin, end = max(end[0] for end in ends), min(end[-1] for end in ends)
     edges = np.linspace(begin, end, 5)
-    done = sum(np.interp(edges, one, np.arange(len(one))) for one in ends) * per_epoch
+    done = sum(np.interp(edges, end, np.arange(len(end))) for end in ends) * per_epoch
     return list(np.diff(done) / np.diff(edges)), begin - began_s
 
 
@@ -253,10 +253,10 @@ def agreement_with_table(images, report, tiny):
             results = [future.exception() or future.result() for future in futures]
         seconds = time.perf_counter() - began_s
         ours = []
-        for one in results:
-            if isinstance(one, BaseException):
-                report.failed(one)
-            ours.append(np.nan if isinstance(one, BaseException) else 100 * one.accuracy)
+        for result in results:
+            if isinstance(result, BaseException):
+                report.failed(result)
+            ours.append(np.nan if isinstance(result, BaseException) else 100 * result.accuracy)
         seeds_done.append({"accuracies": ours, "seconds": seconds})
         report.say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
     ours = np.array([one["accuracies"] for one in seeds_done])
@@ -270,7 +270,7 @@ def agreement_with_table(images, report, tiny):
             f"| {cells[position]} | {full[position]:.2f} | {theirs[position]:.2f} | "
             f"{', '.join(f'{one:.2f}' for one in mine)} | {mine.mean() - theirs[position]:+.2f} |"
         )
-    taus = [float(kendalltau(one, theirs).statistic) for one in ours]
+    taus = [float(kendalltau(our, theirs).statistic) for our in ours]
     differences = (ours - theirs).mean(axis=1)
     report.say(f"\ntau {taus}, mean difference {differences.tolist()} points")
     return {
@@ -329,8 +329,8 @@ def published_protocol(number, images, epochs, train_on, judged_on):
     sd = torch.tensor(images.sd, device=device).view(1, 3, 1, 1)
 
     def loaded(splits):
-        pixels = torch.cat([torch.from_numpy(np.array(one.pixels)) for one in splits])
-        labels = torch.cat([torch.from_numpy(np.array(one.labels)) for one in splits])
+        pixels = torch.cat([torch.from_numpy(np.array(split.pixels)) for split in splits])
+        labels = torch.cat([torch.from_numpy(np.array(split.labels)) for split in splits])
         return pixels.to(device).permute(0, 3, 1, 2), labels.to(device)
 
     def normalized(batch):
@@ -369,7 +369,7 @@ class PlainStep:
 
     def __init__(self, model, batch, labels):
         self.model, self.weights = model, list(model.parameters())
-        self.momenta = [torch.zeros_like(one) for one in self.weights]
+        self.momenta = [torch.zeros_like(weight) for weight in self.weights]
         self.lr = torch.zeros((), device=batch.device)
         self.graph = None
         if batch.is_cuda:

@@ -96,7 +96,7 @@ def faults(networks, expected, requests, schedule, results):
         for i, request in enumerate(requests)
         for index in range(len(networks[request.network].chain))
     )
-    ran = Counter((one.job.request, one.job.index) for one in schedule.executed)
+    ran = Counter((execution.job.request, execution.job.index) for execution in schedule.executed)
     if ran != wanted:
         yield f"{(wanted - ran).total()} jobs were lost and {(ran - wanted).total()} ran twice"
 
@@ -105,7 +105,7 @@ def serve(networks, expected, lanes, requests):
     """A round of at least one request."""
     schedule, results = execute(networks, requests, lanes, EarliestFinish())
     took_ms = np.concatenate([latencies_ms(schedule, i) for i in range(len(networks))])
-    end_ms = max(one.end_ms for one in schedule.executed)
+    end_ms = max(execution.end_ms for execution in schedule.executed)
     wrong = tuple(faults(networks, expected, requests, schedule, results))
     p50_ms, p99_ms = np.percentile(took_ms, [50, 99])
     busy = float(utilisation(schedule, end_ms)[:, 0].mean())

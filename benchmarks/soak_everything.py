@@ -85,7 +85,7 @@ def searched(folder, _number):
 def studied(folder, _number):
     settings = {"seeds": 2, "budget": 200, "workers": 2, "rewards": ["proposed", "constrained"]}
     found = edgenas.study(limits=["17ms"], folder=folder / "study", quiet=True, **settings)
-    return [one["key"] for one in found.results["settings"]]
+    return [result["key"] for result in found.results["settings"]]
 
 
 def killed(folder, number):
@@ -117,7 +117,7 @@ def deserted(folder, _number):
     begun.kill()
     begun.wait()
     wait_for(lambda: not orphans(folder.parent))
-    return [" ".join(one.cmdline()) for one in orphans(folder.parent)]
+    return [" ".join(orphan.cmdline()) for orphan in orphans(folder.parent)]
 
 
 def probed(folder, number):
@@ -190,7 +190,9 @@ def growth(rounds):
     """Growth of each resource: its median in the last quarter of the rounds less that in the second."""
     quarter = len(rounds) // 4
     columns = [*zip(*map(astuple, rounds), strict=True)]
-    return Held(*(median(one[-quarter:]) - median(one[quarter : 2 * quarter]) for one in columns))
+    return Held(
+        *(median(column[-quarter:]) - median(column[quarter : 2 * quarter]) for column in columns)
+    )
 
 
 def main():
@@ -222,7 +224,9 @@ def main():
                 faults.append(f"{name} gave {got}, not {first[name]}")
         shutil.rmtree(work)
         rounds.append(held(folder))
-        now = ", ".join(f"{getattr(rounds[-1], one.name):.6g} {one.name}" for one in fields(Held))
+        now = ", ".join(
+            f"{getattr(rounds[-1], field.name):.6g} {field.name}" for field in fields(Held)
+        )
         seconds = ", ".join(f"{name} {one:.1f} s" for name, one in took_s.items())
         print(f"{len(rounds):4}: {now}", seconds, *faults, sep="\n      ", flush=True)
         total, faults = total + len(faults), []
@@ -235,7 +239,7 @@ def main():
     shutil.rmtree(folder)
     shutil.rmtree(os.environ["XDG_CACHE_HOME"])
     leaks = astuple(grown)
-    return int(total > 0 or leaks[0] > MOST_GROWTH_MB or any(one > 0 for one in leaks[1:]))
+    return int(total > 0 or leaks[0] > MOST_GROWTH_MB or any(leak > 0 for leak in leaks[1:]))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def exhaustive_front(layers, stages, *, ahead=True):
     """The exact front: 2 ** n resident sets, each with up to n * (n + 1) / 2 sizes of a ring."""
     plans = [preloaded(layers)]
     for resident in product((False, True), repeat=len(layers)):
-        if any(one.weight_bytes and not kept for one, kept in zip(layers, resident, strict=True)):
+        if any(
+            layer.weight_bytes and not kept for layer, kept in zip(layers, resident, strict=True)
+        ):
             trial = RingSizing(layers, resident, stages, alignment=1, ahead=ahead)
             sizes = trial.sizes.all()
             two = stages is Stages.READ_COPY_KERNEL

@@ -97,8 +97,8 @@ def main():
         reader_ms = {name: [] for name in variants}
         for _ in range(rounds):
             alone_ms += products(x, weights)
-            for name, one in variants.items():
-                taken_ms, own_ms = beside(one, x, weights)
+            for name, variant in variants.items():
+                taken_ms, own_ms = beside(variant, x, weights)
                 product_ms[name] += taken_ms
                 reader_ms[name].append(own_ms)
     print(f"nothing is read: a product {median(alone_ms):.2f} ms")

@@ -20,15 +20,15 @@ PUBLISHED_MS = np.array([row.delay_ms for row in ROWS[:3]])
 
 
 def at_rates(layers, read, copy, kernels_ms=None):
-    kernels_ms = kernels_ms if kernels_ms is not None else [one.kernel_ms for one in layers]
+    kernels_ms = kernels_ms if kernels_ms is not None else [layer.kernel_ms for layer in layers]
     return [
         replace(
-            one,
-            read_ms=one.weight_bytes / MIB / read,
-            copy_ms=one.weight_bytes / MIB / copy,
+            layer,
+            read_ms=layer.weight_bytes / MIB / read,
+            copy_ms=layer.weight_bytes / MIB / copy,
             kernel_ms=float(kernel_ms),
         )
-        for one, kernel_ms in zip(layers, kernels_ms, strict=True)
+        for layer, kernel_ms in zip(layers, kernels_ms, strict=True)
     ]
 
 
@@ -53,9 +53,9 @@ def main():
             f"{read:.1f} | {' | '.join(cells)} | {ring.memory_bytes / MIB:.2f} MiB, {extra_ms:+.2f}"
         )
 
-    with_weights = [one for one in layers if one.weight_bytes]
-    by_flops = np.array([one.kernel_ms for one in with_weights])
-    by_bytes = np.array([float(one.weight_bytes) for one in with_weights])
+    with_weights = [layer for layer in layers if layer.weight_bytes]
+    by_flops = np.array([weight.kernel_ms for weight in with_weights])
+    by_bytes = np.array([float(weight.weight_bytes) for weight in with_weights])
     parts = [part / part.sum() for part in (by_flops, by_bytes, np.ones(len(by_flops)))]
     draw = np.random.default_rng(0)
     best = np.inf

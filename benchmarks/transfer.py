@@ -435,8 +435,10 @@ def without_tables():
     devices = [device for device in registered(SPACE) if device.for_transfer]
     task = TASKS["cifar100"]
     values = [
-        bundled(one) if _has_model(one) else AutoLatencyConfig().build(one.id, SPACE, task).ms
-        for one in devices
+        bundled(device)
+        if _has_model(device)
+        else AutoLatencyConfig().build(device.id, SPACE, task).ms
+        for device in devices
     ]
     return known_from(SPACE, devices, np.array(values))
 

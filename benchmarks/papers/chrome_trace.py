@@ -27,18 +27,18 @@ def trace_events(schedule: Schedule) -> dict[str, Any]:
     events = [_name("process_name", _LANES, 0, "lanes")]
     events += [_name("thread_name", _LANES, i, lane.name) for i, lane in enumerate(schedule.lanes)]
     events.append(_name("process_name", _NETWORKS, 0, "requests"))
-    for one in schedule.executed:
-        chain = schedule.chains[one.job.network]
+    for execution in schedule.executed:
+        chain = schedule.chains[execution.job.network]
         events.append(
             {
                 "ph": "X",
                 "pid": _LANES,
-                "tid": one.lane,
-                "ts": 1e3 * one.start_ms,
-                "dur": 1e3 * (one.end_ms - one.start_ms),
-                "name": f"{chain.name} {one.job.index}",
-                "cat": chain.kinds[one.job.index].value,
-                "args": {"request": one.job.request, "network": one.job.network},
+                "tid": execution.lane,
+                "ts": 1e3 * execution.start_ms,
+                "dur": 1e3 * (execution.end_ms - execution.start_ms),
+                "name": f"{chain.name} {execution.job.index}",
+                "cat": chain.kinds[execution.job.index].value,
+                "args": {"request": execution.job.request, "network": execution.job.network},
             }
         )
     for i, (request, end_ms) in enumerate(

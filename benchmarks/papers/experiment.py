@@ -252,7 +252,7 @@ class Experiment:
 
     def figures(self, rows: list[Row]) -> list[Figure]:
         """All figures."""
-        return [one for chart in self.charts for one in chart.figures(rows)]
+        return [figure for chart in self.charts for figure in chart.figures(rows)]
 
     def stand_in(self, settings: Mapping[str, Any]) -> str:
         """Note on the core that replaced the GPU, or an empty text if there was a GPU."""

@@ -93,7 +93,7 @@ def _without_time(results: Results) -> Iterator[str]:
 
 def _notes(tables: list[Shown]) -> list[str]:
     """The notes of all tables, without repetitions."""
-    return [*dict.fromkeys(one.note for one in tables if one.note)]
+    return [*dict.fromkeys(table.note for table in tables if table.note)]
 
 
 def _rich_table(shown: Shown) -> Table:

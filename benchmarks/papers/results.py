@@ -97,7 +97,7 @@ def summary(samples: list[float]) -> Row:
         "ms": round(median(samples), 4),
         "low_ms": round(low, 4),
         "high_ms": round(high, 4),
-        "samples_ms": [round(one, 4) for one in samples],
+        "samples_ms": [round(sample, 4) for sample in samples],
     }
 
 

@@ -59,11 +59,13 @@ def utilisation(schedule: Schedule, bin_ms: float) -> Float64[ndarray, "lanes bi
     """
     if not 0 < bin_ms < np.inf:
         raise ValueError(f"bin_ms={bin_ms} must be above 0 and finite")
-    end_ms = max((one.end_ms for one in schedule.executed), default=0.0)
+    end_ms = max((execution.end_ms for execution in schedule.executed), default=0.0)
     edges_ms = np.arange(0.0, end_ms + bin_ms, bin_ms)
     busy_ms = np.zeros((len(schedule.lanes), len(edges_ms) - 1))
-    for one in schedule.executed:
-        inside = np.minimum(one.end_ms, edges_ms[1:]) - np.maximum(one.start_ms, edges_ms[:-1])
-        busy_ms[one.lane] += np.maximum(inside, 0.0)
+    for execution in schedule.executed:
+        inside = np.minimum(execution.end_ms, edges_ms[1:]) - np.maximum(
+            execution.start_ms, edges_ms[:-1]
+        )
+        busy_ms[execution.lane] += np.maximum(inside, 0.0)
     shares: Float64[ndarray, "lanes bins"] = busy_ms / bin_ms
     return shares

@@ -43,7 +43,7 @@ def verdicts(rows: list[Row]) -> list[Verdict]:
             for way, _, limit in (name.partition(" ") for name in own)
             if way == _WAY[on_gpu] and limit != "unlimited"
         ]
-        allowed = [one for one in limits if (one >= _LIMIT if on_gpu else one <= _LIMIT)]
+        allowed = [limit for limit in limits if (limit >= _LIMIT if on_gpu else limit <= _LIMIT)]
         if unprotected and allowed:
             limit = min(allowed) if on_gpu else max(allowed)
             found.append(

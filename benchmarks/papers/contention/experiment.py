@@ -32,13 +32,13 @@ _error = decimals(".1%")
 def _compared(rows: list[Row]) -> list[Row]:
     return [
         {
-            "victim": one.victim,
-            "unprotected": f"{one.unprotected['scenario']}: {one.unprotected[one.clock]:.3f}",
-            "protected": f"{one.protected['scenario']}: {one.protected[one.clock]:.3f}",
-            "stolen_gb_per_s": one.protected["stolen_gb_per_s"],
-            "spinner": None if one.control is None else one.control[one.clock],
+            "victim": verdict.victim,
+            "unprotected": f"{verdict.unprotected['scenario']}: {verdict.unprotected[verdict.clock]:.3f}",
+            "protected": f"{verdict.protected['scenario']}: {verdict.protected[verdict.clock]:.3f}",
+            "stolen_gb_per_s": verdict.protected["stolen_gb_per_s"],
+            "spinner": None if verdict.control is None else verdict.control[verdict.clock],
         }
-        for one in verdicts(rows)
+        for verdict in verdicts(rows)
     ]
 
 
@@ -54,13 +54,13 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
     """Slowdown of each network, without and with a limit."""
     return [
         KeyFigure(
-            f"{one.victim}: to solo, unprotected and protected",
-            f"{one.unprotected[one.clock]:.2f} to {one.protected[one.clock]:.2f}",
-            f"{one.unprotected['scenario']}; {one.protected['scenario']}, which leaves the hogs "
-            f"{one.protected['stolen_gb_per_s']:.4g} of "
-            f"{one.unprotected['stolen_gb_per_s']:.4g} GB/s",
+            f"{verdict.victim}: to solo, unprotected and protected",
+            f"{verdict.unprotected[verdict.clock]:.2f} to {verdict.protected[verdict.clock]:.2f}",
+            f"{verdict.unprotected['scenario']}; {verdict.protected['scenario']}, which leaves the hogs "
+            f"{verdict.protected['stolen_gb_per_s']:.4g} of "
+            f"{verdict.unprotected['stolen_gb_per_s']:.4g} GB/s",
         )
-        for one in verdicts(rows)
+        for verdict in verdicts(rows)
     ]
 
 

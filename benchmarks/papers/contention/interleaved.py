@@ -92,7 +92,7 @@ def measure_conditions(
     each = config.iterations
     if in_all is not None:
         each = math.ceil((config.iterations or in_all) / config.repeats)
-    taken = {one.name: ConditionTimes() for one in conditions}
+    taken = {condition.name: ConditionTimes() for condition in conditions}
     generator = np.random.default_rng(0)
     for done in range(config.repeats):
         if done and not time_is_left():

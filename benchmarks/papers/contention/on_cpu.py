@@ -104,8 +104,8 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
     """Measure one network under all scenarios and isolations, in turns."""
     core, others = _cores(config)
     with (
-        RunningHogs([MemoryHog(one) for one in others]) as hogs,
-        RunningHogs([Spinner(one) for one in others]) as spinners,
+        RunningHogs([MemoryHog(other) for other in others]) as hogs,
+        RunningHogs([Spinner(other) for other in others]) as spinners,
         on_one_core(core),
     ):
         infer = on_cpu(name)
@@ -121,8 +121,12 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
                 f"quota {_QUOTA_MB_PER_S:g}", partial(under_quota, hogs, _QUOTA_MB_PER_S), infer
             ),
         ]
-        refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
-        possible = [one for one in conditions if one.name not in refused]
+        refused = {
+            condition.name: why
+            for condition in conditions
+            if (why := _refusal(condition)) is not None
+        }
+        possible = [condition for condition in conditions if condition.name not in refused]
         taken = measure_conditions(config, possible)
     yield from rows_of("network", name, taken)
     yield from curve(name, taken, "cpu_ms")
@@ -147,7 +151,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
     """Worst case and variance over many inferences of one layer; the source takes 100,000."""
     core, others = _cores(config)
     limit = 100.0
-    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+    with RunningHogs([MemoryHog(other) for other in others]) as hogs, on_one_core(core):
         on = partial(beside_hogs, on_cpu("conv32"), hogs)
         conditions = [
             on("solo", count=0),
@@ -161,7 +165,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
 def _pipeline(config: BenchConfig) -> Iterator[Row]:
     """The CPU prepares a picture, then the network runs: effect of each lock on the pair."""
     core, others = _cores(config)
-    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+    with RunningHogs([MemoryHog(other) for other in others]) as hogs, on_one_core(core):
         infer = on_cpu("nb201")
         scenarios = {
             "solo": partial(Contention, hogs, count=0),
@@ -216,7 +220,7 @@ def _picture(inference: Callable[[], None], charge: Callable[[int], None]) -> fl
 def _locks(config: BenchConfig) -> Iterator[Row]:
     """Cost of acquiring and releasing each lock."""
     core, others = _cores(config)
-    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+    with RunningHogs([MemoryHog(other) for other in others]) as hogs, on_one_core(core):
         ways: dict[str, Callable[[], Contention]] = {
             "none": partial(Contention, hogs),
             "fine_lock": partial(Contention, hogs, **_fine_lock(1000.0)),

@@ -41,13 +41,13 @@ class Plans:
         Raises:
           BaseException: any error of preparing or running a network.
         """
-        kinds = {one.name: one for one in sources}
+        kinds = {source.name: source for source in sources}
         self._lanes = lanes
         self._planned = StaticSchedule([*kinds.values()], lanes.lanes)
         self._names = [*kinds]
         order = {name: i for i, name in enumerate(kinds)}
         self._networks = len(sources)
-        self._of = [order[one.name] for one in sources] * inferences
+        self._of = [order[source.name] for source in sources] * inferences
         """The network of each inference."""
         groups = lanes.groups
         self._alone_ms = [
@@ -65,7 +65,7 @@ class Plans:
 
     def plan(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
         """The schedule that a policy makes on the simulator's clock."""
-        lanes = [one.lane for one in self._lanes.lanes]
+        lanes = [lane.lane for lane in self._lanes.lanes]
         return simulate(self._chains(allowed), closed(self.inferences), lanes, policy)
 
     def run(self, plan: Schedule) -> Schedule:
@@ -100,9 +100,9 @@ class Plans:
             for share in given
         ]
         executed = []
-        for one in ran.executed:
-            i, j = jobs[one.lane][one.job.index]
-            executed.append(replace(one, job=Job(i, i % self._networks, j)))
+        for execution in ran.executed:
+            i, j = jobs[execution.lane][execution.job.index]
+            executed.append(replace(execution, job=Job(i, i % self._networks, j)))
         chains = tuple(
             Chain(self._names[k], own, ((0.0,) * len(ran.lanes),) * len(own))
             for k, own in zip(self._of, kinds, strict=False)
@@ -173,4 +173,7 @@ class Plans:
 
 
 def _end_ms(schedule: Schedule, lanes: Sequence[int]) -> float:
-    return max((one.end_ms for one in schedule.executed if one.lane in lanes), default=0.0)
+    return max(
+        (execution.end_ms for execution in schedule.executed if execution.lane in lanes),
+        default=0.0,
+    )

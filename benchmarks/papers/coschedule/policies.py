@@ -108,7 +108,7 @@ class _Task:
     def simulated(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
         """Simulate lanes that take the predicted times."""
         chains = [network.chain for network in self._on(allowed)]
-        return simulate(chains, self.requests, [one.lane for one in self.lanes.lanes], policy)
+        return simulate(chains, self.requests, [lane.lane for lane in self.lanes.lanes], policy)
 
     def _on(self, allowed: Sequence[int] | None) -> list[Network]:
         if allowed is None:
@@ -160,7 +160,9 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         def told(schedule: Schedule) -> Row:
             return sharing(schedule, plans.alone_ms)
 
-        samples = interleaved({one: partial(timed, one) for one in variants}, config.repeats)
+        samples = interleaved(
+            {variant: partial(timed, variant) for variant in variants}, config.repeats
+        )
         common: Row = {
             "workload": name,
             "sms": sms,
@@ -198,13 +200,13 @@ def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dic
         one.name: lanes.alone(one, repeats=_PROBES).whole_ms
         for one in {id(s): s for s in sources}.values()
     }
-    compiled = [lanes.compiled(one.program, one.x) for one in sources]
+    compiled = [lanes.compiled(source.program, source.x) for source in sources]
     requests = closed(len(sources), inferences)
 
     def task(slowed: tuple[float, float]) -> _Task:
         networks = [
-            Network(made, one.x, lanes.chain(one, times_ms[one.name], slowed))
-            for made, one in zip(compiled, sources, strict=True)
+            Network(made, source.x, lanes.chain(source, times_ms[source.name], slowed))
+            for made, source in zip(compiled, sources, strict=True)
         ]
         return _Task(networks, requests, lanes)
 
@@ -217,7 +219,9 @@ def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dic
     groups, policies = lanes.groups, _policies(lanes.groups)
     if len(groups.gpu) > 1:
         policies["gpu_one_stream"] = (EarliestFinish(), groups.gpu[:1])
-    if any(len(one.program.kinds) > 1 for one in sources):  # a whole network is not a convolution
+    if any(
+        len(source.program.kinds) > 1 for source in sources
+    ):  # a whole network is not a convolution
         policies["convolutions_to_gpu"] = (ConvolutionsToGpu(groups), None)
     variants = {}
     for name, (policy, allowed) in policies.items():
@@ -275,7 +279,7 @@ def _rows(
         }
         simulated = variants[name].simulated
         if simulated is not None:
-            on_gpu = sum(one.lane in groups.gpu for one in simulated.executed)
+            on_gpu = sum(execution.lane in groups.gpu for execution in simulated.executed)
             row |= {
                 "simulated_ms": round(makespan_ms(simulated), 4),
                 "gpu_share_of_jobs": round(on_gpu / len(simulated.executed), 4),

@@ -44,12 +44,12 @@ def shares(schedule: Schedule) -> list[list[int]]:
     """
     found: list[list[int]] = [[] for _ in schedule.lanes]
     lane_of: dict[int, int] = {}
-    for one in schedule.executed:
-        if lane_of.setdefault(one.job.request, one.lane) != one.lane:
-            name = schedule.chains[one.job.network].name
+    for execution in schedule.executed:
+        if lane_of.setdefault(execution.job.request, execution.lane) != execution.lane:
+            name = schedule.chains[execution.job.network].name
             raise ValueError(f"an inference of {name} changes lanes; plan whole inferences only")
-        if one.job.index == 0:
-            found[one.lane].append(one.job.network)
+        if execution.job.index == 0:
+            found[execution.lane].append(execution.job.network)
     return found
 
 
@@ -71,7 +71,7 @@ class StaticSchedule(Executor):
         self._ready: dict[tuple[int, int], Prepared] = {}
         """Prepared networks by lane and network."""
         self._shares: list[list[int]] = [[] for _ in lanes]
-        self._cores = [i for i, one in enumerate(lanes) if not one.lane.asynchronous]
+        self._cores = [i for i, lane in enumerate(lanes) if not lane.lane.asynchronous]
 
     def give(self, shares: Sequence[Sequence[int]]) -> None:
         """Set the networks that each lane runs, in order.
@@ -116,7 +116,7 @@ class StaticSchedule(Executor):
             share = _Share([self._ready[lane, k] for k in self._shares[lane]])
             own: Ready = share
             if lane in self._cores and not each_job:
-                jobs = {k: one.inference() for (i, k), one in self._ready.items() if i == lane}
+                jobs = {k: entry.inference() for (i, k), entry in self._ready.items() if i == lane}
                 own = _AtOnce(share, self._shares[lane], jobs, left, stop)
             feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=each_job))
             kinds.append(own.kinds if each_job else (Kind.NETWORK,))
@@ -141,12 +141,12 @@ class StaticSchedule(Executor):
             for lane, feed in zip(active, feeds, strict=True)
         ]
         found = outcome(names, kinds, active, inferences, begin_s, ran, outputs)
-        described = tuple(one.lane for one in self._lanes)[: len(found.schedule.lanes)]
+        described = tuple(lane.lane for lane in self._lanes)[: len(found.schedule.lanes)]
         return replace(found, schedule=replace(found.schedule, lanes=described))
 
     def kinds(self, network: int) -> tuple[Kind, ...]:
         """Kinds of the jobs of a network that was assigned to a lane."""
-        return next(one.kinds for (_, k), one in self._ready.items() if k == network)
+        return next(entry.kinds for (_, k), entry in self._ready.items() if k == network)
 
     def close(self) -> None:
         """Release the networks; the lanes stay open."""

@@ -118,7 +118,7 @@ def without_margin(timetable: Timetable, margin: float) -> Timetable:
     )
 
 
-def is_same(one: Timetable, other: Timetable) -> bool:
+def is_same(timetable: Timetable, other: Timetable) -> bool:
     """Return whether two timetables have the same order, configurations and places."""
 
     def order(table: Timetable) -> list[tuple[object, ...]]:
@@ -127,4 +127,4 @@ def is_same(one: Timetable, other: Timetable) -> bool:
             for each in table
         ]
 
-    return order(one) == order(other)
+    return order(timetable) == order(other)

@@ -101,13 +101,13 @@ class Frame:
 
     def label(self, network: int) -> str:
         """Return a network's name with its variant and place."""
-        return next(one.label for one in self._ready if one.placed.network == network)
+        return next(entry.label for entry in self._ready if entry.placed.network == network)
 
     def put(self, turn: int) -> None:
         """Give every network another input, for which `differences` compares the outputs."""
-        for one in self._ready:
-            others = self._networks[one.placed.network].others
-            one.built.put(others[turn % len(others)])
+        for entry in self._ready:
+            others = self._networks[entry.placed.network].others
+            entry.built.put(others[turn % len(others)])
         for lane in self._lanes:
             lane.renew_origin()
 
@@ -121,19 +121,19 @@ class Frame:
         launched: list[Completion] = []
         name = ""
         try:
-            for one in self._ready:
-                name = one.label
-                launched.append(_launched(one, launched))
-            for one, done in zip(self._ready, launched, strict=True):
-                name = one.label  # a failing network comes before those that fail because of it
+            for entry in self._ready:
+                name = entry.label
+                launched.append(_launched(entry, launched))
+            for entry, done in zip(self._ready, launched, strict=True):
+                name = entry.label  # a failing network comes before those that fail because of it
                 done.wait()
         except Exception as error:
             _wait_for_all(launched)
             reason = " ".join(str(error).split())[:200]
             raise RuntimeError(f"{name} failed: {type(error).__name__}: {reason}") from error
         found: Float64[ndarray, "networks 2"] = np.empty((len(self._ready), 2))
-        for one, done in zip(self._ready, launched, strict=True):
-            found[one.placed.network] = (done.began_s - begin_s, done.ended_s - begin_s)
+        for entry, done in zip(self._ready, launched, strict=True):
+            found[entry.placed.network] = (done.began_s - begin_s, done.ended_s - begin_s)
         return 1e3 * found
 
     def differences(
@@ -141,19 +141,19 @@ class Frame:
     ) -> Float64[ndarray, " networks"]:
         """Return the difference of each network's latest output from fp32, relative to the largest output."""
         found: Float64[ndarray, " networks"] = np.empty(len(self._ready))
-        for one in self._ready:
-            expected = references[one.placed.network]
+        for entry in self._ready:
+            expected = references[entry.placed.network]
             largest = max(float(each.abs().max()) for each in expected)
-            latest = one.built.latest()
+            latest = entry.built.latest()
             difference = float((latest - expected[turn % len(expected)]).abs().max())
-            found[one.placed.network] = difference / largest
+            found[entry.placed.network] = difference / largest
         return found
 
 
-def _launched(one: _Ready, before: Sequence[Completion]) -> Completion:
-    for k in one.after[1:]:
-        one.lane.launch(no_op, before[k])  # a job waits for one other; its lane keeps the order
-    return one.lane.launch(one.built.launch, before[one.after[0]] if one.after else None)
+def _launched(ready: _Ready, before: Sequence[Completion]) -> Completion:
+    for k in ready.after[1:]:
+        ready.lane.launch(no_op, before[k])  # a job waits for one other; its lane keeps the order
+    return ready.lane.launch(ready.built.launch, before[ready.after[0]] if ready.after else None)
 
 
 def _wait_for_all(launched: Sequence[Completion]) -> None:

@@ -68,25 +68,25 @@ def result_rows(
     return rows
 
 
-def _lengths_ms(one: Candidate) -> list[float]:
-    return [float(frame[:, 1].max()) for frame in one.ms]
+def _lengths_ms(candidate: Candidate) -> list[float]:
+    return [float(frame[:, 1].max()) for frame in candidate.ms]
 
 
-def _of_networks(board: Board, one: Candidate, tolerance: float) -> list[Row]:
+def _of_networks(board: Board, candidate: Candidate, tolerance: float) -> list[Row]:
     """Return one row per network, sorted by planned start."""
     alone_ms = board.table.of(Bound.mean)
     rows: list[Row] = []
-    for placed in one.timetable:
+    for placed in candidate.timetable:
         row: Row = {
-            "of": one.name,
+            "of": candidate.name,
             "network": board.table.networks[placed.network],
             "configuration": placed.configuration,
             "place": board.platform.place_name(placed.place) if placed.is_exclusive else "anywhere",
             "planned_start_ms": round(placed.start_ms, 4),
             "planned_end_ms": round(placed.end_ms, 4),
         }
-        if one.ms:
-            own_ms = np.array([frame[placed.network] for frame in one.ms])
+        if candidate.ms:
+            own_ms = np.array([frame[placed.network] for frame in candidate.ms])
             took_ms = own_ms[:, 1] - own_ms[:, 0]
             column = board.table.configurations.index(placed.configuration)
             alone = float(alone_ms[placed.network, column])
@@ -101,8 +101,8 @@ def _of_networks(board: Board, one: Candidate, tolerance: float) -> list[Row]:
                 "slower": round(float(np.median(took_ms)) / alone - 1, 4),
                 "late": int((own_ms[:, 1] > board.frame_ms).sum()),
             }
-        if one.differences is not None:
-            difference = float(one.differences[placed.network])
+        if candidate.differences is not None:
+            difference = float(candidate.differences[placed.network])
             row |= {"difference": difference, "agrees": difference <= tolerance}
         rows.append(row)
     return rows

@@ -208,7 +208,7 @@ class Rounds:
                 one.error = str(error)
         self._round += 1
 
-    def _turn(self, one: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
+    def _turn(self, candidate: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
         frame.put(self._round)
         next_s = time.perf_counter()
         for k in range(count + _WARM_UP):
@@ -217,12 +217,12 @@ class Rounds:
             ms = frame.run()
             watchdog.beat()
             if k >= _WARM_UP:
-                one.ms.append(ms)
+                candidate.ms.append(ms)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         differences = frame.differences(self._references, self._round)
-        before = 0.0 if one.differences is None else one.differences
-        one.differences = np.maximum(differences, before)
+        before = 0.0 if candidate.differences is None else candidate.differences
+        candidate.differences = np.maximum(differences, before)
         for i, difference in enumerate(differences):
             if not difference <= self._tolerance:  # also if it is NaN
                 raise RuntimeError(

@@ -111,19 +111,19 @@ class _Search:
             if longest_ms < self._best_ms:
                 self._try(network, one, longest_ms)
 
-    def _try(self, network: int, one: Executed, makespan_ms: float) -> None:
-        lane = one.lane
+    def _try(self, network: int, execution: Executed, makespan_ms: float) -> None:
+        lane = execution.lane
         before = (
             self._ends_ms[network],
             self._free_ms[lane],
             self._last_lane[network],
             self._latest_start_ms,
         )
-        self._ends_ms[network] = self._free_ms[lane] = one.end_ms
+        self._ends_ms[network] = self._free_ms[lane] = execution.end_ms
         self._last_lane[network] = lane
-        self._latest_start_ms = one.start_ms
+        self._latest_start_ms = execution.start_ms
         self._next[network] += 1
-        self._placed.append(one)
+        self._placed.append(execution)
         self.extend(makespan_ms)
         self._placed.pop()
         self._next[network] -= 1

@@ -73,14 +73,17 @@ class _Plan:
             "total_mb": round(found.total / _MB, 1),
         }
 
-    def lane(self, one: Task, place: int) -> int:
+    def lane(self, task: Task, place: int) -> int:
         """Lane of a task, by its place in its round."""
-        return int(one.policy is not _D) if self.sliced else place
+        return int(task.policy is not _D) if self.sliced else place
 
 
 def _applications(tasks: Tasks, execution_ms: dict[Passes, float]) -> list[Application]:
     applications = [job.application(nbytes, execution_ms[job]) for job, nbytes in tasks]
-    return [replace(one, name=f"{i} {one.name}") for i, one in enumerate(applications)]
+    return [
+        replace(application, name=f"{i} {application.name}")
+        for i, application in enumerate(applications)
+    ]
 
 
 def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[_Plan]:
@@ -88,16 +91,16 @@ def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[
 
     def tasks(decided: dict[str, MemoryPolicy], *, stalls_overlap: bool = False) -> list[Task]:
         return [
-            task(one, decided[one.name], hardware, stalls_overlap=stalls_overlap)
-            for one in applications
+            task(application, decided[application.name], hardware, stalls_overlap=stalls_overlap)
+            for application in applications
         ]
 
     def plan(name: str, decided: dict[str, MemoryPolicy], released: list[Round]) -> _Plan:
-        policies = tuple(decided[one.name] for one in applications)
+        policies = tuple(decided[application.name] for application in applications)
         return _Plan(name, policies, tuple(released))
 
-    all_device = {one.name: _D for one in applications}
-    queue = sorted(tasks(all_device), key=lambda one: one.execution_ms)
+    all_device = {application.name: _D for application in applications}
+    queue = sorted(tasks(all_device), key=lambda task: task.execution_ms)
     yield plan("serial, all D", all_device, [(one,) for one in queue])
     opposite = [(queue[i], queue[-1 - i]) for i in range(len(queue) // 2)]
     yield replace(plan("two streams, all D", all_device, [*opposite]), barrier=False)
@@ -105,9 +108,12 @@ def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[
         decided = assigned(applications, hardware, among=(policy,))
         told = f"D and {policy.value}"
         if policy not in decided.values():  # to see what pairing would give nevertheless
-            decided = {one.name: policy if one.kernel_count == 1 else _D for one in applications}
+            decided = {
+                application.name: policy if application.kernel_count == 1 else _D
+                for application in applications
+            }
             told += " against guideline 1"
-        alone = sorted(tasks(decided), key=lambda one: one.execution_ms)
+        alone = sorted(tasks(decided), key=lambda task: task.execution_ms)
         yield plan(f"serial, {told}", decided, [(one,) for one in alone])
         if policy is _M:
             yield plan(f"co-run, {told}", decided, rounds(tasks(decided)))
@@ -154,7 +160,9 @@ def _on_streams(config: BenchConfig, profile: Profile) -> Iterator[Row]:
         execution_ms = {job: _resident_ms(job, nbytes, whole[0]) for job, nbytes in _TASKS}
         applications = _applications(_TASKS, execution_ms)
         plans = [*_plans(applications, profile.hardware)]
-        ready = _Ready(dict(zip((one.name for one in applications), _TASKS, strict=True)))
+        ready = _Ready(
+            dict(zip((application.name for application in applications), _TASKS, strict=True))
+        )
         opened.callback(ready.close)
         variants = {
             plan.name: ready.variant(plan, sliced if plan.sliced else whole) for plan in plans
@@ -216,18 +224,18 @@ class _Ready:
     def _placed(self, plan: _Plan, together: Round) -> list[tuple[int, Task]]:
         return [(plan.lane(one, place), one) for place, one in enumerate(together)]
 
-    def _buffer(self, one: Task, lane: GpuLane) -> GpuBuffer:
+    def _buffer(self, task: Task, lane: GpuLane) -> GpuBuffer:
         from benchmarks.papers.placement.buffers.gpu import GpuBuffer  # noqa: PLC0415 - for those who have a GPU
 
-        key = one.name, one.policy
+        key = task.name, task.policy
         if key not in self._buffers:
-            self._buffers[key] = GpuBuffer(one.policy, self._tasks[one.name][1] // 4, lane.stream)
+            self._buffers[key] = GpuBuffer(task.policy, self._tasks[task.name][1] // 4, lane.stream)
         return self._buffers[key]
 
-    def _launch(self, one: Task, lane: GpuLane) -> Callable[[], None]:
-        job, _ = self._tasks[one.name]
+    def _launch(self, task: Task, lane: GpuLane) -> Callable[[], None]:
+        job, _ = self._tasks[task.name]
         compute = job.compute(torch.zeros((), device=lane.stream.device))
-        return self._buffer(one, lane).launcher(compute, returns=job.returns, stream=lane.stream)
+        return self._buffer(task, lane).launcher(compute, returns=job.returns, stream=lane.stream)
 
     def close(self) -> None:
         """Free all buffers."""

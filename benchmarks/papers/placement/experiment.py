@@ -59,9 +59,9 @@ def _parameters(rows: list[Row]) -> list[Row]:
 
 def _errors(rows: list[Row]) -> list[Row]:
     return [
-        {"policy": policy, "model": model, **one}
+        {"policy": policy, "model": model, **error}
         for model, prediction in _MODELS.items()
-        for policy, one in model_errors(rows, prediction=prediction).items()
+        for policy, error in model_errors(rows, prediction=prediction).items()
     ]
 
 

@@ -281,5 +281,5 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
 def _device_wins_from(case: dict[tuple[int, str], Row], name: str) -> int | None:
     """The smallest measured reuse from which D is always below H; None if there is none."""
     reuses = sorted(reuse for reuse, policy in case if policy == "D" and (reuse, "H") in case)
-    slower = [one for one in reuses if not case[one, "D"][name] < case[one, "H"][name]]
-    return next((one for one in reuses if one > max(slower, default=0)), None)
+    slower = [reuse for reuse in reuses if not case[reuse, "D"][name] < case[reuse, "H"][name]]
+    return next((reuse for reuse in reuses if reuse > max(slower, default=0)), None)

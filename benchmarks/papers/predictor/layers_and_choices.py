@@ -128,8 +128,8 @@ def _source(config: BenchConfig, model: Model) -> Source:
     return source(model, scale=config.scale_of(model), rule=config.cut)
 
 
-def _inside(one: Source) -> list[Subject]:
-    return subjects_of(one.program, tuple(one.x.shape), one.x.nbytes)
+def _inside(source: Source) -> list[Subject]:
+    return subjects_of(source.program, tuple(source.x.shape), source.x.nbytes)
 
 
 def _layers(
@@ -188,7 +188,7 @@ def _of_networks(
     told: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
     for model, subjects in inside.items():
         own = [*dict.fromkeys(subject.layer for subject in subjects)]
-        count = [sum(one.layer == layer for one in subjects) for layer in own]
+        count = [sum(subject.layer == layer for subject in subjects) for layer in own]
         timed += [(layer, ms[layer]) for layer in own]
         taken_ms = np.array([ms[layer] for layer in own])
         row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
@@ -217,10 +217,10 @@ def _choices(config: BenchConfig, case: str, runs: Sequence[str], times: _Times)
     measured: dict[Model, Chain] = {}
     with _two_lanes(config) as lanes:
         descriptions = [lane.lane for lane in lanes]
-        for model, one in sources.items():
-            compiled = Compiled(one.program, one.x, [lane.engine for lane in lanes])
-            measured[model] = measured_chain(one.name, compiled, one.x, lanes)
-    own = [subject.layer for one in sources.values() for subject in _inside(one)]
+        for model, source in sources.items():
+            compiled = Compiled(source.program, source.x, [lane.engine for lane in lanes])
+            measured[model] = measured_chain(source.name, compiled, source.x, lanes)
+    own = [subject.layer for source in sources.values() for subject in _inside(source)]
     known = [measured[model] for model in _CASES[case]]
     for fitted in _DECIDE_BY:
         models = [FITS[fitted](name, _without(times.ms[name], own)) for name in runs]
@@ -271,11 +271,13 @@ def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Sche
     """Replay a schedule with the same lanes and order, but other times."""
     free_ms, ends_ms = [0.0] * len(schedule.lanes), [0.0] * len(schedule.chains)
     executed = []
-    for one in schedule.executed:
-        network = one.job.network
-        start_ms = max(free_ms[one.lane], ends_ms[network])
-        free_ms[one.lane] = ends_ms[network] = start_ms + actual_ms(one.job, one.lane)
-        executed.append(Executed(one.job, one.lane, start_ms, ends_ms[network]))
+    for execution in schedule.executed:
+        network = execution.job.network
+        start_ms = max(free_ms[execution.lane], ends_ms[network])
+        free_ms[execution.lane] = ends_ms[network] = start_ms + actual_ms(
+            execution.job, execution.lane
+        )
+        executed.append(Executed(execution.job, execution.lane, start_ms, ends_ms[network]))
     return replace(schedule, executed=tuple(executed))
 
 

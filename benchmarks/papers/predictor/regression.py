@@ -179,7 +179,8 @@ def predicted_chain(
     """
     every = layers(program, input_bytes)
     times = tuple(
-        tuple(math.inf if one is None else one.ms(layer) for one in predictors) for layer in every
+        tuple(math.inf if predictor is None else predictor.ms(layer) for predictor in predictors)
+        for layer in every
     )
     return Chain(name, tuple(segment.kind for segment in program.segments), times)
 

@@ -117,7 +117,7 @@ def time_layers(
     is_gpu = run.device is Device.cuda
     stopwatch = Stopwatch(torch.cuda.synchronize) if is_gpu else Stopwatch()
     for start in range(0, len(bodies), _TOGETHER):
-        calls = [_call(one, run) for one in bodies[start : start + _TOGETHER]]
+        calls = [_call(body, run) for body in bodies[start : start + _TOGETHER]]
         for samples in time_interleaved(calls, config, generator, stopwatch):
             yield Samples(samples.ms / run.times, samples.warm_up_calls, samples.is_stable)
 

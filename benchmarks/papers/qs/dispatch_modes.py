@@ -83,7 +83,9 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     alone_ms = measured[DispatchMode.SERIAL].alone_ms if DispatchMode.SERIAL in measured else []
     solo_ms = max(alone_ms, default=0.0)
     floor_ms = (
-        _memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
+        _memory_floor_ms((source.module for source in sources), config.rounds)
+        if config.on_gpu
+        else 0.0
     )
     expected = measured[DispatchMode.SERIAL].outputs() if DispatchMode.SERIAL in measured else None
 
@@ -176,8 +178,8 @@ class _Measured:
         self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
         schedule = self._latest.schedule
         own = [0.0] * len(schedule.chains)
-        for one in schedule.executed:
-            own[one.job.network] += one.end_ms - one.start_ms
+        for execution in schedule.executed:
+            own[execution.job.network] += execution.end_ms - execution.start_ms
         self.alone_ms = [*map(min, own, self.alone_ms or own)]
         return makespan_ms(schedule)
 
@@ -185,13 +187,13 @@ class _Measured:
     def error(self) -> str | None:
         """Error that ended a network in the latest run, or None."""
         assert self._latest is not None
-        errors = [one for one in self._latest.outputs if isinstance(one, BaseException)]
+        errors = [output for output in self._latest.outputs if isinstance(output, BaseException)]
         return one_line(errors[0]) if errors else None
 
     def outputs(self) -> list[torch.Tensor]:
         """Outputs of the networks in the latest run."""
         assert self._latest is not None
-        return [one for one in self._latest.outputs if isinstance(one, torch.Tensor)]
+        return [output for output in self._latest.outputs if isinstance(output, torch.Tensor)]
 
     def difference(self, expected: list[torch.Tensor] | None) -> float | None:
         """Largest difference from the outputs of another mode, relative to the largest output."""
@@ -218,9 +220,9 @@ def busy(schedule: Schedule) -> Row:
         return {}
     shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
     any_ms, until_ms = 0.0, 0.0
-    for one in schedule.executed:  # by their start
-        any_ms += max(0.0, one.end_ms - max(one.start_ms, until_ms))
-        until_ms = max(until_ms, one.end_ms)
+    for execution in schedule.executed:  # by their start
+        any_ms += max(0.0, execution.end_ms - max(execution.start_ms, until_ms))
+        until_ms = max(until_ms, execution.end_ms)
     return {
         "makespan_ms": round(whole_ms, 4),
         "bin_ms": round(whole_ms / _BINS, 5),
@@ -278,6 +280,6 @@ def _memory_floor_ms(networks: Iterable[nn.Module], rounds: int) -> float:
             attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
         )
     )
-    weights = sum(one.nbytes for network in networks for one in network.parameters())
+    weights = sum(parameter.nbytes for network in networks for parameter in network.parameters())
     bytes_per_ms = 2 * clock_khz * bits / 8  # at both edges of the clock
     return rounds * max(0, weights - cached) / bytes_per_ms if bytes_per_ms > 0 else 0.0

@@ -64,7 +64,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
     kinds = {model: source(model, scale=config.scale_of(model), rule=rule) for model in models}
     with opened_lanes(small, None) as lanes:
         overhead = measured_overhead(lanes.lanes)
-        alone = {model: lanes.alone(one, repeats=10) for model, one in kinds.items()}
+        alone = {model: lanes.alone(kind, repeats=10) for model, kind in kinds.items()}
         networks = [
             Network(
                 lanes.compiled(kinds[model].program, kinds[model].x),

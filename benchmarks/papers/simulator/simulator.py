@@ -181,8 +181,8 @@ class _Simulation:
         self._at(one.end_ms, partial(self._end, ticket, one))
         self._report(lambda: self._dispatcher.taken(ticket, self._now_ms))
 
-    def _end(self, ticket: Ticket, one: Executed) -> None:
-        self._executed.append(one)
+    def _end(self, ticket: Ticket, execution: Executed) -> None:
+        self._executed.append(execution)
         self._busy[ticket.lane] = False
         self._at(self._now_ms, partial(self._take, ticket.lane))
         ended = partial(self._report, lambda: self._dispatcher.ended(ticket, self._now_ms))

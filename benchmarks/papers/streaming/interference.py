@@ -40,7 +40,7 @@ def simulate_concurrent(
     """
     if processors < 1:
         raise ValueError(f"processors={processors} must be at least 1")
-    running = [_Network(one, alignment) for one in networks]
+    running = [_Network(network, alignment) for network in networks]
     now_ms = 0.0
     while True:
         for one in running:
@@ -129,8 +129,8 @@ class _Network:
         self._kernel = _Stage(
             _Kind.KERNEL,
             [
-                one.kernel_ms + goes * one.sync_ms
-                for one, goes in zip(layers, self._streams, strict=True)
+                layer.kernel_ms + goes * layer.sync_ms
+                for layer, goes in zip(layers, self._streams, strict=True)
             ],
         )
         self._last = self._copy if self._device is not None else self._read

@@ -74,16 +74,19 @@ def share(
       ValueError: if the smallest plans do not fit; the message names the smallest budget that works.
     """
     check_budget(
-        {one.name: one.layers for one in tenants}, budget_bytes, stages=stages, alignment=alignment
+        {tenant.name: tenant.layers for tenant in tenants},
+        budget_bytes,
+        stages=stages,
+        alignment=alignment,
     )
     fronts = [
         front(
-            beside_others(one.layers, len(tenants), processors),
+            beside_others(tenant.layers, len(tenants), processors),
             stages=stages,
             alignment=alignment,
             ahead=False,
         )
-        for one in tenants
+        for tenant in tenants
     ]
     at = [0] * len(tenants)  # the first plan of a front is the smallest
     spare = budget_bytes - sum(plans[0].memory_bytes for plans in fronts)

@@ -247,7 +247,7 @@ class _Bench:
             ],
             "tier": self._case.tier.value,
             "weight_bytes": whole,
-            "kernels_ms": round(sum(one.kernel_ms for one in layers), 4),
+            "kernels_ms": round(sum(layer.kernel_ms for layer in layers), 4),
         }
         yield from self._configurations(layers, planned)
 
@@ -380,7 +380,7 @@ class _Variant:
             samples.append(taken_ms)
         return {
             "first_ms": round(median(samples), 4),
-            "first_samples_ms": [round(one, 4) for one in samples],
+            "first_samples_ms": [round(sample, 4) for sample in samples],
             "predicted_first_ms": round(self._plan.first_ms, 4),
         }
 
@@ -388,10 +388,10 @@ class _Variant:
         """Description and memory of the plan, for its row."""
         layers, wanted = self._layers, self._plan
         memory: MemoryUse = self._opened.memory(self._pipeline)
-        kernels_ms = sum(one.kernel_ms for one in layers)
+        kernels_ms = sum(layer.kernel_ms for layer in layers)
         reads = wanted.host_ring_bytes > 0
         brings_ms = max(
-            sum(one.read_ms for one in layers) * reads, sum(one.copy_ms for one in layers)
+            sum(layer.read_ms for layer in layers) * reads, sum(layer.copy_ms for layer in layers)
         )
         row: dict[str, Any] = {
             "tier": self._opened.reader.tier.value,
@@ -447,11 +447,13 @@ def _random_plan(
     resident = tuple((generator.random(len(layers)) < generator.uniform(0, 0.8)).tolist())
     if all(resident):
         resident = (*resident[:-1], False)
-    streamed = [one.weight_bytes for one, stays in zip(layers, resident, strict=True) if not stays]
+    streamed = [
+        layer.weight_bytes for layer, stays in zip(layers, resident, strict=True) if not stays
+    ]
     pages = max(streamed) // 4096
     host, device = (4096 * int(pages * generator.uniform(1, 4)) for _ in range(2))
     host, device = host * stages.reads, device * stages.copies
-    kept = sum(one.weight_bytes for one in layers) - sum(streamed)
+    kept = sum(layer.weight_bytes for layer in layers) - sum(streamed)
     memory_bytes = kept + host + device
     made = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, memory_bytes, ahead=True)
     return predicted(layers, made)

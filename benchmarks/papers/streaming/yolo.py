@@ -154,4 +154,4 @@ class YOLOv4(nn.Module):
         middle_boxes: Tensor = self.head_middle(middle)
         large = self.down_large(torch.cat([self.sink_large(middle), large], 1))
         boxes = (small_boxes, middle_boxes, self.head_large(large))
-        return torch.cat([torch.flatten(one, 2) for one in boxes], 2)
+        return torch.cat([torch.flatten(box, 2) for box in boxes], 2)

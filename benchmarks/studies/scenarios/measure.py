@@ -100,13 +100,17 @@ class BoardScenarios:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The finding, in numbers."""
-        others = [one for one in self.scenarios if one.device != self.setting.device]
-        changed = sum(not one.same_optimum for one in others)
+        others = [scenario for scenario in self.scenarios if scenario.device != self.setting.device]
+        changed = sum(not other.same_optimum for other in others)
         text = (
             f"{self.title}: the most accurate network within T is another than {self.alone} in {changed} of "
             f"{len(others)} scenarios"
         )
-        alone = [one for one in self.mismatches if one.searched == name_of(self.setting.device)]
+        alone = [
+            mismatch
+            for mismatch in self.mismatches
+            if mismatch.searched == name_of(self.setting.device)
+        ]
         away = [one for one in alone if one.runs != one.searched]
         if away:
             missed = ", ".join(f"{one.missed.middle:.0%} {in_words(one.runs)}" for one in away)
@@ -118,7 +122,7 @@ class BoardScenarios:
     @property
     def _order_text(self) -> str:
         """Whether the order changes, by the measured architectures."""
-        known = [one for one in self.scenarios if one.order is not None]
+        known = [scenario for scenario in self.scenarios if scenario.order is not None]
         judged = [one for one in known if one.order is not None and one.order.changes is not None]
         if not judged:
             return ""
@@ -161,16 +165,18 @@ def applies(plan: Plan) -> bool:
 def board_scenarios(results: Results) -> list[BoardScenarios]:
     """Every board that the study searched in two scenarios or more, with the default settings."""
     groups: dict[tuple[str, str, str, float], list[Setting]] = {}
-    for one in results.values:
-        if not one.overrides:
-            key = (board_of(one.device), one.reward, one.controller, one.limit_ms)
-            groups.setdefault(key, []).append(one)
+    for value in results.values:
+        if not value.overrides:
+            key = (board_of(value.device), value.reward, value.controller, value.limit_ms)
+            groups.setdefault(key, []).append(value)
     return [_board(settings, results) for settings in groups.values() if len(settings) > 1]
 
 
 def _board(settings: list[Setting], results: Results) -> BoardScenarios:
-    first = min(settings, key=lambda one: (SCENARIO_MARK in one.device, "@" in one.device))
-    ordered = [first, *(one for one in settings if one is not first)]
+    first = min(
+        settings, key=lambda setting: (SCENARIO_MARK in setting.device, "@" in setting.device)
+    )
+    ordered = [first, *(setting for setting in settings if setting is not first)]
     curves = {one: results.curves[one] for one in ordered}
     found = {one: curve.found() for one, curve in curves.items()}
     return BoardScenarios(

@@ -34,7 +34,7 @@ def _sections(found: Sequence[BoardScenarios], results: Results) -> Iterator[Sec
 
 def _parts(board: BoardScenarios, results: Results) -> Iterator[Part | str]:
     yield from board.sentences
-    predicted = [one for one in board.scenarios if one.predicted_share]
+    predicted = [scenario for scenario in board.scenarios if scenario.predicted_share]
     if predicted:
         shares = ", ".join(f"{one.predicted_share:.0%} {in_words(one.name)}" for one in predicted)
         yield Note(f"Some latencies are predictions, not measurements: {shares}.")
@@ -46,7 +46,9 @@ def _parts(board: BoardScenarios, results: Results) -> Iterator[Part | str]:
     )
     yield _scenarios(board)
     yield _best(board)
-    orders = [(one, one.order) for one in board.scenarios if one.order is not None]
+    orders = [
+        (scenario, scenario.order) for scenario in board.scenarios if scenario.order is not None
+    ]
     if orders:
         yield (
             "Predictions follow the latency alone by construction. So this table has only architectures "
@@ -72,13 +74,16 @@ def _parts(board: BoardScenarios, results: Results) -> Iterator[Part | str]:
             _matrix(
                 board,
                 "Share of the networks found that miss T",
-                [100 * one.missed.middle for one in board.mismatches],
+                [100 * mismatch.missed.middle for mismatch in board.mismatches],
                 "%",
             ),
             _matrix(
                 board,
                 "Accuracy lost by those that meet T",
-                [math.nan if one.lost is None else one.lost.middle for one in board.mismatches],
+                [
+                    math.nan if mismatch.lost is None else mismatch.lost.middle
+                    for mismatch in board.mismatches
+                ],
                 "points",
             ),
         ]
@@ -89,14 +94,14 @@ def _parts(board: BoardScenarios, results: Results) -> Iterator[Part | str]:
 def _scenarios(board: BoardScenarios) -> Table:
     rows: list[list[str | float]] = [
         [
-            one.name,
-            f"{one.median_ratio:.2f}",
-            f"{one.kendall_tau:.3f}",
-            f"{one.feasible_share:.1%}",
-            "nothing within T" if one.found is None else text_of(one.found, digits=2),
-            _text(one.scaled),
+            scenario.name,
+            f"{scenario.median_ratio:.2f}",
+            f"{scenario.kendall_tau:.3f}",
+            f"{scenario.feasible_share:.1%}",
+            "nothing within T" if scenario.found is None else text_of(scenario.found, digits=2),
+            _text(scenario.scaled),
         ]
-        for one in board.scenarios
+        for scenario in board.scenarios
     ]
     header = ["scenario", "latency to alone", "tau to alone", "within T", "found (%)"]
     header += ["chosen by one factor"]
@@ -106,22 +111,22 @@ def _scenarios(board: BoardScenarios) -> Table:
 def _best(board: BoardScenarios) -> Table:
     rows: list[list[str | float]] = [
         [
-            one.name,
-            "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
-            "yes" if one.same_optimum else "no",
-            "none is within T" if one.optimum is None else f"`{one.optimum}`",
+            scenario.name,
+            "none" if scenario.optimum is None else f"{100 * scenario.optimum_accuracy:.2f} %",
+            "yes" if scenario.same_optimum else "no",
+            "none is within T" if scenario.optimum is None else f"`{scenario.optimum}`",
         ]
-        for one in board.scenarios
+        for scenario in board.scenarios
     ]
     header = ["scenario", "accuracy searched on", f"as {board.alone}", "network"]
     return Table(header, rows, "The most accurate network within T, measured or predicted")
 
 
-def _text(one: Chosen | None) -> str:
-    if one is None:
+def _text(chosen: Chosen | None) -> str:
+    if chosen is None:
         return "nothing"
-    met = f"{one.share_of_t:.2f} T"
-    return f"{met}, misses" if one.share_of_t > 1 else f"{met}, {one.lost:.2f} points lost"
+    met = f"{chosen.share_of_t:.2f} T"
+    return f"{met}, misses" if chosen.share_of_t > 1 else f"{met}, {chosen.lost:.2f} points lost"
 
 
 def _orders(found: Sequence[tuple[Scenario, Order]]) -> Table:
@@ -173,7 +178,7 @@ def _noise_tau(order: Order) -> str:
 def _beside(order: Order, name: str, form: str) -> str:
     """A share of the choice by one factor in percent, and in brackets the same by noise alone."""
     factors = [order.one_factor, *([] if order.noise is None else [order.noise.one_factor])]
-    texts = [form.format(100 * getattr(one, name)) for one in factors]
+    texts = [form.format(100 * getattr(factor, name)) for factor in factors]
     return texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})"
 
 
@@ -196,7 +201,7 @@ def _mismatch(found: Sequence[Mismatch]) -> Table:
 
 
 def _matrix(board: BoardScenarios, title: str, values: Sequence[float], unit: str) -> Figure:
-    names = [chart_text(one.name) for one in board.scenarios]
+    names = [chart_text(scenario.name) for scenario in board.scenarios]
     size = len(names)
     rows = [list(values[k * size : (k + 1) * size]) for k in range(size)]
     trace: dict[str, Any] = {

@@ -214,7 +214,10 @@ def verdict(results: Results) -> str:
     controllers = list(dict.fromkeys(test.reference.controller for test in every))
     if len(controllers) == 1:
         return _of_controller(controllers[0], results)
-    return " ".join(f"controller={one}: {_of_controller(one, results)}" for one in controllers)
+    return " ".join(
+        f"controller={controller}: {_of_controller(controller, results)}"
+        for controller in controllers
+    )
 
 
 def _of_controller(controller: str, results: Results) -> str:

@@ -95,7 +95,7 @@ class Searched:
 
     def strategy(self, name: str) -> Strategy:
         """The strategy of this name."""
-        return next(one for one in self.strategies if one.name == name)
+        return next(strategy for strategy in self.strategies if strategy.name == name)
 
 
 def found_by(
@@ -195,10 +195,10 @@ def known_interval(values: Float64[ndarray, "R"]) -> Interval | None:
 
 def _choosing(board: Board, answers: Sequence[Answers]) -> Choosing | None:
     left_ms = np.array([unit.left_ms for unit in board.units])
-    measured = ~np.stack([is_predicted(one.latency_kind) for one in answers], axis=1).any(1)
+    measured = ~np.stack([is_predicted(answer.latency_kind) for answer in answers], axis=1).any(1)
     if not measured.any():
         return None
-    latency_ms = np.stack([one.latency_ms for one in answers], axis=1)[measured]
+    latency_ms = np.stack([answer.latency_ms for answer in answers], axis=1)[measured]
     part = latency_ms / left_ms
     fixed = int(part.sum(0).argmin())
     least = part.argmin(1)

@@ -25,10 +25,10 @@ def letters(found: Variants) -> dict[str, str]:
 
 def gains_by_board(found: Variants) -> Figure:
     """Gain of searching together, a dot for each board and baseline."""
-    names = [_label(one) for one in found.boards]
+    names = [_label(board) for board in found.boards]
     data = []
     for title, colour in zip(found.boards[0].baselines, SERIES, strict=False):
-        own = [one.strategy(one.baselines[title]).gain for one in found.boards]
+        own = [board.strategy(board.baselines[title]).gain for board in found.boards]
         data.append(_dots(title, names, own, colour))
     return Figure(
         "Gain of searching together, by boards",
@@ -123,8 +123,8 @@ def _dots(
     }
 
 
-def _label(one: Searched) -> str:
-    return " | ".join(f"{unit.left_ms:g}" for unit in one.board.units)
+def _label(searched: Searched) -> str:
+    return " | ".join(f"{unit.left_ms:g}" for unit in searched.board.units)
 
 
 def better_unit(found: Variants) -> Figure | None:
@@ -132,13 +132,15 @@ def better_unit(found: Variants) -> Figure | None:
     if len(found.devices) != 2:
         return None
     first, second = (
-        sorted({one.board.units[position].left_ms for one in found.boards}) for position in (0, 1)
+        sorted({board.board.units[position].left_ms for board in found.boards})
+        for position in (0, 1)
     )
     if min(len(first), len(second)) < 2:
         return None
     ahead = {
-        tuple(unit.left_ms for unit in one.board.units): 100 * (one.optimum[1] - one.optimum[0])
-        for one in found.boards
+        tuple(unit.left_ms for unit in board.board.units): 100
+        * (board.optimum[1] - board.optimum[0])
+        for board in found.boards
     }
     rows = [[ahead.get((mine, other)) for other in second] for mine in first]
     trace: dict[str, Any] = {

@@ -74,7 +74,9 @@ class Variants:
     @property
     def best(self) -> dict[str, int]:
         """Number of boards on which each unit has the most accurate network; a tie counts for each."""
-        return {device: sum(device in one.best for one in self.boards) for device in self.devices}
+        return {
+            device: sum(device in board.best for board in self.boards) for device in self.devices
+        }
 
     @property
     def has_intervals(self) -> bool:
@@ -86,7 +88,7 @@ class Variants:
 
         None if there are no intervals.
         """
-        gains = [one.strategy(one.baselines[baseline]).gain for one in self.boards]
+        gains = [board.strategy(board.baselines[baseline]).gain for board in self.boards]
         bounds = [gain.bounds for gain in gains if gain and gain.bounds]
         if not bounds:
             return None
@@ -126,7 +128,7 @@ def variants(results: Results) -> list[Variants]:
     for board in results.boards:
         groups.setdefault(tuple(unit.device for unit in board.units), []).append(board)
     kinds = dict.fromkeys(
-        (one.reward, one.controller) for one in results.values if not one.overrides
+        (value.reward, value.controller) for value in results.values if not value.overrides
     )
     return [
         _variants(boards, reward, controller, results)
@@ -158,11 +160,11 @@ def _after(
     gaps: dict[str, list[Float64[ndarray, "R"]]] = {}
     gains: dict[str, list[Float64[ndarray, "R"]]] = {}
     fits: dict[str, list[float]] = {}
-    for one, own in zip(boards, curves, strict=True):
+    for board, own in zip(boards, curves, strict=True):
         together = own[TOGETHER]
-        found = found_by(one.board, own, samples)
+        found = found_by(board.board, own, samples)
         test = {name: mean_test(which, together.answers) for name, which in found.items()}
-        for title, name in {TOGETHER: TOGETHER, **one.baselines}.items():
+        for title, name in {TOGETHER: TOGETHER, **board.baselines}.items():
             fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
             gaps.setdefault(title, []).append(mean_gap(found[name], together.whole))
             if name != TOGETHER:

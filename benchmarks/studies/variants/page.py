@@ -114,7 +114,7 @@ def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
     )
     yield _boards(found)
     yield _strategies(found)
-    if any(one.choosing for one in found.boards):
+    if any(board.choosing for board in found.boards):
         yield (
             "Choosing the unit for each architecture, over the architectures that were measured on all "
             "units: the unit on which it needs the least part of T, and the share of time that this "
@@ -128,16 +128,16 @@ def _boards(found: Variants) -> Table:
     names = [*map(alone, found.devices), SHARED, RANDOM, TOGETHER]
     rows: list[list[str | float]] = [
         [
-            *_left(one),
-            f"{one.within_any:.1%}",
-            " or ".join(named[device] for device in one.best),
-            *(text_of(one.strategy(name).found, digits=2) for name in names),
+            *_left(board),
+            f"{board.within_any:.1%}",
+            " or ".join(named[device] for device in board.best),
+            *(text_of(board.strategy(name).found, digits=2) for name in names),
             *(
-                _signed_or_none(one.strategy(one.baselines[name]).gain)
+                _signed_or_none(board.strategy(board.baselines[name]).gain)
                 for name in (RANDOM, SHARED, BEST)
             ),
         ]
-        for one in found.boards
+        for board in found.boards
     ]
     header = [f"T on {letter} (ms)" for letter in named.values()]
     header += ["within T somewhere", "best network on"]
@@ -152,7 +152,7 @@ def _strategies(found: Variants) -> Table:
     short = {alone(device): alone(letter) for device, letter in named.items()}
     rows: list[list[str | float]] = [
         [
-            *_left(one),
+            *_left(board),
             short.get(strategy.name, strategy.name),
             text_of(strategy.fits, digits=2),
             *(f"{share:.2f}" for share in strategy.fits_on),
@@ -160,8 +160,8 @@ def _strategies(found: Variants) -> Table:
             "" if strategy.gap is None else text_of(strategy.gap, digits=2),
             text_of(strategy.optimal, digits=2),
         ]
-        for one in found.boards
-        for strategy in one.strategies
+        for board in found.boards
+        for strategy in board.strategies
     ]
     header = [f"T on {letter} (ms)" for letter in named.values()]
     header += ["searched", "share that fits"]
@@ -174,16 +174,16 @@ def _choosing(found: Variants) -> Table:
     named = letters(found)
     rows: list[list[str | float]] = [
         [
-            *_left(one),
-            f"{one.choosing.architectures:,}",
-            *(f"{share:.1%}" for share in one.choosing.quickest),
-            named[one.choosing.fixed],
-            *(" / ".join(f"{times:.2f}" for times in each) for each in one.choosing.to_fixed),
-            f"{one.choosing.saved:.2%}",
-            f"{one.choosing.saved_most:.1%}",
+            *_left(board),
+            f"{board.choosing.architectures:,}",
+            *(f"{share:.1%}" for share in board.choosing.quickest),
+            named[board.choosing.fixed],
+            *(" / ".join(f"{times:.2f}" for times in each) for each in board.choosing.to_fixed),
+            f"{board.choosing.saved:.2%}",
+            f"{board.choosing.saved_most:.1%}",
         ]
-        for one in found.boards
-        if one.choosing
+        for board in found.boards
+        if board.choosing
     ]
     header = [f"T on {letter} (ms)" for letter in named.values()]
     header += ["architectures measured on all"]
@@ -194,8 +194,8 @@ def _choosing(found: Variants) -> Table:
     return Table(header, rows, "Choosing the unit for each architecture")
 
 
-def _left(one: Searched) -> list[str | float]:
-    return [f"{unit.left_ms:g}" for unit in one.board.units]
+def _left(searched: Searched) -> list[str | float]:
+    return [f"{unit.left_ms:g}" for unit in searched.board.units]
 
 
 def _over_seeds(found: Variants) -> str:

@@ -134,7 +134,7 @@ def test_weights_by_channel_change_nothing_but_their_place():
     )
 
     assert plain.module.network.state_dict().keys() == turned.module.network.state_dict().keys()
-    first = next(one for one in turned.module.parameters() if one.dim() == 4)
+    first = next(parameter for parameter in turned.module.parameters() if parameter.dim() == 4)
     assert first.is_contiguous(memory_format=torch.channels_last)
     again = pickle.loads(pickle.dumps(turned)).module  # noqa: S301 - our own
     with torch.inference_mode():

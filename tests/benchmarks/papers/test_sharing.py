@@ -35,11 +35,11 @@ def test_a_planned_run_is_told_network_by_network():
     assert [chain.name for chain in schedule.chains] == ["net0", "net1", "net0"]
     assert len(schedule.requests) == 12
     assert None not in schedule.completion_ms
-    ran = Counter(one.job for one in schedule.executed)
+    ran = Counter(execution.job for execution in schedule.executed)
     assert max(ran.values()) == 1
     assert len(ran) == 4 * (2 + 3 + 2)
     for request in range(12):
-        own = [one for one in schedule.executed if one.job.request == request]
+        own = [execution for execution in schedule.executed if execution.job.request == request]
         assert [one.job.index for one in own] == [*range(len(sources[request % 3].program))]
         assert all(a.end_ms <= b.start_ms for a, b in pairwise(own))
     assert len(plans.alone_ms) == 3

@@ -43,7 +43,7 @@ def by_size(samples: Sequence[dict[str, Any]]) -> BySize | None:
 
     None if there are fewer than two sizes, as in profiles that were not measured.
     """
-    sizes = sorted({one["bytes"] for one in samples})
+    sizes = sorted({sample["bytes"] for sample in samples})
     if len(sizes) < 2:
         return None
     curves = {}
@@ -52,9 +52,10 @@ def by_size(samples: Sequence[dict[str, Any]]) -> BySize | None:
             ms = [
                 np.mean(
                     [
-                        (one[policy.value] - one["resident"]) / _times(policy, one["reuse"])
-                        for one in samples
-                        if one["use"] == use.value and one["bytes"] == nbytes
+                        (sample[policy.value] - sample["resident"])
+                        / _times(policy, sample["reuse"])
+                        for sample in samples
+                        if sample["use"] == use.value and sample["bytes"] == nbytes
                     ]
                 )
                 for nbytes in sizes

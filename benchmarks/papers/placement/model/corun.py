@@ -110,17 +110,17 @@ def _copies_back_only(application: Application) -> Application:
     )
 
 
-def can_pair(one: Task, other: Task) -> bool:
+def can_pair(task: Task, other: Task) -> bool:
     """The source's two criteria: one task is under D, and it fits into the idle time of the other."""
-    if (one.policy is MemoryPolicy.DEVICE) == (other.policy is MemoryPolicy.DEVICE):
+    if (task.policy is MemoryPolicy.DEVICE) == (other.policy is MemoryPolicy.DEVICE):
         return False
-    of_device, waits = (one, other) if one.policy is MemoryPolicy.DEVICE else (other, one)
+    of_device, waits = (task, other) if task.policy is MemoryPolicy.DEVICE else (other, task)
     return of_device.execution_ms <= waits.idle_ms
 
 
 def rounds(tasks: Sequence[Task]) -> list[Round]:
     """Rounds of the queue: its head, and the first task behind it with which it can be paired."""
-    queue = sorted(tasks, key=lambda one: one.execution_ms)
+    queue = sorted(tasks, key=lambda task: task.execution_ms)
     released: list[Round] = []
     while queue:
         head = queue.pop(0)
@@ -155,4 +155,4 @@ def makespan_ms(released: Sequence[Round]) -> float:
 
 def memory(tasks: Sequence[Task]) -> Footprint:
     """Memory of all tasks: their buffers exist from the first round to the last."""
-    return together(footprint(one.policy, one.nbytes) for one in tasks)
+    return together(footprint(task.policy, task.nbytes) for task in tasks)

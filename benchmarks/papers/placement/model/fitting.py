@@ -44,24 +44,34 @@ def fitted(
     """
 
     def of(policy: MemoryPolicy) -> tuple[list[Application], Float64[ndarray, " n"]]:
-        own = [one for one in observations if one.policy is policy]
+        own = [observation for observation in observations if observation.policy is policy]
         if not own:
             raise ValueError(f"nothing was observed of policy {policy.value}")
         return [one.application for one in own], np.array([one.overhead_ms for one in own])
 
     applications, ms = of(MemoryPolicy.DEVICE)
     copy_start, to_device, to_host = solved(
-        [[one.copies, one.to_device_bytes, one.to_host_bytes] for one in applications], ms
+        [
+            [application.copies, application.to_device_bytes, application.to_host_bytes]
+            for application in applications
+        ],
+        ms,
     )
     applications, ms = of(MemoryPolicy.PINNED)
     start, reading, writing = solved(
         [
             [
-                one.kernel_count,
-                sum(kernel.count * kernel.hit_rate * kernel.l2_accesses for kernel in one.kernels),
-                sum(kernel.count * kernel.hit_rate * kernel.l2_writes for kernel in one.kernels),
+                application.kernel_count,
+                sum(
+                    kernel.count * kernel.hit_rate * kernel.l2_accesses
+                    for kernel in application.kernels
+                ),
+                sum(
+                    kernel.count * kernel.hit_rate * kernel.l2_writes
+                    for kernel in application.kernels
+                ),
             ]
-            for one in applications
+            for application in applications
         ],
         ms,
     )
@@ -69,12 +79,12 @@ def fitted(
     mapping, flush_cpu, flush_gpu, returning = solved(
         [
             [
-                sum(kernel.launched_dirty * kernel.nbytes for kernel in one.kernels),
-                one.dirty_count,
-                one.kernel_count,
-                one.to_host_bytes,
+                sum(kernel.launched_dirty * kernel.nbytes for kernel in application.kernels),
+                application.dirty_count,
+                application.kernel_count,
+                application.to_host_bytes,
             ]
-            for one in applications
+            for application in applications
         ],
         ms,
     )

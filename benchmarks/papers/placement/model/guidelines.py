@@ -74,9 +74,9 @@ def assigned(
     among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
 ) -> dict[str, MemoryPolicy]:
     """Both guidelines, in the order of the waiting queue: shortest execution time first."""
-    queue = sorted(applications, key=lambda one: one.execution_ms)
+    queue = sorted(applications, key=lambda application: application.execution_ms)
     return balanced(
-        {one.name: one.kernel_count for one in applications},
-        {one.name: admitted(one, hardware, among) for one in applications},
+        {application.name: application.kernel_count for application in applications},
+        {application.name: admitted(application, hardware, among) for application in applications},
         [one.name for one in queue],
     )

@@ -38,9 +38,9 @@ def source(seed, layers=3):
 
 
 def assert_computed(outcome, sources, captured):
-    for one, found in zip(sources, outcome.outputs, strict=True):
+    for source, found in zip(sources, outcome.outputs, strict=True):
         with torch.inference_mode():
-            expected = one.module(one.x)
+            expected = source.module(source.x)
         if captured:
             torch.testing.assert_close(found, expected)
         else:
@@ -49,10 +49,14 @@ def assert_computed(outcome, sources, captured):
 
 def assert_lawful(schedule, jobs):
     """Every job once, in its network's order, one at a time on a stream."""
-    wanted = {(i, j) for i, one in enumerate(schedule.requests) for j in range(jobs(one.network))}
-    assert Counter((one.job.request, one.job.index) for one in schedule.executed) == Counter(wanted)
+    wanted = {
+        (i, j) for i, request in enumerate(schedule.requests) for j in range(jobs(request.network))
+    }
+    assert Counter(
+        (execution.job.request, execution.job.index) for execution in schedule.executed
+    ) == Counter(wanted)
     for network in range(len(schedule.chains)):
-        own = [one for one in schedule.executed if one.job.network == network]
+        own = [execution for execution in schedule.executed if execution.job.network == network]
         own.sort(key=lambda one: (one.job.request, one.job.index))
         for before, after in pairwise(own):
             assert before.end_ms <= after.start_ms
@@ -119,7 +123,7 @@ def test_a_process_killed_ends_its_network_and_no_other(processes):
     assert isinstance(outcome.outputs[0], torch.Tensor)
     assert isinstance(outcome.outputs[1], ProcessDiedError)
     assert "net1 ended with status -9" in str(outcome.outputs[1])
-    assert {one.job.network for one in outcome.schedule.executed} == {0}
+    assert {execution.job.network for execution in outcome.schedule.executed} == {0}
     executor.close()
     assert not any(map(psutil.pid_exists, ids))
 
@@ -238,8 +242,8 @@ def test_a_network_that_raises_ends_and_the_others_go_on(way, monkeypatch):
         outcome = executor.run(3)
 
         assert str(outcome.outputs[0]) == "the segment is broken"
-        assert all(isinstance(one, torch.Tensor) for one in outcome.outputs[1:])
-        ran = Counter(one.job.network for one in outcome.schedule.executed)
+        assert all(isinstance(output, torch.Tensor) for output in outcome.outputs[1:])
+        ran = Counter(execution.job.network for execution in outcome.schedule.executed)
         assert ran == {1: 6, 2: 6}
         monkeypatch.setattr(Breaks, "broken", False)
         assert torch.equal(executor.run(1).outputs[0], 2 * torch.ones(1, 2))

@@ -62,8 +62,8 @@ def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_share
     found = planned.run(times, each_job=each_job)
 
     active = [lane for lane, share in enumerate(given_shares) if share]
-    assert [one.name for one in found.schedule.chains] == [lanes[i].lane.name for i in active]
-    ran = Counter(one.lane for one in found.schedule.executed)
+    assert [chain.name for chain in found.schedule.chains] == [lanes[i].lane.name for i in active]
+    ran = Counter(execution.lane for execution in found.schedule.executed)
     for lane in active:
         jobs = sum(len(SOURCES[k].program) for k in given_shares[lane])
         assert ran[lane] == times * (jobs if each_job else 1)
@@ -81,7 +81,7 @@ def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_share
 @pytest.mark.parametrize("policy", [EarliestFinish(), QueueTime()], ids=str)
 def test_what_a_policy_decides_on_a_virtual_clock_runs_on_lanes(planned, lanes, policy):
     chains = [Chain(f"net{i}", (Kind.NETWORK,), ((1.0, 2.0, 4.0),)) for i in range(14)]
-    plan = simulate(chains, closed(14), [one.lane for one in lanes], policy)
+    plan = simulate(chains, closed(14), [lane.lane for lane in lanes], policy)
     of_lane = shares(plan)
     assert [len(share) for share in of_lane] == [8, 4, 2]
     assert sorted(chain.from_iterable(of_lane)) == [*range(14)]
@@ -129,7 +129,7 @@ def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch, ea
         assert isinstance(found.outputs[0], torch.Tensor)
         assert str(found.outputs[1]) == "the network is broken"
         monkeypatch.setattr(Breaks, "broken", False)
-        assert all(isinstance(one, torch.Tensor) for one in planned.run().outputs)
+        assert all(isinstance(output, torch.Tensor) for output in planned.run().outputs)
 
 
 def test_a_core_that_is_done_takes_from_the_one_that_is_late():

@@ -229,12 +229,14 @@ def test_networks_run_on_the_cores_of_their_places_one_after_another():
     with PlaceLanes(TWO_CORES) as lanes:
         frame = FrameBuilder(subjects, lanes).frame(order)
         frame.put(1)
-        for one in subjects:
-            one.module.cores.clear()
+        for subject in subjects:
+            subject.module.cores.clear()
         ms = frame.run()
-        differences = frame.differences([[2 * x for x in one.others] for one in subjects], 1)
+        differences = frame.differences(
+            [[2 * x for x in subject.others] for subject in subjects], 1
+        )
 
-    assert [one.module.cores for one in subjects] == [{first, second}, {first}, {second}]
+    assert [subject.module.cores for subject in subjects] == [{first, second}, {first}, {second}]
     assert (ms[:, 0] < ms[:, 1]).all()
     assert (ms[1:, 0] >= ms[0, 1]).all()
     assert differences.tolist() == [0, 0, 0]

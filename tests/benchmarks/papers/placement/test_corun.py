@@ -86,7 +86,7 @@ def test_every_task_runs_once_and_never_later_than_one_after_another(tasks):
     released = rounds(tasks)
     ran = [one for together in released for one in together]
     assert sorted(map(repr, ran)) == sorted(map(repr, tasks))
-    serial_ms = makespan_ms([(one,) for one in tasks])
+    serial_ms = makespan_ms([(task,) for task in tasks])
     assert makespan_ms(released) <= serial_ms + 1e-9
     for together in released:
         if len(together) == 2:
@@ -95,7 +95,7 @@ def test_every_task_runs_once_and_never_later_than_one_after_another(tasks):
 
 @given(tasks=TASKS)
 def test_memory_is_that_of_all_tasks_at_once(tasks):
-    total = sum(one.nbytes * (2 if one.policy is D else 1) for one in tasks)
+    total = sum(task.nbytes * (2 if task.policy is D else 1) for task in tasks)
     assert memory(tasks).total == total
 
 

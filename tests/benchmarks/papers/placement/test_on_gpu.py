@@ -58,7 +58,7 @@ def test_a_job_writes_to_nobody_elses_memory(stream):
     for job in jobs:
         job()
 
-    assert not any(float(one) for one in others)
+    assert not any(float(other) for other in others)
     buffer.close()
 
 

@@ -135,7 +135,7 @@ def test_layers_that_do_the_same_under_other_names_are_timed_once():
     x = torch.empty(1, 2, 4, 4, device="meta")
     subjects = subjects_of(decompose(Twice().eval(), x), x.shape, x.nbytes)
 
-    assert [one.layer.kind for one in subjects] == ["add", "act", "add", "act", "add"]
+    assert [subject.layer.kind for subject in subjects] == ["add", "act", "add", "act", "add"]
     assert len(distinct(subjects)) == 3  # the last addition has two inputs
 
 

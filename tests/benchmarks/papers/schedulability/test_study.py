@@ -104,7 +104,7 @@ def test_above_100_percent_no_set_fits_on_its_reference_alone():
 
 def test_more_units_never_fit_less():
     for scenario, threshold in (("gpu_tc", 1.6), ("gpu_rc", 1.4)):
-        feasible = [one.feasible for one in shares(scenario, threshold, count=20).values()]
+        feasible = [share.feasible for share in shares(scenario, threshold, count=20).values()]
         assert feasible == sorted(feasible)
         assert feasible[-1] > 0
 

@@ -32,7 +32,9 @@ def chain(*times_ms, kinds=None):
 
 
 def spans(schedule):
-    return [(one.lane, one.start_ms, one.end_ms) for one in schedule.executed]
+    return [
+        (execution.lane, execution.start_ms, execution.end_ms) for execution in schedule.executed
+    ]
 
 
 def test_one_lane_runs_networks_in_turn_a_job_at_a_time():
@@ -40,7 +42,7 @@ def test_one_lane_runs_networks_in_turn_a_job_at_a_time():
         [chain((1,), (2,)), chain((10,), (20,))], closed(2), [Lane("cpu")], OneLane()
     )
 
-    assert [(one.job.network, one.job.index) for one in schedule.executed] == [
+    assert [(execution.job.network, execution.job.index) for execution in schedule.executed] == [
         (0, 0),
         (1, 0),
         (0, 1),
@@ -65,7 +67,7 @@ def test_a_job_waits_for_its_request_to_arrive():
 def test_requests_of_a_network_are_served_one_after_another():
     schedule = simulate([chain((3, 3), (3, 3))], periodic(0, 4, 3), CPUS, EarliestFinish())
 
-    assert [one.job.request for one in schedule.executed] == [0, 0, 1, 1, 2, 2]
+    assert [execution.job.request for execution in schedule.executed] == [0, 0, 1, 1, 2, 2]
     assert latencies_ms(schedule, 0).tolist() == [6, 8, 10]
 
 
@@ -120,7 +122,7 @@ def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
     schedule = simulate(two, closed(2), GPU, OneLane(), overhead=DispatchOverhead((4.0,), (0.0,)))
 
     assert spans(schedule) == [(0, 4, 5), (0, 8, 9), (0, 12, 13), (0, 16, 17)]
-    assert [one.job.network for one in schedule.executed] == [0, 1, 0, 1]
+    assert [execution.job.network for execution in schedule.executed] == [0, 1, 0, 1]
 
 
 def test_long_jobs_hide_the_time_to_put_them():

@@ -65,9 +65,9 @@ def test_two_networks_share_the_disk_and_the_processor():
 @given(st.lists(streamings(), min_size=1, max_size=3), st.integers(1, 3))
 def test_no_network_is_slower_than_its_worst_case_prediction(networks, processors):
     runs = simulate_concurrent(networks, processors=processors, alignment=1)
-    for one, run in zip(networks, runs, strict=True):
-        slowed = beside_others(one.layers, len(networks), processors)
-        assert run.makespan_ms <= timeline(slowed, one.plan, 1).makespan_ms * (1 + 1e-9)
+    for network, run in zip(networks, runs, strict=True):
+        slowed = beside_others(network.layers, len(networks), processors)
+        assert run.makespan_ms <= timeline(slowed, network.plan, 1).makespan_ms * (1 + 1e-9)
 
 
 @settings(max_examples=25)
@@ -78,13 +78,13 @@ def test_no_network_is_slower_than_its_worst_case_prediction(networks, processor
 )
 def test_shares_fit_the_budget_and_minimise_the_largest_strain(cases, more, stages):
     tenants = [Tenant(f"net{i}", layers, limit) for i, (layers, limit) in enumerate(cases)]
-    slowed = [beside_others(one.layers, len(tenants)) for one in tenants]
+    slowed = [beside_others(tenant.layers, len(tenants)) for tenant in tenants]
     budget = more + sum(smallest_budget(one, stages=stages, alignment=1) for one in slowed)
 
     shares = share(tenants, budget, stages=stages, alignment=1)
 
-    assert sum(one.plan.memory_bytes for one in shares) <= budget
-    worst = max(one.strain for one in shares)
+    assert sum(share.plan.memory_bytes for share in shares) <= budget
+    worst = max(share.strain for share in shares)
     needed = 0  # memory for a smaller strain
     for tenant, layers in zip(tenants, slowed, strict=True):
         better = [
@@ -100,11 +100,11 @@ def test_shares_fit_the_budget_and_minimise_the_largest_strain(cases, more, stag
 @given(st.lists(NETWORKS, min_size=1, max_size=3), st.integers(0, 60), st.integers(1, 2))
 def test_a_deadline_met_by_a_share_is_met_when_all_networks_run_at_once(networks, more, processors):
     tenants = [Tenant(f"net{i}", layers, 20.0) for i, layers in enumerate(networks)]
-    least = sum(smallest_budget(one.layers, alignment=1) for one in tenants)
+    least = sum(smallest_budget(tenant.layers, alignment=1) for tenant in tenants)
     shares = share(tenants, least + more, processors=processors, alignment=1)
 
     runs = simulate_concurrent(
-        [StreamedInference(one.tenant.layers, one.plan) for one in shares],
+        [StreamedInference(share.tenant.layers, share.plan) for share in shares],
         processors=processors,
         alignment=1,
     )
