@@ -114,4 +114,4 @@ def test_an_experiment_that_was_interrupted_at_once_is_shown(experiment):
     results = Results(experiment, {}, {"cpu": "a core", "versions": {}})
 
     assert all(table.rows == [] for table in experiment_of(results).shown(results.rows))
-    assert "the experiment was interrupted" in results_page(results, experiment_of(results)).html()
+    assert "was interrupted" in results_page(results, experiment_of(results)).html()

@@ -129,8 +129,8 @@ def test_a_change_of_order_is_judged_on_measured_architectures_against_noise(fou
     assert order["one_factor"]["same"] < order["noise"]["one_factor"]["same"]
     assert family["scenarios"][0]["order"] is None
     assert "in 2 of 2 scenarios" in printed
-    assert "The order, on measured architectures only" in page
-    assert "Chosen by one factor, on measured architectures only" in page
+    assert "The order" in page
+    assert "Chosen by one factor" in page
 
 
 def test_the_best_measured_architecture_is_reported_without_a_search(found):

@@ -99,12 +99,12 @@ def test_an_inference_that_changes_lanes_cannot_be_given_ahead():
     ran = tuple(Executed(Job(0, 0, i), i, float(i), i + 1.0) for i in range(2))
     plan = Schedule((cut,), (Lane("a"), Lane("b")), closed(1), ran)
 
-    with pytest.raises(ValueError, match="an inference of cut changes lanes"):
+    with pytest.raises(ValueError, match="cut changes lanes"):
         shares(plan)
 
 
 def test_a_plan_for_other_lanes_is_refused(planned):
-    with pytest.raises(ValueError, match="1 shares are no plan for 3 lanes"):
+    with pytest.raises(ValueError, match=r"1 shares.* 3 lanes"):
         planned.give([[0]])
 
 

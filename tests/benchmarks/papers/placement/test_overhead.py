@@ -156,7 +156,7 @@ def test_every_policy_has_an_overhead():
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "fast"])
 def test_a_parameter_that_is_no_time_is_refused(value):
-    with pytest.raises(ValueError, match=r"memory_ms=.* must be a time"):
+    with pytest.raises(ValueError, match="memory_ms="):
         Hardware(**{**vars(HARDWARE), "memory_ms": value})
 
 

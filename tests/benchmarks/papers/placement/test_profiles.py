@@ -85,7 +85,7 @@ def test_there_are_no_parameters_by_size_where_one_size_or_none_was_measured():
 
 def test_without_a_measurement_of_a_policy_nothing_is_fitted():
     one = Observation(D, Passes(Use.READ, 1).application(4096), 1.0)
-    with pytest.raises(ValueError, match="nothing was observed of policy H"):
+    with pytest.raises(ValueError, match="policy H"):
         fitted([one], pass_ms_per_access=0, first_touch_ms_per_byte=0)
 
 
