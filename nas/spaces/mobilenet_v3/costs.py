@@ -43,10 +43,8 @@ def parameters(
     architectures: Int64[ndarray, "*n D"], channels: Widths, task: Task
 ) -> Float64[ndarray, "*n"]:
     """Number of trained parameters of each network."""
-    stem = (9 * task.channels + 2) * channels.stem
-    final = (channels.stages[-1] + 2) * channels.final
-    head = channels.final * channels.features + (channels.features + 1) * task.num_classes
-    always = stem + block_parameters(first_block(channels.stem, 1)) + final + head
+    outside = sum(layer[3] for layer in outside_stages(channels, SIDES[0], task))
+    always = outside + block_parameters(first_block(channels.stem, 1))
     of_block = _parameters_of_blocks(channels)
     chosen = settings_of(architectures)
     return np.asarray(always + summed(of_block, np.zeros_like(chosen.side), chosen))
@@ -121,12 +119,8 @@ def block_multiply_accumulates(block: Block) -> int:
 
 def _fixed_multiply_accumulates(channels: Widths, side: int, task: Task) -> int:
     """Number of multiply-accumulates outside the stages."""
-    stem_side, *_, last_side = stage_sides(side)
-    stem = 9 * task.channels * channels.stem * shrunk(side, 2) ** 2
-    first = block_multiply_accumulates(first_block(channels.stem, stem_side))
-    final = channels.stages[-1] * channels.final * last_side**2
-    head = channels.final * channels.features + channels.features * task.num_classes
-    return stem + first + final + head
+    outside = sum(layer[4] for layer in outside_stages(channels, side, task))
+    return outside + block_multiply_accumulates(first_block(channels.stem, shrunk(side, 2)))
 
 
 def outside_stages(

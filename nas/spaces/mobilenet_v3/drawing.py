@@ -5,12 +5,13 @@ A box is as wide as the block's expansion and as high as its kernel, which its c
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from common.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
 from common.page.parts import Drawing
 from nas.spaces.mobilenet_v3.layers import Block, Widths
 from nas.spaces.mobilenet_v3.space import EXPANSIONS, KERNELS, MOST_BLOCKS
+from nas.spaces.svg import canvas, draw, write
 
 _CAPTION = "A box is a block with its kernel and its expansion: as high as the kernel, as wide as the expansion."
 _COLOURS = dict(zip(KERNELS, (SKY, BLUE, VERMILLION), strict=True))
@@ -24,72 +25,35 @@ def draw_network(
 ) -> Drawing:
     """Draw a network whose stages hold these blocks, for images of a side in pixels."""
     height = _TOP + _ROW * len(stages) + 34
-    svg = Element(
-        "svg",
-        {
-            "viewBox": f"0 0 {_WIDTH:g} {height:g}",
-            "width": f"{_WIDTH:g}",
-            "height": f"{height:g}",
-            "font-size": "14",
-        },
-    )
-    _text(svg, 4.0, 22.0, f"image {image} x {image}", INK)
-    _text(
-        svg,
-        _LEFT,
-        22.0,
-        f"3x3 stem, {channels.stem} channels, and a 3x3 block without expansion",
-        FAINT,
-    )
+    svg = canvas(_WIDTH, height)
+    write(svg, 4.0, 22.0, f"image {image} x {image}", INK)
+    stem = f"3x3 stem, {channels.stem} channels, and a 3x3 block without expansion"
+    write(svg, _LEFT, 22.0, stem, FAINT)
     for number, blocks in enumerate(stages):
         _stage(svg, _TOP + _ROW * number, number + 1, blocks)
-    below = _TOP + _ROW * len(stages)
-    _text(
-        svg,
-        _LEFT,
-        below + 14,
-        f"1x1 to {channels.final} and {channels.features} channels, classifier",
-        FAINT,
-    )
+    head = f"1x1 to {channels.final} and {channels.features} channels, classifier"
+    write(svg, _LEFT, _TOP + _ROW * len(stages) + 14, head, FAINT)
     return Drawing(title, svg, description, _CAPTION)
 
 
 def _stage(svg: Element, top: float, number: int, blocks: list[Block]) -> None:
     middle, last = top + _ROW / 2, blocks[-1]
-    _line(svg, 0.0, top, _WIDTH)
-    _text(svg, 4.0, middle - 10, f"stage {number}, {last.output_side} x {last.output_side}", INK)
-    extras = ", squeeze" if last.squeeze else ""
-    _text(svg, 4.0, middle + 10, f"{last.outputs} channels{extras}", FAINT)
+    draw(svg, "line", x1=0.0, y1=top, x2=_WIDTH, y2=top, stroke=LINE, stroke_width=1.0)
+    write(svg, 4.0, middle - 10, f"stage {number}, {last.output_side} x {last.output_side}", INK)
+    squeeze = ", squeeze" if last.squeeze else ""
+    write(svg, 4.0, middle + 10, f"{last.outputs} channels{squeeze}", FAINT)
     x = _LEFT
     for block in blocks:
         expansion = block.hidden // block.inputs
-        _box(svg, x, middle, block.kernel, expansion)
+        width = expansion * _PER_EXPANSION
+        _box(svg, x, middle, block.kernel, width)
         label = f"{block.kernel}x{block.kernel}, {expansion}"
-        _text(svg, x + expansion * _PER_EXPANSION / 2, middle, label, INK, anchor="middle")
-        x += expansion * _PER_EXPANSION + _GAP
+        write(svg, x + width / 2, middle, label, INK).set("text-anchor", "middle")
+        x += width + _GAP
 
 
-def _box(svg: Element, x: float, middle: float, kernel: int, expansion: int) -> None:
-    height = kernel * _PER_KERNEL
-    shape = {
-        "x": f"{x:g}",
-        "y": f"{middle - height / 2:g}",
-        "width": f"{expansion * _PER_EXPANSION:g}",
-        "height": f"{height:g}",
-        "rx": "4",
-    }
-    SubElement(svg, "rect", {**shape, "fill": GROUND})
-    fill = {"fill": _COLOURS[kernel], "fill-opacity": "0.18", "stroke": _COLOURS[kernel]}
-    SubElement(svg, "rect", {**shape, **fill, "stroke-width": "2"})
-
-
-def _line(svg: Element, x: float, y: float, length: float) -> None:
-    ends = {"x1": f"{x:g}", "x2": f"{x + length:g}", "y1": f"{y:g}", "y2": f"{y:g}"}
-    SubElement(svg, "line", {**ends, "stroke": LINE, "stroke-width": "1"})
-
-
-def _text(
-    svg: Element, x: float, y: float, text: str, colour: str, *, anchor: str = "start"
-) -> None:
-    place = {"x": f"{x:g}", "y": f"{y:g}", "dy": "0.35em", "text-anchor": anchor, "fill": colour}
-    SubElement(svg, "text", place).text = text
+def _box(svg: Element, x: float, middle: float, kernel: int, width: float) -> None:
+    height, colour = kernel * _PER_KERNEL, _COLOURS[kernel]
+    shape = {"x": x, "y": middle - height / 2, "width": width, "height": height, "rx": 4.0}
+    draw(svg, "rect", **shape, fill=GROUND)
+    draw(svg, "rect", **shape, fill=colour, fill_opacity="0.18", stroke=colour, stroke_width=2.0)

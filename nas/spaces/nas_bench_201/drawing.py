@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from jaxtyping import Int64
 from numpy import ndarray
@@ -10,12 +10,13 @@ from numpy import ndarray
 from common.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
 from common.page.parts import Drawing
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
+from nas.spaces.svg import canvas, draw, write
 
 _COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
 _SHORT_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
 """Colour and name of each of `OPERATIONS`."""
 
-_WIDTH, _HEIGHT = 414, 500
+_WIDTH, _HEIGHT = 414.0, 500.0
 _NODES = ("input", "1", "2", "output")
 _X, _TOP, _DISTANCE, _RADIUS = 234.0, 34.0, 144.0, 24.0
 _BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
@@ -24,15 +25,7 @@ _BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
 
 def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
     """Draw a cell; an edge on no path from input to output is dashed, an edge of `none` dotted."""
-    svg = Element(
-        "svg",
-        {
-            "viewBox": f"0 0 {_WIDTH} {_HEIGHT}",
-            "width": str(_WIDTH),
-            "height": str(_HEIGHT),
-            "font-size": "14",
-        },
-    )
+    svg = canvas(_WIDTH, _HEIGHT)
     live = NAS_BENCH_201.live_edges(architecture)
     order = sorted(range(len(EDGES)), key=lambda number: bool(live[number]))  # live ones on top
     for number in order:
@@ -68,13 +61,12 @@ def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) ->
         )
     else:
         path = f"M{_X:g} {start + _RADIUS:g}V{end - _RADIUS:g}"
-    attributes = {"d": path, "fill": "none", "stroke": colour, "stroke-width": "2"}
-    if is_live:
-        attributes["stroke-width"] = "4"
-    else:
-        attributes["stroke-dasharray"] = "1 6" if OPERATIONS[choice] == "none" else "6 5"
-        attributes["stroke-linecap"] = "round"
-    SubElement(svg, "path", attributes)
+    line = draw(
+        svg, "path", d=path, fill="none", stroke=colour, stroke_width=4.0 if is_live else 2.0
+    )
+    if not is_live:
+        line.set("stroke-dasharray", "1 6" if OPERATIONS[choice] == "none" else "6 5")
+        line.set("stroke-linecap", "round")
 
 
 def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
@@ -82,52 +74,25 @@ def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -
     x, y = _X + _BOWS.get(edge, 0.0), (_y(source) + _y(target)) / 2
     name = _SHORT_NAMES[choice]
     width = 8 * len(name) + 14
-    SubElement(
+    draw(
         svg,
         "rect",
-        {
-            "x": f"{x - width / 2:g}",
-            "y": f"{y - 13:g}",
-            "width": str(width),
-            "height": "26",
-            "rx": "13",
-            "fill": GROUND,
-            "stroke": _COLOURS[choice] if is_live else LINE,
-            "stroke-width": "1.5" if is_live else "1",
-        },
+        x=x - width / 2,
+        y=y - 13,
+        width=float(width),
+        height=26.0,
+        rx=13.0,
+        fill=GROUND,
+        stroke=_COLOURS[choice] if is_live else LINE,
+        stroke_width=1.5 if is_live else 1.0,
     )
-    _text(svg, x, y, name, INK if is_live else FAINT)
+    text = write(svg, x, y, name, INK if is_live else FAINT)
+    text.set("text-anchor", "middle")
 
 
 def _node(svg: Element, node: int, name: str) -> None:
-    SubElement(
-        svg,
-        "circle",
-        {
-            "cx": f"{_X:g}",
-            "cy": f"{_y(node):g}",
-            "r": f"{_RADIUS:g}",
-            "fill": GROUND,
-            "stroke": INK,
-            "stroke-width": "2",
-        },
-    )
-    text = _text(svg, _X, _y(node), name, INK)
+    draw(svg, "circle", cx=_X, cy=_y(node), r=_RADIUS, fill=GROUND, stroke=INK, stroke_width=2.0)
+    text = write(svg, _X, _y(node), name, INK)
+    text.set("text-anchor", "middle")
     if len(name) > 1:
         text.set("font-size", "12")
-
-
-def _text(svg: Element, x: float, y: float, text: str, colour: str) -> Element:
-    element = SubElement(
-        svg,
-        "text",
-        {
-            "x": f"{x:g}",
-            "y": f"{y:g}",
-            "dy": "0.35em",
-            "text-anchor": "middle",
-            "fill": colour,
-        },
-    )
-    element.text = text
-    return element
