@@ -18,7 +18,7 @@ from common.files.atomic_file import replacing
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
-from nas.accuracy.supernet.training import inherited
+from nas.accuracy.supernet.training import inherited, module_of
 
 
 def save_supernet(path: Path, shared: SharedNetwork) -> None:
@@ -27,9 +27,8 @@ def save_supernet(path: Path, shared: SharedNetwork) -> None:
     Raises:
       OSError: if they cannot be written.
     """
-    if not isinstance(shared, nn.Module):
-        raise TypeError(f"{type(shared).__name__} is no torch.nn.Module")
-    content = save({name: one.cpu().contiguous() for name, one in shared.state_dict().items()})
+    weights = module_of(shared).state_dict()
+    content = save({name: tensor.cpu().contiguous() for name, tensor in weights.items()})
     with replacing(path) as file:
         file.write(content)
 
@@ -43,10 +42,8 @@ def load_supernet(space: HasSupernet, task: Task, path: Path) -> SharedNetwork:
     """
     with torch.random.fork_rng(devices=[]):
         shared = space.supernet(task)
-    if not isinstance(shared, nn.Module):
-        raise TypeError(f"{type(shared).__name__} is no torch.nn.Module")
     try:
-        shared.load_state_dict(load_file(path))
+        module_of(shared).load_state_dict(load_file(path))
     except (SafetensorError, OSError, RuntimeError) as error:
         raise UserError(
             f"{path} is not a supernet of space={space.name} for {task}: {error}"

@@ -22,7 +22,7 @@ from torch import nn
 from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.training.augmented.batches import source_of
+from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Normalised
@@ -53,7 +53,7 @@ def train_supernet(
     """Train on the training images, resized to `side`; what is drawn depends on the seed alone."""
     shared = initialised(space, images, seed, side)
     train(
-        _module(shared),
+        module_of(shared),
         images,
         replace(shared.recipe, epochs=epochs),
         TrainingOptions(
@@ -78,7 +78,7 @@ def initialised(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         shared = space.supernet(task)
-    resize(_module(shared), task.image_side, images.side)
+    resize(module_of(shared), task.image_side, images.side)
     return shared
 
 
@@ -92,7 +92,7 @@ def seconds_of_epoch(
     """Estimate what an epoch of `train_supernet` takes."""
     shared = initialised(space, images, 0, side)
     return seconds_an_epoch(
-        _module(shared),
+        module_of(shared),
         images,
         shared.recipe,
         TrainingOptions(subnetworks=partial(_chosen, 0), shapes_vary=shared.shapes_vary),
@@ -137,12 +137,12 @@ def recalibrate(
     """Replace the statistics of batch normalisation by those of the first training images."""
     device = device_named(device)
     model = Normalised(network, images.mean, images.sd, device)
-    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all batches
-    source = source_of([images.train], device)
+    source = DeviceImages([images.train], device)
     model.train()
     with torch.no_grad():
         for which in torch.arange(min(len(source), RECALIBRATED_ON)).split(_BATCH):
@@ -174,7 +174,12 @@ def _chosen(seed: int, network: nn.Module, step: int) -> Sequence[Callable[[], o
     return [partial(network.choose, row) for row in rows]
 
 
-def _module(network: SharedNetwork) -> nn.Module:
+def module_of(network: SharedNetwork) -> nn.Module:
+    """The supernet as a module.
+
+    Raises:
+      TypeError: if a space's is none.
+    """
     if not isinstance(network, nn.Module):
         raise TypeError(f"{type(network).__name__} is no torch.nn.Module")
     return network

@@ -78,7 +78,7 @@ def carry_over(path: Path, state: Mapping[str, Tensor]) -> Progress:
       UserError: if the file is corrupt, or of another network; the state is then as it was.
     """
     progress, _ = _header(path)
-    _restore(path, {name: one for name, one in state.items() if name.startswith(_CARRIED)})
+    _restore(path, {name: tensor for name, tensor in state.items() if name.startswith(_CARRIED)})
     return Progress(progress.losses, (None,) * len(progress.losses))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.training.augmented.batches import Source, source_of
+from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.optimization.kernels import has_many_shapes
 from nas.accuracy.training.optimization.step import Normalised
 
@@ -21,10 +21,10 @@ def device_named(device: torch.device | str) -> torch.device:
     """The device, a GPU with its index; `auto` is the GPU if there is one."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    found = torch.device(device)
-    if found.type == "cuda" and found.index is None:
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and chosen.index is None:
         return torch.device("cuda", torch.cuda.current_device())
-    return found
+    return chosen
 
 
 def accuracy_of(
@@ -37,11 +37,13 @@ def accuracy_of(
     """Top-1 accuracy, a fraction, on a split of `image_set`; the network is moved to the device."""
     device = device_named(device)
     model = Normalised(network, image_set.mean, image_set.sd, device)
-    source = source_of([images], device)
+    source = DeviceImages([images], device)
     return right_answers(model, source, device).item() / len(source)
 
 
-def right_answers(model: Normalised, source: Source, device: torch.device) -> Int64[Tensor, ""]:
+def right_answers(
+    model: Normalised, source: DeviceImages, device: torch.device
+) -> Int64[Tensor, ""]:
     """Number of images whose most likely class is right, on the device; the mode is as before."""
     was_training, is_gpu = model.training, device.type == "cuda"
     model.eval()

@@ -159,13 +159,13 @@ class TrainingPool:
                     running.append(_Running(future, begin(slot), slot))
                 if not running:
                     return
-                ready = [one for one in running if one.waits_for is None or one.waits_for.query()]
+                ready = [job for job in running if job.waits_for is None or job.waits_for.query()]
                 if not ready:
                     time.sleep(_POLL_S)
-                for one in ready:
-                    if _ended(one):
-                        running.remove(one)
-                        slots.append(one.slot)
+                for job in ready:
+                    if _ended(job):
+                        running.remove(job)
+                        slots.append(job.slot)
 
     def _next(self, *, wait: bool) -> tuple[Future[Trained], Begin] | None:
         """The next training that is not cancelled; None if there is none, and with `wait`, never will be."""
@@ -180,15 +180,15 @@ class TrainingPool:
                 self._changed.wait()
 
 
-def _ended(one: _Running) -> bool:
+def _ended(job: _Running) -> bool:
     """Advance a training to where it waits; True if it has ended."""
     try:
-        with one.slot.current():
-            one.waits_for = next(one.steps)
+        with job.slot.current():
+            job.waits_for = next(job.steps)
     except StopIteration as ended:
-        one.future.set_result(ended.value)
+        job.future.set_result(ended.value)
         return True
     except BaseException as error:  # noqa: BLE001 - the future raises it
-        one.future.set_exception(error)
+        job.future.set_exception(error)
         return True
     return False

@@ -17,7 +17,7 @@ from torch import nn
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.training.augmented.batches import Batches, Source, hash_of, source_of
+from nas.accuracy.training.augmented.batches import Batches, DeviceImages, hash_of
 from nas.accuracy.training.checkpoint import (
     Progress,
     carry_over,
@@ -111,8 +111,8 @@ DEFAULTS = TrainingOptions()
 class Sources:
     """Images on a device, for any number of trainings."""
 
-    train: Source
-    judge: Source
+    train: DeviceImages
+    judge: DeviceImages
     mean: tuple[float, ...]
     sd: tuple[float, ...]
     digest: str
@@ -126,8 +126,8 @@ class Sources:
         if not sum(map(len, train)) or not len(judge):
             raise UserError(f"data={images.name} has no images to train on or to judge by")
         return cls(
-            source_of(train, device),
-            source_of([judge], device),
+            DeviceImages(train, device),
+            DeviceImages([judge], device),
             images.mean,
             images.sd,
             images.digest,

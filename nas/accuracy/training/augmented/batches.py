@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import numpy as np
 import torch
@@ -21,64 +21,26 @@ _CHUNK = 4096
 """Images that are copied to the device at once."""
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Images that batches are gathered from."""
-
-    def __len__(self) -> int:
-        """Number of images."""
-
-    @property
-    def side(self) -> int:
-        """Pixels."""
-
-    def gather(
-        self, which: Int64[Tensor, "n"]
-    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
-        """Copy the pixels and labels of these images to the device."""
-
-
 @final
-class ResidentImages:
-    """Images that lie in the device's memory as a whole."""
+class DeviceImages:
+    """Images of some splits, of which batches are gathered on a device.
 
-    def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
-        first = splits[0].pixels
-        n = sum(map(len, splits))
-        self.pixels = torch.empty((n, *first.shape[1:]), dtype=torch.uint8, device=device)
-        at = 0
-        for images in splits:
-            for begin in range(0, len(images), _CHUNK):
-                chunk = torch.from_numpy(np.array(images.pixels[begin : begin + _CHUNK]))
-                self.pixels[at : at + len(chunk)] = chunk.to(device)
-                at += len(chunk)
-        self.labels = _labels(splits).to(device)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def side(self) -> int:
-        """Pixels."""
-        return int(self.pixels.shape[1])
-
-    def gather(
-        self, which: Int64[Tensor, "n"]
-    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
-        """Gather on the device."""
-        which = which.to(self.labels.device)
-        return self.pixels[which], self.labels[which]
-
-
-@final
-class StreamedImages:
-    """Images that are read from their memory map for each batch: on a CPU, or too many for a GPU."""
+    On a GPU they lie there as a whole if they take less than half of its memory. On a CPU, and where
+    they are too many, each batch is read from their memory maps.
+    """
 
     def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
         self._splits = splits
         self._begins = np.cumsum([0, *map(len, splits)])
-        self._labels = _labels(splits)
         self._device = device
+        self._labels = torch.from_numpy(
+            np.concatenate([np.asarray(images.labels) for images in splits])
+        )
+        self._resident: UInt8[Tensor, "n side side channels"] | None = None
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            if sum(images.pixels.nbytes for images in splits) < free / 2:
+                self._upload()
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -91,9 +53,20 @@ class StreamedImages:
     def gather(
         self, which: Int64[Tensor, "n"]
     ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
-        """Read, and copy to the device."""
+        """Copy the pixels and labels of these images to the device."""
+        if self._resident is not None:
+            which = which.to(self._device)
+            return self._resident[which], self._labels[which]
         pixels = torch.from_numpy(self._read(which.numpy()))
         return pixels.to(self._device), self._labels[which].to(self._device)
+
+    def _upload(self) -> None:
+        shape = (len(self), *self._splits[0].pixels.shape[1:])
+        self._resident = torch.empty(shape, dtype=torch.uint8, device=self._device)
+        for which in torch.arange(len(self)).split(_CHUNK):
+            chunk = torch.from_numpy(self._read(which.numpy()))
+            self._resident[which[0] : which[0] + len(which)] = chunk.to(self._device)
+        self._labels = self._labels.to(self._device)
 
     def _read(self, which: Int64[ndarray, "n"]) -> UInt8[ndarray, "n side side channels"]:
         pixels = np.empty((len(which), *self._splits[0].pixels.shape[1:]), np.uint8)
@@ -104,19 +77,6 @@ class StreamedImages:
         return pixels
 
 
-def source_of(splits: Sequence[Images], device: torch.device) -> Source:
-    """Images for batches on this device; resident on a GPU if they take less than half of its memory."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        if sum(images.pixels.nbytes for images in splits) < free / 2:
-            return ResidentImages(splits, device)
-    return StreamedImages(splits, device)
-
-
-def _labels(splits: Sequence[Images]) -> Int64[Tensor, "n"]:
-    return torch.from_numpy(np.concatenate([np.asarray(images.labels) for images in splits]))
-
-
 @final
 @dataclass(frozen=True)
 class Batches:
@@ -125,7 +85,7 @@ class Batches:
     Order and augmentation depend on nothing but the seed and the epoch.
     """
 
-    source: Source
+    source: DeviceImages
     recipe: Recipe
     batch_size: int
     seed: int

@@ -46,7 +46,7 @@ def place() -> tuple[int, int]:
 def part_of_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
     """This process's part of each tensor along its first axis."""
     rank, count = place()
-    return tensors if count == 1 else tuple(one.tensor_split(count)[rank] for one in tensors)
+    return tensors if count == 1 else tuple(part.tensor_split(count)[rank] for part in tensors)
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
@@ -54,10 +54,11 @@ def sum_over_processes(tensors: Iterable[Tensor]) -> None:
     if place()[1] == 1:
         return
     kept = list(tensors)
-    flat = torch.cat([one.flatten() for one in kept])
+    flat = torch.cat([tensor.flatten() for tensor in kept])
     distributed.all_reduce(flat)
-    for one, total in zip(kept, flat.split([one.numel() for one in kept]), strict=True):
-        one.copy_(total.view_as(one))
+    totals = flat.split([tensor.numel() for tensor in kept])
+    for tensor, total in zip(kept, totals, strict=True):
+        tensor.copy_(total.view_as(tensor))
 
 
 def average_statistics(state: Mapping[str, Tensor]) -> None:
@@ -69,16 +70,16 @@ def average_statistics(state: Mapping[str, Tensor]) -> None:
     if count == 1:
         return
     with torch.no_grad():
-        floats = [one for one in state.values() if one.is_floating_point()]
+        floats = [tensor for tensor in state.values() if tensor.is_floating_point()]
         sum_over_processes(floats)
-        for one in floats:
-            one.div_(count)
+        for tensor in floats:
+            tensor.div_(count)
 
 
 def agreed(value: float) -> float:
     """The first process's value, so that all decide alike."""
     if place()[1] == 1:
         return value
-    found = [value]
-    distributed.broadcast_object_list(found)
-    return found[0]
+    values = [value]
+    distributed.broadcast_object_list(values)
+    return values[0]
