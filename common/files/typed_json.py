@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
+import sys
 import types
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,51 +37,32 @@ def read_json(path: Path, kind: type[T]) -> T:
     """
     try:
         loaded = json.loads(read_text(path))
-        found: T = _checked(loaded, kind, "")
+        record: T = _checked(loaded, kind, "")
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except UserError as error:
         raise ValueError(str(error)) from error
-    return found
+    return record
 
 
 def _checked(value: Any, kind: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
-        other = next(one for one in inner if one is not type(None))
+        other = next(arg for arg in inner if arg is not type(None))
         return None if value is None and type(None) in inner else _checked(value, other, where)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind, where)
-    if origin in {tuple, dict}:
-        return _items(value, origin, inner[-2:], where)
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return _float(value, where)
-    found = _of(value, kind, where)
-    if isinstance(found, str):
-        found.encode()  # half of a character is a ValueError, too
-    return found
-
-
-def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
     if origin is tuple:  # of any length: tuple[T, ...]
-        texts = _of(value, list, where)
-        return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(texts))
-    named = _of(value, dict, where)
-    return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in named.items()}
-
-
-def _float(value: float, where: str) -> float:
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{where} is not a finite number")
-    return number
+        items = enumerate(_typed(value, list, where))
+        return tuple(_checked(item, inner[0], f"{where}[{i}]") for i, item in items)
+    if origin is dict:
+        named = _typed(value, dict, where)
+        return {name: _checked(item, inner[1], f"{where}.{name}") for name, item in named.items()}
+    return _typed(value, kind, where)
 
 
 def _record(value: Any, kind: Any, where: str) -> Any:
-    items = _of(value, dict, where)
+    items = _typed(value, dict, where)
     hints = get_type_hints(kind)
     fields = {}
     for field in dataclasses.fields(kind):
@@ -92,7 +73,16 @@ def _record(value: Any, kind: Any, where: str) -> Any:
     return kind(**fields)
 
 
-def _of(value: Any, kind: type, where: str) -> Any:
-    if not isinstance(value, kind) or (kind in {int, float} and isinstance(value, bool)):
+def _typed(value: Any, kind: type, where: str) -> Any:
+    """The value as JSON's type, a whole number as a float where one is asked for."""
+    allowed = (int, float) if kind is float else kind
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"{where or 'it'} is {type(value).__name__}, not {kind.__name__}")
-    return value
+    if isinstance(value, str):
+        value.encode()  # half of a character is a ValueError, too
+    if kind is not float:
+        return value
+    number: Any = value
+    if not abs(number) <= sys.float_info.max:
+        raise ValueError(f"{where} is not a finite number")
+    return float(number)

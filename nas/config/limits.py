@@ -1,12 +1,26 @@
-"""The limits that a user writes beside T: energy as `E=5mJ`, parameters as `P=1M`."""
+"""The limits that a user writes beside T: energy as `E=5mJ`, parameters as `P=1M`.
+
+The energy of a device is a column of a `*_mj.csv` in the data folder, in millijoules, named like the
+device's latency column, or like its id. Another runtime on the same board is another device, as for
+the latency.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from common.files.keyed_table import data_folder, energy_files, read_csv_table
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import millijoules, parameter_count
-from nas.config.energy import energy_of
+from latency.base import EnumerableSpace
+from latency.devices.measured import device_named, input_caveats
+from latency.devices.registry import find
 from nas.spaces.base import SearchSpace
 from nas.trials.limits import Limit, Limits
 
@@ -19,22 +33,20 @@ def limits_of(
     Raises:
       UserError: if one cannot be read, or the device's energy is not known.
     """
-    each = []
+    limits = []
     if energy is not None:
         if not isinstance(space, Enumerable):
             raise UserError(
                 f"E={energy}: no energy is known of space={space.name}, which has no table; leave "
                 f"out E"
             )
-        bound_mj = millijoules(energy)
-        measured = energy_of(space, device)
-        numbers, values_mj = space.numbers, measured.values_mj
-        source = measured.source(task)
-        each.append(
+        bound_mj, numbers = millijoules(energy), space.numbers
+        values_mj, source = _energies(space, device, task)
+        limits.append(
             Limit("E", "energy_mj", "mJ", bound_mj, source, lambda rows: values_mj[numbers(rows)])
         )
     if count is not None:
-        each.append(
+        limits.append(
             Limit(
                 "P",
                 "parameters",
@@ -44,4 +56,51 @@ def limits_of(
                 lambda rows: space.costs(rows, task)["parameters"],
             )
         )
-    return Limits(tuple(each))
+    return Limits(tuple(limits))
+
+
+def _energies(
+    space: EnumerableSpace, name: str, task: Task
+) -> tuple[Float64[ndarray, "size"], str]:
+    """Energy in millijoules by the number of the architecture, and the origin of these numbers.
+
+    Raises:
+      UserError: if no file has the device (the message names devices that have one), a file is
+        malformed, or an energy is missing or not positive.
+    """
+    if "://" in name:
+        raise UserError(
+            f"the energy of a live board, {name}, is not known; leave out E, which needs a table "
+            f"of measured energy"
+        )
+    device = device_named(space, name)
+    files = energy_files(data_folder(), space)
+    column = next((key for key in (device.column, device.id) if key in files), None)
+    if column is None:
+        raise UserError(_no_energy(space, device.id, files))
+    path = files[column]
+    values_mj = read_csv_table(path, space).column(column)
+    wrong = ~(values_mj > 0)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        arch = space.text(space.architectures(np.array(first)))
+        raise UserError(
+            f"{path}: {column} of {wrong.sum():,} architectures is empty or not positive, such as "
+            f"{values_mj[first]:g} mJ of {arch}; E needs all of them, for no model predicts energy"
+        )
+    source = f"table: {path.name}, column {column}"
+    return values_mj, "; ".join([source, *input_caveats(device, space, task)])
+
+
+def _no_energy(space: EnumerableSpace, device: str, files: dict[str, Path]) -> str:
+    if not files:
+        return (
+            f"E needs measured energy, but no file {data_folder()}/*_mj.csv has a column 'arch' "
+            f"and a device's column in millijoules; leave out E, or put one there"
+        )
+    entries = {column: find(space, column) for column in files}
+    names = [column if entry is None else entry.id for column, entry in entries.items()]
+    return (
+        f"no energy of {device} is known; leave out E, or take one of the devices that "
+        f"have it: {', '.join(names)}"
+    )

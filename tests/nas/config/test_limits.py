@@ -7,7 +7,6 @@ import pytest
 
 from common.files.keyed_table import read_csv_table, write_csv_table
 from common.types.errors import UserError
-from nas.config.energy import energy_of
 from nas.config.limits import limits_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -97,7 +96,7 @@ def test_a_column_in_two_files_is_refused(tables):
 
 @pytest.mark.parametrize(
     ("value", "hint"),
-    [(np.nan, r"of 1 architectures is empty, such as \|"), (0.0, "is 0 mJ"), (-2.0, "is -2 mJ")],
+    [(np.nan, "nan mJ"), (0.0, " 0 mJ"), (-2.0, "-2 mJ")],
 )
 def test_an_energy_that_is_missing_or_not_positive_is_refused(tables, value, hint):
     energies_mj = np.ones(NAS_BENCH_201.size)
@@ -135,5 +134,5 @@ def test_a_small_count_is_written_out():
 
 
 def test_the_energy_of_a_live_board_is_not_known():
-    with pytest.raises(UserError, match="of a live board, cmd://board, is not known; leave out E"):
-        energy_of(SPACE, "cmd://board")
+    with pytest.raises(UserError, match="cmd://board"):
+        limits_of("5mJ", None, "cmd://board", SPACE, TASKS["cifar100"])
