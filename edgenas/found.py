@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from nas.report.answer import Answer
 from nas.report.summary import Network, Summary, read_summary
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Found:
           UserError: if the search has not finished, or another version made it.
         """
         return read_summary(self.folder / "summary.json")
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The numbers with unit, kind and certainty, as the report and the terminal show them."""
+        return Answer(self.summary)
 
     @property
     def best(self) -> Network | None:

@@ -61,7 +61,6 @@ def hydra_command(
         return
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters of a path
-    os.environ.pop("MPLBACKEND", None)  # matplotlib writes files only, and fails if it is unknown
     with one_line_errors(), user_errors(command, *also, removed=removed):
         if {"--help", "-h"} & {*words}:
             settings = [word for word in words if not word.startswith("-")]

@@ -7,17 +7,15 @@ search on tables, which takes 2 s, needs nothing else of torch.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import final
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.plugins.custom_scalar import layout_pb2
-from tensorboard.plugins.custom_scalar import metadata as layout_metadata
 from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 from tensorboard.plugins.hparams.plugin_data_pb2 import (
@@ -59,13 +57,9 @@ class EventFile:
     def text(self, tag: str, text: str) -> None:
         """A text, in Markdown."""
         metadata = text_metadata.create_summary_metadata(display_name="", description="")
-        self._value(_texts(f"{tag}/text_summary", metadata, [text.encode()]))
-
-    def layout(self, charts: layout_pb2.Layout) -> None:
-        """The tab "custom scalars"."""
-        metadata = layout_metadata.create_summary_metadata()
-        tag = layout_metadata.CONFIG_SUMMARY_TAG
-        self._value(_texts(tag, metadata, [charts.SerializeToString()], is_list=False))
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+        tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode()], tensor_shape=shape)
+        self._value(Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=tensor))
 
     def hparams(
         self, settings: Mapping[str, bool | str | float], results: Mapping[str, float], step: int
@@ -103,12 +97,3 @@ class EventFile:
     def _add(self, event: Event, step: int) -> None:
         event.step, event.wall_time = step, time.time()
         self._writer.add_event(event)
-
-
-def _texts(
-    tag: str, metadata: SummaryMetadata, values: Sequence[bytes], *, is_list: bool = True
-) -> Summary.Value:
-    """Texts as a tensor: a list of them, or one alone."""
-    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=len(values))] if is_list else [])
-    tensor = TensorProto(dtype=DT_STRING, string_val=values, tensor_shape=shape)
-    return Summary.Value(tag=tag, metadata=metadata, tensor=tensor)

@@ -13,15 +13,12 @@ from common.files.atomic_file import naming
 from controller.base import Controller
 from nas.spaces.base import SearchSpace
 from nas.trials.choice_history import ChoiceHistory
-from nas.trials.limits import Limits
 from nas.trials.survey import Survey
 from nas.trials.tracker import Tracker
 from nas.trials.trajectory import BAND
 from nas.trials.trial import Trials
 
 if TYPE_CHECKING:
-    from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
-
     from nas.report.event_file import EventFile
 
 
@@ -35,69 +32,7 @@ FLUSH_S = 5.0
 _ACCURACY = "answer/accuracy, mean of the last 100"
 _LATENCY = "answer/latency_ms, mean of the last 100"
 _BEST = "answer/accuracy, best within the limits"
-_LIMIT = "latency_ms/T"
-_SHARE = "search/feasible share"
-_MIDDLE = f"middle {BAND * 100:.0f} percent"
-_ENDS = (f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}")
-
-
-def _choice(position: str, option: str) -> str:
-    return f"choices {position}/{option}"
-
-
-def _optimum(label: str) -> str:
-    return f"search/optimum within {label}"
-
-
-def _ends(of: str) -> tuple[str, str]:
-    low, high = _ENDS
-    return f"spread/{of}, {low}", f"spread/{of}, {high}"
-
-
-def layout(limits: Limits, space: SearchSpace, *, has_policy: bool) -> Layout:
-    """The tab "custom scalars": the curves of `report.html` under the same names."""
-    from tensorboard.plugins.custom_scalar.layout_pb2 import (  # noqa: PLC0415 - as above
-        Category,
-        Chart,
-        Layout,
-        MarginChartContent,
-        MultilineChartContent,
-    )
-
-    def lines(title: str, *tags: str) -> Chart:
-        return Chart(title=title, multiline=MultilineChartContent(tag=tags))
-
-    def band(title: str, mean: str, low: str, high: str) -> Chart:
-        series = MarginChartContent.Series(value=mean, lower=low, upper=high)
-        return Chart(title=title, margin=MarginChartContent(series=[series]))
-
-    label = limits.label
-    what = "probability" if has_policy else "share of the samples"
-    convergence = [
-        lines("latency and its limit T (ms)", _LATENCY, _LIMIT),
-        band(f"latency: mean and {_MIDDLE} (ms)", _LATENCY, *_ends("latency_ms")),
-        band(f"accuracy: mean and {_MIDDLE}", _ACCURACY, *_ends("accuracy")),
-        lines(f"best within {label}, and the optimum", _BEST, _optimum(label)),
-        lines(f"share of the samples within {label}", _SHARE),
-        *(
-            lines(
-                f"{limit.title} and its limit {limit.symbol}",
-                f"{limit.name}/mean of the last 100",
-                f"{limit.name}/{limit.symbol}",
-            )
-            for limit in limits.each
-        ),
-    ]
-    choices = [
-        lines(position, *(_choice(position, option) for option in space.options(number)))
-        for number, position in enumerate(space.positions)
-    ]
-    return Layout(
-        category=[
-            Category(title="Convergence", chart=convergence),
-            Category(title=f"Choices by position: {what}", chart=choices),
-        ]
-    )
+_ENDS = tuple(f"{end} end of the middle {BAND * 100:.0f} percent" for end in ("low", "high"))
 
 
 @final
@@ -169,19 +104,22 @@ class TensorBoardLog:
         writer.scalar("reward/mean of the last 100", reward, samples)
         writer.scalar(_ACCURACY, accuracy, samples)
         writer.scalar(_LATENCY, latency_ms, samples)
-        writer.scalar(_LIMIT, self._limit_ms, samples)
+        writer.scalar("latency_ms/T", self._limit_ms, samples)
         for limit, mean in self._tracker.recent_costs():
             writer.scalar(f"{limit.name}/mean of the last 100", mean, samples)
             writer.scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
-        for number, (accuracy_end, latency_end, _) in enumerate(self._tracker.recent_band(BAND)):
-            writer.scalar(_ends("accuracy")[number], accuracy_end, samples)
-            writer.scalar(_ends("latency_ms")[number], latency_end, samples)
-        writer.scalar(_SHARE, self._tracker.feasible_share, samples)
+        for end, (accuracy_end, latency_end, _) in zip(
+            _ENDS, self._tracker.recent_band(BAND), strict=True
+        ):
+            writer.scalar(f"spread/accuracy, {end}", accuracy_end, samples)
+            writer.scalar(f"spread/latency_ms, {end}", latency_end, samples)
+        writer.scalar("search/feasible share", self._tracker.feasible_share, samples)
         if self._optimum_accuracy is not None:
-            writer.scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
+            label = self._tracker.limits.label
+            writer.scalar(f"search/optimum within {label}", self._optimum_accuracy, samples)
         best = self._tracker.best_accuracy
         if best >= 0:
-            writer.scalar(_BEST, best, samples)
+            writer.scalar("answer/accuracy, best within the limits", best, samples)
             if self._optimum_accuracy is not None:
                 writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
         for name, values in self._controller.diagnostics().items():
@@ -200,7 +138,7 @@ class TensorBoardLog:
             for number, name in enumerate(self._space.positions):
                 options = self._space.options(number)
                 for option, value in zip(options, means[position, number], strict=False):
-                    writer.scalar(_choice(name, option), value, end)
+                    writer.scalar(f"choices {name}/{option}", value, end)
         self._bins = ended
 
     def _bins_until(self, samples: int) -> int:
@@ -228,9 +166,6 @@ class TensorBoardLog:
                 limit.scalar(_LATENCY, self._limit_ms, step)
             limit.close()
             self._writer.text("sources", self._sources)
-            self._writer.layout(
-                layout(self._tracker.limits, self._space, has_policy=self._history.has_policy)
-            )
         return self._writer
 
 

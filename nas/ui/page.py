@@ -20,6 +20,7 @@ from nas.report.answer import OVERVIEW, Answer, overview
 from nas.report.summary import read_summary
 
 _HEADER = ("run", *OVERVIEW, "limits", "device", "searched by", "trials", "best trial")
+_CAPTION = "The network to use, and the gap from the best trial to the optimum. ~: predicted, not measured."
 _MOST_RUNS = 2000
 _MOST_BYTES = 1 << 20  # of a summary
 _TAIL = 1 << 18  # bytes of a journal that are looked at
@@ -30,7 +31,7 @@ def runs_page(root: Path) -> Page:
     """A row a run, the newest first."""
     names = [f"{day}/{name}" for day in _folders(root) for name in _folders(root / day)]
     rows = [row for name in sorted(names, reverse=True)[:_MOST_RUNS] if (row := _row(root, name))]
-    table = Table(_HEADER, rows, "~: predicted, not measured", is_filtered=True)
+    table = Table(_HEADER, rows, _CAPTION, is_filtered=True)
     now = datetime.now().astimezone()
     return Page(
         f"Runs in `{root}`",

@@ -4,12 +4,6 @@ import subprocess
 import sys
 
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
-from tensorboard.plugins.custom_scalar.layout_pb2 import (
-    Category,
-    Chart,
-    Layout,
-    MultilineChartContent,
-)
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 
@@ -37,17 +31,13 @@ def events_of(folder):
 
 
 def test_it_says_what_torchs_writer_says(tmp_path):
-    lines = MultilineChartContent(tag=["a", "b"])
-    charts = Layout(category=[Category(title="c", chart=[Chart(title="t", multiline=lines)])])
     with SummaryWriter(str(tmp_path / "torch"), purge_step=3) as theirs:
         theirs.add_text("sources", "a table")
-        theirs.add_custom_scalars({"c": {"t": ["Multiline", ["a", "b"]]}})
         theirs.add_scalar("a", 0.5, 4)
         theirs.add_hparams(SETTINGS, RESULTS, run_name=".", global_step=7)
 
     ours = EventFile(tmp_path / "ours", purge_from=3, flush_s=5.0)
     ours.text("sources", "a table")
-    ours.layout(charts)
     ours.scalar("a", 0.5, 4)
     ours.hparams(SETTINGS, RESULTS, 7)
     ours.close()

@@ -17,7 +17,6 @@ from searching import (
     only_run,
     search,
 )
-from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from latency.models.regression import embedded_models
 from nas.report.summary import SCHEMA
@@ -163,22 +162,6 @@ class TestOnABareMachine:
         first = sorted(landing["scalars"])[:3]
         assert {tag.split(",")[0] for tag in first} == {"answer/accuracy", "answer/latency_ms"}
         assert limit["scalars"] == ["answer/latency_ms, mean of the last 100"]
-
-    def test_tensorboards_layout_names_curves_that_are_there(self, finished):
-        events = events_of(finished[1])
-        (tensor,) = events.Tensors("custom_scalars__config__")
-        layout = Layout.FromString(tensor.tensor_proto.string_val[0])
-
-        tags = set(events.Tags()["scalars"])
-        charts = [chart for category in layout.category for chart in category.chart]
-        assert len(charts) == 5 + 6
-        for chart in charts:
-            margins = [
-                name
-                for series in chart.margin.series
-                for name in (series.value, series.lower, series.upper)
-            ]
-            assert {*chart.multiline.tag, *margins} <= tags, chart.title
 
 
 def test_a_real_table_is_preferred_and_named(search_here, tmp_path, synthetic_tables):
