@@ -21,7 +21,6 @@ _MODULES = {
     "export": ("nas.export", "write a network as PyTorch, ONNX, scripts and a card"),
     "ui": ("nas.ui", "write a page over the runs of a folder"),
     "data": ("nas.data", "list, fetch, import and verify tables of accuracies and latencies"),
-    "bench": ("benchmarks", "reproduce experiments on many networks on one machine"),
     "map": ("runtime.map", "find the time that is left on a busy board"),
 }
 """Module and purpose of each command."""

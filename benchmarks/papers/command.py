@@ -11,7 +11,7 @@ from rich.console import Console
 from benchmarks.papers.config import BenchConfig, ExperimentName
 from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.coschedule.experiment import COSCHEDULE
-from benchmarks.papers.decompose.experiment import DECOMPOSE
+from benchmarks.papers.decompose import DECOMPOSE
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.experiment import MAPPED

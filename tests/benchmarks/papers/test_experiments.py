@@ -13,11 +13,11 @@ from bench_settings import bench_config
 from rich.console import Console
 
 from benchmarks.papers import command
+from benchmarks.papers import decompose as decomposing
 from benchmarks.papers import steps as driver
 from benchmarks.papers.command import experiment_of
 from benchmarks.papers.config import ExperimentName
 from benchmarks.papers.coschedule import policies as coschedule
-from benchmarks.papers.decompose import rules as decomposing
 from benchmarks.papers.dispatch.modes import DispatchMode
 from benchmarks.papers.optimum import distance as optimal
 from benchmarks.papers.pages import print_results, results_page

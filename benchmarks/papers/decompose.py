@@ -9,10 +9,23 @@ from functools import partial
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
+from benchmarks.papers.experiment import (
+    Chart,
+    Experiment,
+    Table,
+    columns,
+    having,
+    names,
+    percent,
+    series,
+    spread,
+    text,
+)
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import Model, Workload
+from common.page.chart import axes, bars
 from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule
 from runtime.scheduling.metrics import makespan_ms
@@ -79,3 +92,39 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
             yield {**row, "error": faults[rule]}
         elif rule in jobs:
             yield {**row, "jobs": jobs[rule], **summary(samples[rule.value]), **traces[rule]}
+
+
+def _with_gain(rows: list[Row]) -> list[Row]:
+    """Each row with its makespan relative to the first rule of its network and mode."""
+    first: dict[tuple[str, str], float] = {}
+    found = []
+    for row in rows:
+        ms = row.get("ms")
+        first_ms = first.setdefault((row["network"], row["mode"]), ms) if ms else None
+        found.append({**row, "gain": ms / first_ms - 1 if ms and first_ms else None})
+    return found
+
+
+DECOMPOSE = Experiment(
+    "decompose",
+    "What cutting networks into jobs costs",
+    steps,
+    tables=(
+        Table(
+            "Q-S by the rule of cutting",
+            (
+                *(*names("network", "mode", "rule"), *columns(text, jobs="jobs")),
+                *(spread("makespan ms"), *columns(percent, gain="to the first rule")),
+            ),
+            _with_gain,
+        ),
+    ),
+    charts=(
+        Chart(
+            "Makespan of Q-S by rule",
+            series(bars, "rule", lambda row: f"{row['network']}, {row['mode']}", "ms"),
+            axes(y="makespan in ms", log="y", barmode="group"),
+            having("ms"),
+        ),
+    ),
+)

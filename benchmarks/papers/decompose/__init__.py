@@ -1,1 +1,0 @@
-"""The rules by which networks are cut into jobs."""
