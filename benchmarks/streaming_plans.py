@@ -17,10 +17,10 @@ from itertools import product
 import numpy as np
 
 from runtime.weight_streaming.planning.plan import (
-    Architecture,
-    Stages,
+    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
+    StreamStages,
     pareto_front,
 )
 from runtime.weight_streaming.planning.planner import front, preloaded
@@ -50,7 +50,7 @@ def exhaustive_front(layers, stages, *, ahead=True):
         ):
             trial = RingSizing(layers, resident, stages, alignment=1, ahead=ahead)
             sizes = trial.sizes.all()
-            two = stages is Stages.READ_COPY_KERNEL
+            two = stages is StreamStages.READ_COPY_KERNEL
             for host, device in product(sizes, sizes if two else [0]):
                 plans.append(trial.plan(host or device, device or host))
     return pareto_front(plans)
@@ -67,9 +67,9 @@ def quality(draw, ahead):
     how = "in a row" if ahead else "from empty rings"
     print(f"{how}: gap to the best plan of the same memory, %: median, p95, worst")
     for stages, most in (
-        (Stages.READ_KERNEL, 8),
-        (Stages.COPY_KERNEL, 8),
-        (Stages.READ_COPY_KERNEL, 4),
+        (StreamStages.READ_KERNEL, 8),
+        (StreamStages.COPY_KERNEL, 8),
+        (StreamStages.READ_COPY_KERNEL, 4),
     ):
         for name, sizes in (("random", [*range(1, 13)]), ("uniform", [4])):
             all_gaps = []
@@ -87,7 +87,7 @@ def anomalies(draw, ahead):
     count, worst, networks = 0, 1.0, 2000
     for _ in range(networks):
         layers = network(draw, 8, [*range(1, 13)])
-        trial = RingSizing(layers, (False,) * len(layers), Stages.READ_KERNEL, 1, ahead=ahead)
+        trial = RingSizing(layers, (False,) * len(layers), StreamStages.READ_KERNEL, 1, ahead=ahead)
         least_ms, slower = np.inf, 1.0
         for size in trial.sizes.all():
             delay_ms = trial.plan(size, 0).predicted_ms
@@ -104,7 +104,7 @@ def anomalies(draw, ahead):
 def cost(draw):
     print("one front, ms: the least of five")
     for layers in (32, 110, 300):
-        for stages in Stages:
+        for stages in StreamStages:
             own = network(draw, layers, [10**6 * size for size in (1, 1, 2, 4, 9, 18)], 1.0)
             times = []
             for _ in range(5):
@@ -115,7 +115,7 @@ def cost(draw):
                 f"  {layers:3d} layers, {stages.value:17s}: {min(times):6.0f}, {len(plans)} plans"
             )
     own = network(draw, 300, [10**6], 1.0)
-    plan = StreamPlan(Architecture.PLANNED, (False,) * 300, 4 * 10**6, 0, 0.0, 4 * 10**6)
+    plan = StreamPlan(StreamArchitecture.PLANNED, (False,) * 300, 4 * 10**6, 0, 0.0, 4 * 10**6)
     begin = time.perf_counter()
     for _ in range(200):
         timeline(own, plan)

@@ -26,7 +26,7 @@ from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
 from runtime.network.program import Program
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
@@ -72,7 +72,7 @@ class ConvolutionsToGpu(Policy):
 
     def place(self, context: PlacementContext) -> Placement:
         """The lane for this job."""
-        lanes = self.groups.gpu if context.kind is Kind.CONV else self.groups.cpu
+        lanes = self.groups.gpu if context.kind is SegmentKind.CONV else self.groups.cpu
         return _in_turn(lanes, context.job.network, context)
 
 

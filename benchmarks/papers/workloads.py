@@ -20,7 +20,7 @@ from runtime.network.decompose import Rule
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseLayer, DenseNet
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock
-from runtime.network.models.resnet import Block, ResNet
+from runtime.network.models.resnet import ResNet, ResNetBlock
 from runtime.network.models.vgg import VGG
 
 
@@ -53,7 +53,7 @@ SMALL = (Model.nas_bench_201, Model.nas_bench_201_mixed)
 
 CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
     Model.densenet201: (DenseLayer,),
-    Model.resnet152: (Block,),
+    Model.resnet152: (ResNetBlock,),
     Model.vgg16: (),
     Model.alexnet: (),
     Model.nas_bench_201: (Cell, ResidualBlock),

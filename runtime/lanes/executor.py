@@ -19,7 +19,7 @@ from runtime.network.completion import Completion
 from runtime.network.program import ActiveInference, SegmentedNetwork
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
-from runtime.scheduling.order import Order
+from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.schedule import Executed, Schedule
 
@@ -53,7 +53,7 @@ def execute(
     lanes: Sequence[RealLane],
     policy: Policy,
     *,
-    order: Order = Order.FIRST_COME,
+    order: ServingOrder = ServingOrder.FIRST_COME,
 ) -> tuple[Schedule, tuple[Tensor | BaseException, ...]]:
     """Serve all requests; arrivals and the schedule's times count from the call.
 

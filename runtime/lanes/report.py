@@ -11,7 +11,7 @@ from torch import Tensor
 
 from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.metrics import (
-    Latency,
+    LatencyPercentiles,
     antt,
     deadline_misses,
     finish_spread_ms,
@@ -35,7 +35,7 @@ class Report:
     outputs: tuple[Any, ...]
     """Output of each network's last inference, as its module returns it, or the error that it raised."""
     names: tuple[str, ...]
-    latencies: tuple[Latency, ...]
+    latencies: tuple[LatencyPercentiles, ...]
     """Arrival to completion, by network."""
     makespan_ms: float
     bound_ms: float

@@ -31,7 +31,7 @@ from runtime.network.formats.tracing import differs
 from runtime.network.packed import Given, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
-from runtime.scheduling.order import Order
+from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.names import POLICIES, policy_named
 
@@ -87,7 +87,7 @@ def run(
         asked = tuple(requests)
     else:
         raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
-    orders = [one.value for one in Order]
+    orders = [one.value for one in ServingOrder]
     if order not in orders:
         raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
     if gpu and not torch.cuda.is_available():
@@ -111,7 +111,7 @@ def run(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
-        schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
+        schedule, results = execute(networks, asked, lanes, chosen, order=ServingOrder(order))
         disturbances = watch.disturbances()
     _require_as_eager([module for module, _ in taken], [x for _, x in taken], asked, results)
     report = report_of(schedule, results, given if inputs is None else ())

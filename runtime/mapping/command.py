@@ -24,7 +24,7 @@ from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.this_machine import this_machine
 from runtime.mapping.model.timing_table import TimingTable, read_timing_table
-from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.program import Feasibility
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 
 DOES_NOT_FIT = 1
@@ -75,7 +75,7 @@ def _answer(tasks: str, config: MapConfig, console: Console) -> None:
         sys.stdout.write(_json(config, platform, found))
     else:
         _print(config, platform, found, console)
-    if found.answer is not Answer.feasible:
+    if found.answer is not Feasibility.feasible:
         sys.exit(DOES_NOT_FIT)
 
 
@@ -109,11 +109,11 @@ def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console:
     if config.margin:
         frame += f" plus {100 * config.margin:g} %"
     print_lines(console, f"{platform.name}: {frame}")
-    if found.answer is not Answer.feasible:
+    if found.answer is not Feasibility.feasible:
         print_lines(
             console,
             f"infeasible: the networks have no mapping; {found.infeasibility}"
-            if found.answer is Answer.infeasible
+            if found.answer is Feasibility.infeasible
             else "unknown: the solver reached its time limit without a mapping or a proof",
         )
         return

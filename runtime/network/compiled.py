@@ -14,7 +14,7 @@ from runtime.network.completion import Compute
 from runtime.network.cuda.mapped_memory import pinned_like
 from runtime.network.engine import CPU, Engine, is_view, run_example
 from runtime.network.program import NETWORK_INPUT, ActiveInference, Program, SegmentedNetwork
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 
 @final
@@ -61,7 +61,7 @@ class Compiled(SegmentedNetwork):
         return len(self._program)
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[SegmentKind, ...]:
         """Kind of each segment."""
         return self._program.kinds
 

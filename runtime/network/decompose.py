@@ -21,11 +21,11 @@ from torch import Tensor, fx, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from runtime.network.program import NETWORK_INPUT, Program, Segment
-from runtime.network.segment_kind import Kind, kind_of
+from runtime.network.segment_kind import SegmentKind, kind_of
 from runtime.network.subgraph import extract
 
-_SMALL = {Kind.NORM, Kind.ACT, Kind.IDENTITY}
-_LARGE = {Kind.CONV, Kind.LINEAR}
+_SMALL = {SegmentKind.NORM, SegmentKind.ACT, SegmentKind.IDENTITY}
+_LARGE = {SegmentKind.CONV, SegmentKind.LINEAR}
 
 _TRACING = Lock()
 """Tracing patches `nn.Module.__call__` process-wide; two concurrent traces would not restore it."""
@@ -114,7 +114,9 @@ def decompose(
         segments.append(
             Segment(
                 name=str(main.target) if is_layer else main.name,
-                kind=Kind.CELL if is_layer and main.target in tracer.found else facts.kinds[main],
+                kind=SegmentKind.CELL
+                if is_layer and main.target in tracer.found
+                else facts.kinds[main],
                 body=body,
                 inputs=tuple(owners.get(node, NETWORK_INPUT) for node in read),
                 output_shape=tuple(facts.values[group[-1]].shape),
@@ -171,7 +173,7 @@ def _whole(module: nn.Module, example: Tensor) -> Program:
         raise ValueError(f"the module returns {type(output).__name__}, not one tensor")  # noqa: TRY004 - the module is wrong, not an argument's type
     segment = Segment(
         name=type(module).__name__,
-        kind=Kind.NETWORK,
+        kind=SegmentKind.NETWORK,
         body=module,
         inputs=(NETWORK_INPUT,),
         output_shape=tuple(output.shape),
@@ -232,7 +234,7 @@ class _Facts(fx.Interpreter):
         self.values: dict[fx.Node, Tensor] = {}
         """Outputs of the nodes that return a tensor, on the meta device."""
         self.flops: dict[fx.Node, int] = {}
-        self.kinds: dict[fx.Node, Kind] = {}
+        self.kinds: dict[fx.Node, SegmentKind] = {}
         inputs = network.graph.find_nodes(op="placeholder")
         if len(inputs) != 1:
             raise ValueError(f"the module has {len(inputs)} inputs; a program has one")
@@ -268,7 +270,7 @@ def _groups(facts: _Facts, *, fused: bool) -> Iterator[list[fx.Node]]:
         yield group
 
 
-def _fuses_with(node: fx.Node, group: list[fx.Node], kind_of: dict[fx.Node, Kind]) -> bool:
+def _fuses_with(node: fx.Node, group: list[fx.Node], kind_of: dict[fx.Node, SegmentKind]) -> bool:
     """Return whether the node joins the group: neighbours only, so that the order is kept."""
     if node.all_input_nodes != [group[-1]] or list(group[-1].users) != [node]:
         return False

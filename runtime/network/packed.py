@@ -22,7 +22,7 @@ Given: TypeAlias = Tensor | tuple[Any, ...] | dict[str, Any]
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class PackedLayout:
     """Places of tensors in a flat tensor, and the structure that they are leaves of."""
 
     structure: Any
@@ -30,7 +30,7 @@ class Layout:
     types: tuple[torch.dtype, ...]
 
     @classmethod
-    def of(cls, value: Any, what: str) -> Layout:
+    def of(cls, value: Any, what: str) -> PackedLayout:
         """The layout of a tensor, or of tuples and dicts of tensors.
 
         Raises:
@@ -49,7 +49,7 @@ class Layout:
         shapes = tuple(leaf.shape for leaf in leaves)
         return cls(structure, shapes, tuple(leaf.dtype for leaf in leaves))
 
-    def __deepcopy__(self, _memo: object) -> Layout:
+    def __deepcopy__(self, _memo: object) -> PackedLayout:
         return self  # it never changes
 
     @property
@@ -84,9 +84,9 @@ class Packed(nn.Module):
         """
         super().__init__()
         self.module = module
-        self._takes = Layout.of(given, "its input")
+        self._takes = PackedLayout.of(given, "its input")
         with torch.no_grad():
-            self._returns = Layout.of(_called(module, given), "its output")
+            self._returns = PackedLayout.of(_called(module, given), "its output")
         self.eval()
 
     def forward(self, flat: Shaped[Tensor, " n"]) -> Shaped[Tensor, " m"]:

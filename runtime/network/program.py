@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from runtime.network.completion import Compute
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 NETWORK_INPUT = -1
 """Index that stands for the network's input instead of a segment."""
@@ -47,7 +47,7 @@ class SegmentedNetwork(Protocol):
 
     @property
     @abstractmethod
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[SegmentKind, ...]:
         """Kind of each segment."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Segment:
 
     name: str
     """Path of its main layer in the module, `layer1.0.conv2`, or the name of its operation."""
-    kind: Kind
+    kind: SegmentKind
     body: nn.Module
     """Takes one tensor for each of `inputs`."""
     inputs: tuple[int, ...]
@@ -98,7 +98,7 @@ class Program:
         return len(self.segments)
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[SegmentKind, ...]:
         """Kind of each segment."""
         return tuple(segment.kind for segment in self.segments)
 

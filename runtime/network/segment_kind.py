@@ -11,7 +11,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 
-class Kind(Enum):
+class SegmentKind(Enum):
     """Operator kind of a segment's main layer."""
 
     CONV = "conv"
@@ -30,9 +30,9 @@ class Kind(Enum):
     OTHER = "other"
 
 
-_MODULES: list[tuple[tuple[type[nn.Module], ...], Kind]] = [
-    ((nn.modules.conv._ConvNd,), Kind.CONV),  # noqa: SLF001 - the base class of all convolutions
-    ((nn.Linear,), Kind.LINEAR),
+_MODULES: list[tuple[tuple[type[nn.Module], ...], SegmentKind]] = [
+    ((nn.modules.conv._ConvNd,), SegmentKind.CONV),  # noqa: SLF001 - the base class of all convolutions
+    ((nn.Linear,), SegmentKind.LINEAR),
     (
         (
             nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch has no public base class
@@ -40,31 +40,34 @@ _MODULES: list[tuple[tuple[type[nn.Module], ...], Kind]] = [
             nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001 - as above
             nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001 - as above
         ),
-        Kind.POOL,
+        SegmentKind.POOL,
     ),
-    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), Kind.NORM),  # noqa: SLF001 - as above
-    ((nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.SiLU, nn.GELU, nn.Mish), Kind.ACT),
-    ((nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.PReLU), Kind.ACT),
-    ((nn.Softmax, nn.LogSoftmax), Kind.SOFTMAX),
-    ((nn.Flatten, nn.Unflatten), Kind.RESHAPE),
-    ((nn.Identity, nn.modules.dropout._DropoutNd), Kind.IDENTITY),  # noqa: SLF001 - as above
+    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), SegmentKind.NORM),  # noqa: SLF001 - as above
+    ((nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.SiLU, nn.GELU, nn.Mish), SegmentKind.ACT),
+    ((nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.PReLU), SegmentKind.ACT),
+    ((nn.Softmax, nn.LogSoftmax), SegmentKind.SOFTMAX),
+    ((nn.Flatten, nn.Unflatten), SegmentKind.RESHAPE),
+    ((nn.Identity, nn.modules.dropout._DropoutNd), SegmentKind.IDENTITY),  # noqa: SLF001 - as above
 ]
 
-_FUNCTIONS: list[tuple[Kind, Sequence[Callable[..., object] | str]]] = [
-    (Kind.ADD, [operator.add, operator.iadd, torch.add, "add", "add_"]),
-    (Kind.MUL, [operator.mul, operator.imul, torch.mul, "mul", "mul_"]),
-    (Kind.CAT, [torch.cat, torch.concat]),
-    (Kind.ACT, [functional.relu, functional.leaky_relu, functional.silu, functional.gelu]),
-    (Kind.ACT, [torch.relu, torch.sigmoid, torch.tanh, "relu", "relu_", "sigmoid", "tanh"]),
-    (Kind.POOL, [functional.avg_pool2d, functional.max_pool2d, functional.adaptive_avg_pool2d]),
-    (Kind.POOL, [torch.max_pool2d, "mean"]),
-    (Kind.NORM, [functional.batch_norm, functional.layer_norm, functional.group_norm]),
-    (Kind.CONV, [torch.conv1d, torch.conv2d, torch.conv3d]),
-    (Kind.LINEAR, [functional.linear, torch.matmul, operator.matmul]),
-    (Kind.SOFTMAX, [functional.softmax, functional.log_softmax, torch.softmax, "softmax"]),
-    (Kind.RESHAPE, [torch.flatten, torch.reshape, torch.permute]),
-    (Kind.RESHAPE, ["flatten", "view", "reshape", "permute", "contiguous"]),
-    (Kind.IDENTITY, [functional.dropout]),
+_FUNCTIONS: list[tuple[SegmentKind, Sequence[Callable[..., object] | str]]] = [
+    (SegmentKind.ADD, [operator.add, operator.iadd, torch.add, "add", "add_"]),
+    (SegmentKind.MUL, [operator.mul, operator.imul, torch.mul, "mul", "mul_"]),
+    (SegmentKind.CAT, [torch.cat, torch.concat]),
+    (SegmentKind.ACT, [functional.relu, functional.leaky_relu, functional.silu, functional.gelu]),
+    (SegmentKind.ACT, [torch.relu, torch.sigmoid, torch.tanh, "relu", "relu_", "sigmoid", "tanh"]),
+    (
+        SegmentKind.POOL,
+        [functional.avg_pool2d, functional.max_pool2d, functional.adaptive_avg_pool2d],
+    ),
+    (SegmentKind.POOL, [torch.max_pool2d, "mean"]),
+    (SegmentKind.NORM, [functional.batch_norm, functional.layer_norm, functional.group_norm]),
+    (SegmentKind.CONV, [torch.conv1d, torch.conv2d, torch.conv3d]),
+    (SegmentKind.LINEAR, [functional.linear, torch.matmul, operator.matmul]),
+    (SegmentKind.SOFTMAX, [functional.softmax, functional.log_softmax, torch.softmax, "softmax"]),
+    (SegmentKind.RESHAPE, [torch.flatten, torch.reshape, torch.permute]),
+    (SegmentKind.RESHAPE, ["flatten", "view", "reshape", "permute", "contiguous"]),
+    (SegmentKind.IDENTITY, [functional.dropout]),
 ]
 
 _KIND_OF_FUNCTION = {function: kind for kind, functions in _FUNCTIONS for function in functions}
@@ -75,12 +78,12 @@ _KIND_OF_OPERATOR = {
 """By name, for the operators of torch.export."""
 
 
-def kind_of(node: fx.Node, network: nn.Module) -> Kind:
+def kind_of(node: fx.Node, network: nn.Module) -> SegmentKind:
     """Return the kind of an fx node of `network` that calls a module, a function or a method."""
     if isinstance(node.target, torch._ops.OpOverload):  # noqa: SLF001 - torch has no public name
         name = node.target.overloadpacket.__name__
-        return _KIND_OF_OPERATOR.get(name, Kind.OTHER)
+        return _KIND_OF_OPERATOR.get(name, SegmentKind.OTHER)
     if node.op != "call_module":
-        return _KIND_OF_FUNCTION.get(node.target, Kind.OTHER)
+        return _KIND_OF_FUNCTION.get(node.target, SegmentKind.OTHER)
     module = network.get_submodule(str(node.target))
-    return next((kind for types, kind in _MODULES if isinstance(module, types)), Kind.OTHER)
+    return next((kind for types, kind in _MODULES if isinstance(module, types)), SegmentKind.OTHER)

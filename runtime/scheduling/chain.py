@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 
 @final
@@ -28,7 +28,7 @@ class Chain:
     """The jobs of one network; each needs the result of the one before it."""
 
     name: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[SegmentKind, ...]
     predicted_ms: tuple[tuple[float, ...], ...]
     """Predicted duration by job, then by lane; infinite where a lane cannot run the job."""
 

@@ -17,7 +17,7 @@ from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request, check
 from runtime.scheduling.ledger import Ledger
-from runtime.scheduling.order import Order, insert
+from runtime.scheduling.order import ServingOrder, insert
 from runtime.scheduling.policies.base import PendingJobs, PlacementContext, Policy
 
 
@@ -46,7 +46,7 @@ class Dispatcher:
         requests: Sequence[Request],
         lanes: Sequence[Lane],
         policy: Policy,
-        order: Order = Order.FIRST_COME,
+        order: ServingOrder = ServingOrder.FIRST_COME,
     ) -> None:
         """Start with no request arrived.
 

@@ -35,7 +35,7 @@ def latencies_ms(schedule: Schedule, network: int) -> Float64[ndarray, "n"]:
 
 @final
 @dataclass(frozen=True)
-class Latency:
+class LatencyPercentiles:
     """Latency percentiles of one network; NaN if no request completed."""
 
     p50_ms: float
@@ -43,12 +43,12 @@ class Latency:
     worst_ms: float
 
 
-def latency(schedule: Schedule, network: int) -> Latency:
+def latency(schedule: Schedule, network: int) -> LatencyPercentiles:
     """Return linearly interpolated percentiles; p99 of under 100 samples is close to the worst."""
     samples_ms = latencies_ms(schedule, network)
     if len(samples_ms) == 0:
-        return Latency(np.nan, np.nan, np.nan)
-    return Latency(*map(float, np.percentile(samples_ms, [50, 99, 100])))
+        return LatencyPercentiles(np.nan, np.nan, np.nan)
+    return LatencyPercentiles(*map(float, np.percentile(samples_ms, [50, 99, 100])))
 
 
 def deadline_misses(schedule: Schedule) -> int:

@@ -13,7 +13,7 @@ from runtime.scheduling.chain import Request
 T = TypeVar("T")
 
 
-class Order(Enum):
+class ServingOrder(Enum):
     """Order of requests waiting for their network, and of jobs waiting for a synchronous lane.
 
     Ties keep the order of arrival. A running job is never preempted, and a job launched on an
@@ -28,9 +28,9 @@ class Order(Enum):
 
     def rank(self, request: Request) -> float:
         """Return the sort key of a request; the lowest is served first."""
-        if self is Order.PRIORITY:
+        if self is ServingOrder.PRIORITY:
             return request.priority
-        if self is Order.DEADLINE:
+        if self is ServingOrder.DEADLINE:
             return request.arrival_ms + request.deadline_ms
         return 0.0
 

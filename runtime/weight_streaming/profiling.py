@@ -10,10 +10,15 @@ from statistics import median
 from torch import Tensor
 
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.readers import Reader
+from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline
-from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.pipeline.progress import StreamStage
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
 _MAX_REPETITIONS = 64
@@ -28,7 +33,7 @@ def unmeasured(layered: LayeredNetwork) -> list[StreamedLayer]:
     return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
 
 
-def profiling_plan(layered: LayeredNetwork, stages: Stages, budget_bytes: int) -> StreamPlan:
+def profiling_plan(layered: LayeredNetwork, stages: StreamStages, budget_bytes: int) -> StreamPlan:
     """Return a plan without resident layers, with rings in which stages overlap within the budget.
 
     A stage takes longer beside other stages than alone.
@@ -38,7 +43,7 @@ def profiling_plan(layered: LayeredNetwork, stages: Stages, budget_bytes: int) -
     ring = max(layered.largest_bytes, min(share, enough))
     host, device = ring * stages.reads, ring * stages.copies
     return StreamPlan(
-        Architecture.ASYNCHRONOUS,
+        StreamArchitecture.ASYNCHRONOUS,
         (False,) * len(layered.layers),
         host,
         device,
@@ -50,7 +55,7 @@ def profiling_plan(layered: LayeredNetwork, stages: Stages, budget_bytes: int) -
 def profiled(
     layered: LayeredNetwork,
     pipeline: Pipeline,
-    reader: Reader,
+    reader: WeightReader,
     x: Tensor,
     *,
     repeats: int = 3,
@@ -79,7 +84,7 @@ def profiled(
         for _ in range(repeats):
             _run(pipeline, reader, x)
             runs.append(pipeline.times)
-            late.append([pipeline.sync_ms(stage) for stage in Stage])
+            late.append([pipeline.sync_ms(stage) for stage in StreamStage])
         layers = [_medians(own) for own in zip(*runs, strict=True)]
         return layers, [float(median(one)) for one in zip(*late, strict=True)]
 
@@ -118,6 +123,6 @@ def _medians(own: Sequence[LayerTimes]) -> LayerTimes:
     )
 
 
-def _run(pipeline: Pipeline, reader: Reader, x: Tensor) -> None:
+def _run(pipeline: Pipeline, reader: WeightReader, x: Tensor) -> None:
     reader.start_cold()
     pipeline.run(x)

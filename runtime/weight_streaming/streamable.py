@@ -25,11 +25,11 @@ from runtime.weight_streaming.files.layers import (
     named_weights,
     split_layers,
 )
-from runtime.weight_streaming.files.readers import FileReader, HostReader, Reader, Tier
+from runtime.weight_streaming.files.readers import FileReader, HostReader, Tier, WeightReader
 from runtime.weight_streaming.files.weight_file import fill_layer, unwritable, write, write_packed
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan, StreamStages
 from runtime.weight_streaming.profiling import profiled, profiling_plan
 
 SETTLE_S = 0.2
@@ -92,7 +92,7 @@ class MemoryUse:
 class StreamableNetwork:
     """A network's layers, reader and device, from which pipelines are made."""
 
-    def __init__(self, layers: LayeredNetwork, reader: Reader, device: torch.device) -> None:
+    def __init__(self, layers: LayeredNetwork, reader: WeightReader, device: torch.device) -> None:
         """Take over the reader, which is closed with this object."""
         self.layered = layers
         self.reader = reader
@@ -111,15 +111,15 @@ class StreamableNetwork:
         return CpuPipeline(self.layered, plan, self.reader)
 
     @property
-    def stages(self) -> Stages:
+    def stages(self) -> StreamStages:
         """Stages of the plans for this device and tier."""
         if self.device.type != "cuda":
-            return Stages.READ_KERNEL
+            return StreamStages.READ_KERNEL
         is_kept = self.reader.tier is Tier.HOST
-        return Stages.COPY_KERNEL if is_kept else Stages.READ_COPY_KERNEL
+        return StreamStages.COPY_KERNEL if is_kept else StreamStages.READ_COPY_KERNEL
 
     def profile(
-        self, x: Tensor, budget_bytes: int, stages: Stages | None = None
+        self, x: Tensor, budget_bytes: int, stages: StreamStages | None = None
     ) -> list[StreamedLayer]:
         """Measure the stage times of the layers within a budget.
 

@@ -15,7 +15,7 @@ from benchmarks.papers.dispatch.prepared import Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.papers.lanes import Lanes
 from benchmarks.papers.simulator.simulator import simulate
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain, Job
@@ -132,7 +132,7 @@ class Plans:
 
     def _chains(self, allowed: Sequence[int] | None) -> list[Chain]:
         kinds = [
-            Chain(name, (Kind.NETWORK,), (self._times_ms(alone, allowed),))
+            Chain(name, (SegmentKind.NETWORK,), (self._times_ms(alone, allowed),))
             for name, alone in zip(self._names, self._alone_ms, strict=True)
         ]
         return [kinds[k] for k in self._of]

@@ -13,7 +13,7 @@ from runtime.lanes.gpu import GpuLane
 from runtime.network.completion import Compute
 from runtime.network.cuda.graph import CAPTURE_WARM_UP, GraphEngine
 from runtime.network.program import Program
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 
 @final
@@ -63,7 +63,7 @@ class Branches(Ready):
             stem.wait_stream(stream)
         return written
 
-    kinds = (Kind.NETWORK,)
+    kinds = (SegmentKind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
         """One inference of every network."""

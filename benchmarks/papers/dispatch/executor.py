@@ -11,7 +11,7 @@ from typing import Protocol, final
 from torch import Tensor
 
 from common.types.closeable import Closeable
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.schedule import Executed, Schedule
@@ -59,7 +59,7 @@ class Executor(Closeable, Protocol):
 
 def outcome(  # noqa: PLR0917 - called in two places, with all of them
     names: Sequence[str],
-    kinds: Sequence[Sequence[Kind]],
+    kinds: Sequence[Sequence[SegmentKind]],
     lane_of: Sequence[int],
     inferences: int,
     begin_s: float,

@@ -39,7 +39,7 @@ from benchmarks.papers.dispatch.prepared import (
 )
 from runtime.lanes.cpu import one_core
 from runtime.network.backend import Device
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 
 class DispatchMode(Enum):
@@ -159,10 +159,10 @@ class InProcess(Executor):
         each_job: bool,
     ) -> Outcome:
         outputs: list[Tensor | BaseException] = []
-        kinds: list[tuple[Kind, ...]] = []
+        kinds: list[tuple[SegmentKind, ...]] = []
         for network, feed in zip(self._networks, feeds, strict=True):
             outputs += network.outputs if feed.error is None else [feed.error] * network.count
-            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
+            kinds += [network.kinds if each_job else (SegmentKind.NETWORK,)] * network.count
         if len(ran) < len(outputs):
             ran *= len(outputs)  # one graph of all networks
         return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)

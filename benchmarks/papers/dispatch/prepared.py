@@ -19,7 +19,7 @@ from runtime.network.completion import Completion, Compute, HostCompletion
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, Engine, OnnxEngine
 from runtime.network.program import ActiveInference, Inference, Program
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -151,7 +151,7 @@ class Ready(Protocol):
 
     count: int
     """Number of networks."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[SegmentKind, ...]
     """Kinds of the jobs of an inference."""
 
     @abstractmethod

@@ -29,7 +29,7 @@ from benchmarks.papers.dispatch.executor import Executor, Outcome, Ran, outcome
 from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.prepared import Prepared, Setup, Source, Stream, open_stream
 from runtime.lanes.cpu import one_core
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 _HEAD_START_S = 0.02
 """Seconds between the message and the common start."""
@@ -128,7 +128,7 @@ class MultiContext(Executor):
                 answer = _Answer([], error)
             ran.append(answer.ran)
             outputs.append(answer.output)
-        kinds = self._kinds if each_job else [(Kind.NETWORK,)] * len(outputs)
+        kinds = self._kinds if each_job else [(SegmentKind.NETWORK,)] * len(outputs)
         lanes = range(len(outputs))
         return outcome(self._names, kinds, lanes, inferences, begin_s, ran, outputs)
 
@@ -174,12 +174,12 @@ class _Worker:
         with contextlib.suppress(OSError):  # it is dead, as `receive` will say
             self._pipe.send(message)
 
-    def ready(self) -> tuple[Kind, ...]:
+    def ready(self) -> tuple[SegmentKind, ...]:
         """Wait until the network is ready; returns the kinds of its jobs."""
         answer = self.receive()
         if isinstance(answer, BaseException):
             raise answer
-        kinds: tuple[Kind, ...] = answer
+        kinds: tuple[SegmentKind, ...] = answer
         return kinds
 
     def receive(self) -> Any:

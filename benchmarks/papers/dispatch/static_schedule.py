@@ -24,7 +24,7 @@ from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.prepared import Prepared, Ready, Source, Stream
 from runtime.lanes.cpu import one_core
 from runtime.network.completion import Compute
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.schedule import Schedule
 
@@ -119,7 +119,7 @@ class StaticSchedule(Executor):
                 jobs = {k: entry.inference() for (i, k), entry in self._ready.items() if i == lane}
                 own = _AtOnce(share, self._shares[lane], jobs, left, stop)
             feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=each_job))
-            kinds.append(own.kinds if each_job else (Kind.NETWORK,))
+            kinds.append(own.kinds if each_job else (SegmentKind.NETWORK,))
         for lane in active:
             self._lanes[lane].renew_origin()
         begin_s = time.perf_counter()
@@ -144,7 +144,7 @@ class StaticSchedule(Executor):
         described = tuple(lane.lane for lane in self._lanes)[: len(found.schedule.lanes)]
         return replace(found, schedule=replace(found.schedule, lanes=described))
 
-    def kinds(self, network: int) -> tuple[Kind, ...]:
+    def kinds(self, network: int) -> tuple[SegmentKind, ...]:
         """Kinds of the jobs of a network that was assigned to a lane."""
         return next(entry.kinds for (_, k), entry in self._ready.items() if k == network)
 
@@ -210,7 +210,7 @@ class _AtOnce(Ready):
 
     count = 1
 
-    kinds = (Kind.NETWORK,)
+    kinds = (SegmentKind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
         """One job: the whole share, then inferences of cores that are late."""

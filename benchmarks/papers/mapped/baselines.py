@@ -7,8 +7,8 @@ from enum import Enum
 
 import numpy as np
 
-from runtime.mapping.model.choices import Choices, frame_loads
-from runtime.mapping.solving.program import Answer, solve
+from runtime.mapping.model.choices import MappingChoices, frame_loads
+from runtime.mapping.solving.program import Feasibility, solve
 from runtime.mapping.solving.slack import longest_slack
 from runtime.mapping.solving.timetable import Placed, Timetable, one_by_one, timetable
 
@@ -25,8 +25,8 @@ class Method(Enum):
 
 
 def mapped(
-    choices: Choices, configurations: Sequence[str], *, frame_ms: float
-) -> tuple[Answer, Timetable]:
+    choices: MappingChoices, configurations: Sequence[str], *, frame_ms: float
+) -> tuple[Feasibility, Timetable]:
     """Return the mapper's answer and timetable, which is empty without a mapping."""
     found = solve(choices, frame_ms)
     if found.chosen is None:
@@ -34,7 +34,7 @@ def mapped(
     return found.answer, timetable(found.chosen, choices, configurations)
 
 
-def shortest(choices: Choices, configurations: Sequence[str]) -> Timetable:
+def shortest(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """Return the mapping of the shortest frame, and among those the one with the least sum of times.
 
     It maximises the slack of an extra network that occupies all units, within the solver's time limit.
@@ -48,7 +48,7 @@ def shortest(choices: Choices, configurations: Sequence[str]) -> Timetable:
     return timetable(most.chosen if best.chosen is None else best.chosen, choices, configurations)
 
 
-def greedy(choices: Choices, configurations: Sequence[str]) -> Timetable:
+def greedy(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """List scheduling: networks by decreasing minimum time, each where it ends first."""
     free_ms = np.zeros(len(choices.platform.units))
     order = []
@@ -60,7 +60,7 @@ def greedy(choices: Choices, configurations: Sequence[str]) -> Timetable:
     return one_by_one(order, choices, configurations)
 
 
-def quickest(choices: Choices, configurations: Sequence[str]) -> Timetable:
+def quickest(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """Put each network in its fastest configuration, at the place that is free first."""
     free_ms = np.zeros(len(choices.platform.units))
     order = []
@@ -73,7 +73,7 @@ def quickest(choices: Choices, configurations: Sequence[str]) -> Timetable:
     return one_by_one(order, choices, configurations)
 
 
-def serial(choices: Choices, configurations: Sequence[str]) -> Timetable:
+def serial(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """Put each network in its fastest configuration, one after another."""
     now_ms = 0.0
     found: list[Placed] = []
@@ -86,7 +86,7 @@ def serial(choices: Choices, configurations: Sequence[str]) -> Timetable:
     return tuple(found)
 
 
-def at_once(choices: Choices, configurations: Sequence[str]) -> Timetable:
+def at_once(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """Start all networks together in their fastest configurations; times ignore interference."""
     return tuple(
         Placed(

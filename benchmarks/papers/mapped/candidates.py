@@ -21,7 +21,7 @@ from benchmarks.papers.mapped.baselines import (
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.timing_table import Bound, TimingTable
-from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.program import Feasibility
 from runtime.mapping.solving.slack import check_networks
 from runtime.mapping.solving.timetable import Timetable
 
@@ -72,7 +72,7 @@ class Candidate:
 
 def candidates(
     board: Board, methods: Sequence[Method], margins: Sequence[float]
-) -> tuple[list[Candidate], Mapping[float, Answer]]:
+) -> tuple[list[Candidate], Mapping[float, Feasibility]]:
     """Return the distinct timetables, and the mapper's answer for each margin.
 
     Raises:
@@ -83,7 +83,7 @@ def candidates(
     choices = mapping_choices(times_ms, columns, board.platform)
     check_networks(board.table.networks, choices)
     found: list[Candidate] = []
-    answers: dict[float, Answer] = {}
+    answers: dict[float, Feasibility] = {}
 
     def candidate(timetable: Timetable, method: Method) -> Candidate:
         one = next((old for old in found if is_same(old.timetable, timetable)), None)

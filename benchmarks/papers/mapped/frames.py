@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from runtime.lanes.cpu import CpuLane
-from runtime.mapping.model.variant import Precision, Variant, parse_variant
+from runtime.mapping.model.variant import Variant, VariantPrecision, parse_variant
 from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant
 from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.mapping.solving.timetable import Placed, Timetable
@@ -48,7 +48,7 @@ class FrameBuilder:
         self._networks = networks
         self._lanes = lanes
         self._built: dict[tuple[int, str, object], BuiltVariant] = {}
-        self._onnx_files: dict[str, dict[Precision, bytes]] = {}
+        self._onnx_files: dict[str, dict[VariantPrecision, bytes]] = {}
 
     def frame(self, timetable: Timetable) -> Frame:
         """Build all networks of a timetable.

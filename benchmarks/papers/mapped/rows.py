@@ -10,11 +10,11 @@ from benchmarks.papers.mapped.baselines import Method
 from benchmarks.papers.mapped.candidates import Board, Candidate, planned_ms
 from benchmarks.papers.results import Row, summary
 from runtime.mapping.model.timing_table import Bound
-from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.program import Feasibility
 
 
 def result_rows(
-    board: Board, found: Sequence[Candidate], answers: Mapping[float, Answer], tolerance: float
+    board: Board, found: Sequence[Candidate], answers: Mapping[float, Feasibility], tolerance: float
 ) -> list[Row]:
     """Return all rows so far; each has a key `timetable`, `network` or `margin`.
 

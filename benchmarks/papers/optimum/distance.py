@@ -22,7 +22,7 @@ from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step
 from benchmarks.papers.workloads import Model, source
 from runtime.network.decompose import Rule
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain, Lane
@@ -168,6 +168,6 @@ def random_case(generator: np.random.Generator) -> list[Chain]:
 def _chain(generator: np.random.Generator, max_jobs: int) -> Chain:
     gpu_ms = generator.uniform(1, 4, generator.integers(2, max_jobs + 1))
     ratio = generator.uniform(0.5, 4, len(gpu_ms))
-    kinds = tuple(Kind.CONV if r > 1.5 else Kind.ACT for r in ratio)
+    kinds = tuple(SegmentKind.CONV if r > 1.5 else SegmentKind.ACT for r in ratio)
     times_ms = zip((gpu_ms * ratio).tolist(), gpu_ms.tolist(), strict=True)
     return Chain("random", kinds, tuple(times_ms))

@@ -20,7 +20,7 @@ from numpy import ndarray
 from torch import nn
 
 from runtime.network.program import NETWORK_INPUT, Program, Segment
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain
 
 FEATURES = (
@@ -56,7 +56,7 @@ class Layer:
     @property
     def kernel(self) -> tuple[int, int]:
         """Height of a convolution's kernel, and stride; (1, 1) for other kinds."""
-        if self.group != Kind.CONV.value or "/" not in self.kind:
+        if self.group != SegmentKind.CONV.value or "/" not in self.kind:
             return 1, 1
         size, stride = self.kind.split()[-1].split("/")
         return int(size.split("x")[0]), int(stride)
@@ -88,9 +88,9 @@ def layer_of(segment: Segment, input_bytes: int) -> Layer:
     moved = (input_bytes, segment.output_bytes, segment.weight_bytes)
     sizes = (1.0, float(segment.flops), *map(float, moved))
     beyond = tuple(max(0.0, sum(moved) - size) for size in _CACHES)
-    if segment.kind is Kind.POOL:
+    if segment.kind is SegmentKind.POOL:
         return Layer(f"pool {type(segment.body).__name__}", (*sizes, 0.0, *beyond))
-    if segment.kind is not Kind.CONV or convolution is None:
+    if segment.kind is not SegmentKind.CONV or convolution is None:
         return Layer(segment.kind.value, (*sizes, 0.0, *beyond))
     height, width = convolution.kernel_size
     depthwise = "dw " if convolution.groups == convolution.in_channels > 1 else ""

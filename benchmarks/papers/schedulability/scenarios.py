@@ -19,7 +19,7 @@ from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.timing_table import TimingTable
 from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, screen
-from runtime.mapping.solving.program import Answer, solve
+from runtime.mapping.solving.program import Feasibility, solve
 
 FRAME_MS = 100.0
 
@@ -237,5 +237,7 @@ def _answers(
             configuration=every.configuration.reshape(sets, n, places)[i, there],
         )
         found = solve(one, FRAME_MS, any_will_do=True, time_limit_s=time_limit_s).answer
-        answers[i] = {Answer.feasible: FITS, Answer.infeasible: DOES_NOT_FIT}.get(found, 0)
+        answers[i] = {Feasibility.feasible: FITS, Feasibility.infeasible: DOES_NOT_FIT}.get(
+            found, 0
+        )
     return answers, len(unsettled)

@@ -22,7 +22,7 @@ from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
-from runtime.scheduling.order import Order, insert
+from runtime.scheduling.order import ServingOrder, insert
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import Delays, delay_ms
 from runtime.scheduling.schedule import Executed, Schedule
@@ -63,7 +63,7 @@ def simulate(
     *,
     sync_ms: Delays | None = None,
     actual_ms: Callable[[Job, int], float] | None = None,
-    order: Order = Order.FIRST_COME,
+    order: ServingOrder = ServingOrder.FIRST_COME,
     overhead: DispatchOverhead | None = None,
 ) -> Schedule:
     """Serve all requests on simulated lanes.

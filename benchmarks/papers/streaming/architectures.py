@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.papers.streaming.bounds import bound_ms, lockstep
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.planner import preloaded
 from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligned
@@ -18,23 +23,23 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligne
 
 def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
     """Three stages in lockstep; two buffers of the largest layer in host and in device memory."""
-    return _streamed(Architecture.SYNCHRONOUS, layers, 2, 2, alignment)
+    return _streamed(StreamArchitecture.SYNCHRONOUS, layers, 2, 2, alignment)
 
 
 def asynchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
     """Three stages; a ring of the largest layer in host and in device memory."""
-    return _streamed(Architecture.ASYNCHRONOUS, layers, 1, 1, alignment)
+    return _streamed(StreamArchitecture.ASYNCHRONOUS, layers, 1, 1, alignment)
 
 
 def zero_copy(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
     """Two stages; one ring of the largest layer."""
-    return _streamed(Architecture.ZERO_COPY, layers, 1, 0, alignment)
+    return _streamed(StreamArchitecture.ZERO_COPY, layers, 1, 0, alignment)
 
 
 def enlarged(
     layers: Sequence[StreamedLayer],
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     tolerance: float = 0.0,
     alignment: int = PAGE_BYTES,
     ahead: bool = False,
@@ -55,7 +60,9 @@ def enlarged(
     def with_rings(ring_bytes: int) -> StreamPlan:
         host, device = ring_bytes * stages.reads, ring_bytes * stages.copies
         resident = (False,) * len(layers)
-        plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device, ahead)
+        plan = StreamPlan(
+            StreamArchitecture.PLANNED, resident, host, device, 0.0, host + device, ahead
+        )
         return predicted(layers, plan, alignment)
 
     sizes = RingSizes(lengths, alignment)
@@ -82,14 +89,14 @@ def with_delay(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> StreamPlan:
     """Return the plan with its predicted delay, in lockstep if it is synchronous."""
-    if plan.architecture is not Architecture.SYNCHRONOUS:
+    if plan.architecture is not StreamArchitecture.SYNCHRONOUS:
         return predicted(layers, plan, alignment)
     delay_ms = lockstep(layers, plan.resident).makespan_ms
     return replace(plan, predicted_ms=delay_ms, first_ms=delay_ms)
 
 
 def _streamed(
-    architecture: Architecture,
+    architecture: StreamArchitecture,
     layers: Sequence[StreamedLayer],
     host_layers: int,
     device_layers: int,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
-from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import Span, Timeline, waits
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
@@ -116,7 +116,7 @@ class _Stage:
 class _Network:
     def __init__(self, streaming: StreamedInference, alignment: int) -> None:
         layers, plan = streaming.layers, streaming.plan
-        if plan.architecture is Architecture.SYNCHRONOUS:
+        if plan.architecture is StreamArchitecture.SYNCHRONOUS:
             raise ValueError("a synchronous plan cannot be simulated concurrently")
         self._streams, self._host, self._device = waits(layers, plan, alignment)
         streamed = [layer for layer, goes in zip(layers, self._streams, strict=True) if goes]

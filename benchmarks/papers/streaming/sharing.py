@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan, StreamStages
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
@@ -59,7 +59,7 @@ def share(
     tenants: Sequence[Tenant],
     budget_bytes: int,
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     processors: int = 1,
     alignment: int = PAGE_BYTES,
 ) -> list[Share]:
@@ -111,7 +111,7 @@ def check_budget(
     networks: Mapping[str, Sequence[StreamedLayer]],
     budget_bytes: int,
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
 ) -> None:
     """Check that a budget is large enough for these networks; stage times are not used.

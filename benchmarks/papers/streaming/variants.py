@@ -38,7 +38,12 @@ from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.planner import front, plan, preloaded, smallest_budget
 from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.streamable import (
@@ -193,11 +198,11 @@ class _Bench:
     def rows(self, offloaded: Sequence[tuple[str, Offloaded | BaseException]]) -> Iterator[Row]:
         """Rows of all variants, of the planned Pareto front, and of random configurations."""
         opened = self._opened
-        three = Stages.COPY_KERNEL if self._is_kept else Stages.READ_COPY_KERNEL
+        three = StreamStages.COPY_KERNEL if self._is_kept else StreamStages.READ_COPY_KERNEL
         whole = opened.layered.weight_bytes
         profile = opened.profile(self.x, whole, three)
         planned = opened.stages
-        if planned is Stages.READ_KERNEL:
+        if planned is StreamStages.READ_KERNEL:
             profiles = {three: profile, planned: opened.profile(self.x, whole, planned)}
         else:
             profiles = {three: profile}
@@ -278,14 +283,18 @@ class _Bench:
         return self._opened.reader.tier is Tier.HOST
 
     def _variants(
-        self, profiles: dict[Stages, list[StreamedLayer]]
+        self, profiles: dict[StreamStages, list[StreamedLayer]]
     ) -> dict[str, tuple[StreamPlan, list[StreamedLayer]]]:
         """Plans by name, each with the profile of its prediction."""
         (three, stepped), *_, (planned, layers) = [*profiles.items()] * 2
         whole = self._opened.layered.weight_bytes
 
-        def of(made: StreamPlan, own: list[StreamedLayer], stages: Stages) -> StreamPlan:
-            return with_delay(own, _without_reads(made)) if stages is Stages.COPY_KERNEL else made
+        def of(made: StreamPlan, own: list[StreamedLayer], stages: StreamStages) -> StreamPlan:
+            return (
+                with_delay(own, _without_reads(made))
+                if stages is StreamStages.COPY_KERNEL
+                else made
+            )
 
         found = {
             "preload": (preloaded(layers), layers),
@@ -311,12 +320,12 @@ class _Bench:
         """The zero-copy plan; without a ring buffer on a GPU whose weights are all in host memory."""
         if self._is_kept and self._opened.device.type == "cuda":
             resident = (False,) * len(layers)
-            return StreamPlan(Architecture.ZERO_COPY, resident, 0, 0, 0.0, 0)
+            return StreamPlan(StreamArchitecture.ZERO_COPY, resident, 0, 0, 0.0, 0)
         made = zero_copy(layers)
         # across a bus kernels take longer than they were measured to take
         return made if self._opened.device.type == "cpu" else replace(made, predicted_ms=0.0)
 
-    def _configurations(self, layers: list[StreamedLayer], stages: Stages) -> Iterator[Row]:
+    def _configurations(self, layers: list[StreamedLayer], stages: StreamStages) -> Iterator[Row]:
         """Random residents and ring sizes, for the error of the recurrence's predictions."""
         generator = np.random.default_rng(0)
         until_s = time.monotonic() + _CONFIGURATIONS_S[self._opened.device.type]
@@ -441,7 +450,7 @@ def _without_reads(made: StreamPlan) -> StreamPlan:
 
 
 def _random_plan(
-    layers: list[StreamedLayer], stages: Stages, generator: np.random.Generator
+    layers: list[StreamedLayer], stages: StreamStages, generator: np.random.Generator
 ) -> StreamPlan:
     """Random residents, and a ring of one to four times the largest streamed layer."""
     resident = tuple((generator.random(len(layers)) < generator.uniform(0, 0.8)).tolist())
@@ -455,5 +464,7 @@ def _random_plan(
     host, device = host * stages.reads, device * stages.copies
     kept = sum(layer.weight_bytes for layer in layers) - sum(streamed)
     memory_bytes = kept + host + device
-    made = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, memory_bytes, ahead=True)
+    made = StreamPlan(
+        StreamArchitecture.PLANNED, resident, host, device, 0.0, memory_bytes, ahead=True
+    )
     return predicted(layers, made)

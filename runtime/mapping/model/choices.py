@@ -19,7 +19,7 @@ from runtime.mapping.model.platform_description import Place, Platform
 
 @final
 @dataclass(frozen=True)
-class Choices:
+class MappingChoices:
     """Times and units of each network at each place."""
 
     platform: Platform
@@ -35,7 +35,7 @@ def mapping_choices(
     times_ms: Float64[ndarray, "networks configurations"],
     configurations: Sequence[str],
     platform: Platform,
-) -> Choices:
+) -> MappingChoices:
     """Build the choices; configurations that the platform lacks are skipped.
 
     Times are NaN where a network cannot run.
@@ -60,7 +60,7 @@ def mapping_choices(
         for other, narrow in enumerate(places):
             if narrow < wide:
                 ms[ms[:, other] <= ms[:, at], at] = np.inf
-    return Choices(platform, places, occupies, ms, configuration)
+    return MappingChoices(platform, places, occupies, ms, configuration)
 
 
 def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
@@ -92,7 +92,7 @@ def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> 
 
 
 def frame_loads(
-    chosen: Int64[ndarray, " networks"], choices: Choices
+    chosen: Int64[ndarray, " networks"], choices: MappingChoices
 ) -> Float64[ndarray, " units"]:
     """Return the milliseconds for which each unit is occupied."""
     loads_ms: Float64[ndarray, " units"]

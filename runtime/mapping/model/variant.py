@@ -25,7 +25,7 @@ class Execution(Enum):
     graph = "graph"  # a CUDA graph, captured once
 
 
-class Precision(Enum):
+class VariantPrecision(Enum):
     """Number format of multiplications; on a GPU all but fp32 use tensor cores."""
 
     fp32 = "fp32"
@@ -49,7 +49,7 @@ class Variant:
     share: int
     """Number of CPU threads, or of GPU multiprocessors."""
     execution: Execution
-    precision: Precision
+    precision: VariantPrecision
     channels_last: bool = False
 
     @property
@@ -72,12 +72,12 @@ def parse_variant(name: str) -> Variant:
         device, unit, share, execution, precision, last = parts
         known = {letter: one for one, letter in _UNITS.items() if one.value == device}
         return Variant(
-            known[unit], int(share), Execution(execution), Precision(precision), bool(last)
+            known[unit], int(share), Execution(execution), VariantPrecision(precision), bool(last)
         )
     except (KeyError, ValueError) as error:
         raise ValueError(
             f"{name} is not a variant; write cpu/t<threads>/<execution>/<precision> or "
             "cuda/sm<multiprocessors>/<execution>/<precision>, optionally with /channels_last; "
             f"execution: {', '.join(one.value for one in Execution)}; precision: "
-            f"{', '.join(one.value for one in Precision)}"
+            f"{', '.join(one.value for one in VariantPrecision)}"
         ) from error

@@ -13,27 +13,37 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from runtime.mapping.model.variant import Execution, Precision, Variant
+from runtime.mapping.model.variant import Execution, Variant, VariantPrecision
 from runtime.network.backend import Device
 from runtime.network.cuda.graph import CAPTURE_WARM_UP
 from runtime.network.formats.onnx_quantisation import quantised
 
 _DTYPES = {
-    Precision.fp32: torch.float32,
-    Precision.tf32: torch.float32,
-    Precision.bf16: torch.bfloat16,
-    Precision.fp16: torch.float16,
+    VariantPrecision.fp32: torch.float32,
+    VariantPrecision.tf32: torch.float32,
+    VariantPrecision.bf16: torch.bfloat16,
+    VariantPrecision.fp16: torch.float16,
 }
 
 _SUPPORTED = {
     Device.cpu: {
-        Execution.eager: {Precision.fp32, Precision.bf16, Precision.fp16},
-        Execution.torchscript: {Precision.fp32},
-        Execution.onnxruntime: {Precision.fp32, Precision.int8},
+        Execution.eager: {VariantPrecision.fp32, VariantPrecision.bf16, VariantPrecision.fp16},
+        Execution.torchscript: {VariantPrecision.fp32},
+        Execution.onnxruntime: {VariantPrecision.fp32, VariantPrecision.int8},
     },
     Device.cuda: {
-        Execution.eager: {Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16},
-        Execution.graph: {Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16},
+        Execution.eager: {
+            VariantPrecision.fp32,
+            VariantPrecision.tf32,
+            VariantPrecision.bf16,
+            VariantPrecision.fp16,
+        },
+        Execution.graph: {
+            VariantPrecision.fp32,
+            VariantPrecision.tf32,
+            VariantPrecision.bf16,
+            VariantPrecision.fp16,
+        },
     },
 }
 """Precisions computed natively; ONNX Runtime on a CPU would only convert bf16."""
@@ -71,10 +81,12 @@ def unsupported_reason(variant: Variant) -> str | None:
         return "ONNX Runtime chooses its own layout"
     if variant.device is Device.cuda:
         return _unsupported_on_gpu(variant)
-    if variant.precision is Precision.bf16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - torch has no public name for it
-        return "this processor has no instructions for bf16"
-    if variant.precision is Precision.fp16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():  # noqa: SLF001 - likewise
-        return "this processor has no instructions for fp16"
+    is_native = {
+        VariantPrecision.bf16: torch.ops.mkldnn._is_mkldnn_bf16_supported,  # noqa: SLF001 - torch has no public name
+        VariantPrecision.fp16: torch.ops.mkldnn._is_mkldnn_fp16_supported,  # noqa: SLF001 - likewise
+    }.get(variant.precision)
+    if is_native is not None and not is_native():
+        return f"this processor has no instructions for {variant.precision.value}"
     return None
 
 
@@ -84,7 +96,7 @@ def _unsupported_on_gpu(variant: Variant) -> str | None:
     gpu = torch.cuda.get_device_properties(0)
     if variant.share > gpu.multi_processor_count:
         return f"this GPU has {gpu.multi_processor_count} multiprocessors"
-    if variant.precision in {Precision.tf32, Precision.bf16} and gpu.major < 8:
+    if variant.precision in {VariantPrecision.tf32, VariantPrecision.bf16} and gpu.major < 8:
         return f"{gpu.name} has no tensor cores for {variant.precision.value}"
     return None
 
@@ -96,7 +108,7 @@ def build_variant(
     calibration: Sequence[Tensor],
     *,
     stream: torch.cuda.Stream | None = None,
-    onnx_files: dict[Precision, bytes] | None = None,
+    onnx_files: dict[VariantPrecision, bytes] | None = None,
 ) -> BuiltVariant:
     """Build a variant from a copy of the network.
 
@@ -154,16 +166,18 @@ def _onnx_runtime(
     network: nn.Module,
     x: Tensor,
     calibration: Sequence[Tensor],
-    onnx_files: dict[Precision, bytes],
+    onnx_files: dict[VariantPrecision, bytes],
 ) -> BuiltVariant:
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - slow import
     from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - slow import
 
-    if Precision.fp32 not in onnx_files:
-        onnx_files[Precision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
+    if VariantPrecision.fp32 not in onnx_files:
+        onnx_files[VariantPrecision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
     if variant.precision not in onnx_files:
         onnx_files[variant.precision] = quantised(
-            onnx_files[Precision.fp32], (one.numpy() for one in calibration), sums_in_fp32=False
+            onnx_files[VariantPrecision.fp32],
+            (one.numpy() for one in calibration),
+            sums_in_fp32=False,
         )
     session = OnnxSession(onnx_files[variant.precision], threads=variant.share)
     at = x.clone(memory_format=torch.contiguous_format)
@@ -177,7 +191,7 @@ def _on_gpu(
 ) -> BuiltVariant:
     from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - needs a GPU
 
-    tf32 = variant.precision is Precision.tf32
+    tf32 = variant.precision is VariantPrecision.tf32
     last: list[Tensor] = []
 
     def infer() -> Tensor:

@@ -50,7 +50,7 @@ class NamedNetwork:
 
 
 @final
-class Products(nn.Module):
+class MatrixProducts(nn.Module):
     """A sequence of matrix products, each 1024 x 1024 by 1024 x N."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def build_network(
         if ":" in name:
             module, x = _of_user(name)
         elif match := _GEMM.fullmatch(name):
-            module, x = Products(), torch.randn(SIDE, int(match[1]), generator=noise)
+            module, x = MatrixProducts(), torch.randn(SIDE, int(match[1]), generator=noise)
         else:
             build, side = _BUILDERS[name]
             module, x = build(width), example_input(side, batch_size=batch)

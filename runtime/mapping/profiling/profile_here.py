@@ -25,7 +25,7 @@ from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import COLUMNS, csv_text
-from runtime.mapping.model.variant import Execution, Precision, Variant, parse_variant
+from runtime.mapping.model.variant import Execution, Variant, VariantPrecision, parse_variant
 from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
@@ -136,13 +136,13 @@ def _variants(config: ProfileConfig) -> list[Variant]:
 
 def _of_cpu(cores: int) -> Iterable[Variant]:
     for share in [share for share in (1, 2, 4, 8, 16, 32) if share <= cores]:
-        yield Variant(Device.cpu, share, Execution.eager, Precision.fp32)
-        yield Variant(Device.cpu, share, Execution.eager, Precision.fp32, channels_last=True)
-        yield Variant(Device.cpu, share, Execution.eager, Precision.bf16)
-        yield Variant(Device.cpu, share, Execution.eager, Precision.bf16, channels_last=True)
-        yield Variant(Device.cpu, share, Execution.torchscript, Precision.fp32)
-        yield Variant(Device.cpu, share, Execution.onnxruntime, Precision.fp32)
-        yield Variant(Device.cpu, share, Execution.onnxruntime, Precision.int8)
+        yield Variant(Device.cpu, share, Execution.eager, VariantPrecision.fp32)
+        yield Variant(Device.cpu, share, Execution.eager, VariantPrecision.fp32, channels_last=True)
+        yield Variant(Device.cpu, share, Execution.eager, VariantPrecision.bf16)
+        yield Variant(Device.cpu, share, Execution.eager, VariantPrecision.bf16, channels_last=True)
+        yield Variant(Device.cpu, share, Execution.torchscript, VariantPrecision.fp32)
+        yield Variant(Device.cpu, share, Execution.onnxruntime, VariantPrecision.fp32)
+        yield Variant(Device.cpu, share, Execution.onnxruntime, VariantPrecision.int8)
 
 
 def _of_gpu() -> Iterable[Variant]:
@@ -150,9 +150,16 @@ def _of_gpu() -> Iterable[Variant]:
         return
     whole = int(torch.cuda.get_device_properties(0).multi_processor_count)
     for share in [*(share for share in (16, 32, 64) if share < whole), whole]:
-        for numbers in (Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16):
+        for numbers in (
+            VariantPrecision.fp32,
+            VariantPrecision.tf32,
+            VariantPrecision.bf16,
+            VariantPrecision.fp16,
+        ):
             yield Variant(Device.cuda, share, Execution.graph, numbers)
-        yield Variant(Device.cuda, share, Execution.graph, Precision.fp16, channels_last=True)
+        yield Variant(
+            Device.cuda, share, Execution.graph, VariantPrecision.fp16, channels_last=True
+        )
 
 
 def _platform(variants: Sequence[Variant]) -> Platform:

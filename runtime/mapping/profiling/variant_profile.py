@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from runtime.machine.timing import Samples, Stopwatch, TimingConfig, settle, time_interleaved
-from runtime.mapping.model.variant import Execution, Precision, Variant
+from runtime.mapping.model.variant import Execution, Variant, VariantPrecision
 from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant, unsupported_reason
 from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.network.backend import Device
@@ -92,7 +92,7 @@ def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor
     device, share = Device.cpu, torch.get_num_threads()
     if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
         device, share = Device.cuda, torch.cuda.get_device_properties(0).multi_processor_count
-    exact = Variant(device, share, Execution.eager, Precision.fp32)
+    exact = Variant(device, share, Execution.eager, VariantPrecision.fp32)
     try:
         built = build_variant(exact, subject.module, subject.x, ())
         return [built.output(x) for x in subject.others]

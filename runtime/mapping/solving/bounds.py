@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, interchangeable_units
+from runtime.mapping.model.choices import MappingChoices, interchangeable_units
 
 FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
 
@@ -37,7 +37,7 @@ _Loads = Float64[ndarray, "sets units"]
 
 
 def screen(
-    choices: Choices,
+    choices: MappingChoices,
     ms: Float64[ndarray, "sets n places"],
     frame_ms: float,
     generator: np.random.Generator,
@@ -71,7 +71,7 @@ def screen(
 
 
 def bisected_slack(
-    choices: Choices,
+    choices: MappingChoices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
     time_limit_s: float = math.inf,

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, frame_loads, interchangeable_units
+from runtime.mapping.model.choices import MappingChoices, frame_loads, interchangeable_units
 
 TIME_LIMIT_S = 3.0
 """Time limit of the solver, after which the answer is unknown."""
@@ -28,7 +28,7 @@ _TIME_IS_UP = 1
 _INFEASIBLE = 2
 
 
-class Answer(Enum):
+class Feasibility(Enum):
     """Whether the networks fit into the frame."""
 
     feasible = "feasible"
@@ -41,7 +41,7 @@ class Answer(Enum):
 class Solution:
     """Answer of the solver, with a mapping if the networks fit."""
 
-    answer: Answer
+    answer: Feasibility
     chosen: Int64[ndarray, " networks"] | None = None
     """Index of the place of each network; None without a mapping."""
     slack_ms: float = 0.0
@@ -51,7 +51,7 @@ class Solution:
 
 
 def solve(
-    choices: Choices,
+    choices: MappingChoices,
     frame_ms: float,
     *,
     any_will_do: bool = False,
@@ -59,17 +59,17 @@ def solve(
 ) -> Solution:
     """Find the mapping with the least sum of times (the source's objective), or any mapping."""
     if not len(choices.ms):
-        return Solution(Answer.feasible, np.zeros(0, np.int64))
+        return Solution(Feasibility.feasible, np.zeros(0, np.int64))
     program = _Program(choices, frame_ms)
     if program.is_infeasible:
-        return Solution(Answer.infeasible)
+        return Solution(Feasibility.infeasible)
     program.break_symmetry()
     weight = 0.0 if any_will_do else 1.0
     return program.solved(weight * program.ms, time_limit_s)
 
 
 def maximise_slack(
-    choices: Choices,
+    choices: MappingChoices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
     *,
@@ -81,7 +81,7 @@ def maximise_slack(
     `slack_ms` is the best found, and `bound_ms` its upper bound.
     """
     if not len(choices.ms):
-        return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
+        return Solution(Feasibility.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
     program = _Program(choices, frame_ms, place)
     program.break_symmetry()
     return program.solved(np.zeros(len(program.ms)), time_limit_s)
@@ -92,7 +92,7 @@ class _Program:
     """Columns: each network at each of its places, and the slack if it is requested."""
 
     def __init__(
-        self, choices: Choices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
+        self, choices: MappingChoices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
     ) -> None:
         self._among, self._frame_ms, self._place = choices, frame_ms, place
         self._network, self._at = np.nonzero(choices.ms <= frame_ms)
@@ -135,7 +135,7 @@ class _Program:
         result = self._run(cost, whole, time_limit_s)
         if result.x is None:
             is_none = int(result.status) == _INFEASIBLE
-            return Solution(Answer.infeasible if is_none else Answer.unknown)
+            return Solution(Feasibility.infeasible if is_none else Feasibility.unknown)
         taken = result.x[: len(self.ms)] > 0.5
         chosen = np.zeros(len(self._among.ms), np.int64)
         chosen[self._network[taken]] = self._at[taken]
@@ -145,12 +145,12 @@ class _Program:
                 f"the solver's mapping occupies a unit for {loads_ms.max()} ms of {self._frame_ms}"
             )
         if self._place is None:
-            return Solution(Answer.feasible, chosen)
+            return Solution(Feasibility.feasible, chosen)
         slack_ms = max(0.0, float(self._frame_ms - loads_ms[self._place].max()))
         bound_ms = slack_ms
         if int(result.status) == _TIME_IS_UP:
             bound_ms = max(slack_ms, float(-result.mip_dual_bound))
-        return Solution(Answer.feasible, chosen, slack_ms, bound_ms)
+        return Solution(Feasibility.feasible, chosen, slack_ms, bound_ms)
 
     def _run(
         self,

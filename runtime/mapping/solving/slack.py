@@ -17,14 +17,20 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from runtime.mapping.model.choices import (
-    Choices,
+    MappingChoices,
     frame_loads,
     interchangeable_units,
     mapping_choices,
 )
 from runtime.mapping.model.platform_description import Place, Platform
 from runtime.mapping.solving.bounds import FITS, bisected_slack, screen
-from runtime.mapping.solving.program import TIME_LIMIT_S, Answer, Solution, maximise_slack, solve
+from runtime.mapping.solving.program import (
+    TIME_LIMIT_S,
+    Feasibility,
+    Solution,
+    maximise_slack,
+    solve,
+)
 from runtime.mapping.solving.timetable import timetable
 
 _ALL_PLACES_S = 60.0
@@ -33,7 +39,7 @@ _ALL_PLACES_S = 60.0
 
 @final
 @dataclass(frozen=True)
-class Run:
+class TimetableEntry:
     """One entry of the timetable."""
 
     network: str
@@ -56,7 +62,7 @@ class Slack:
     """The slack; 0 if there is none; the longest found if the solver's time limit was reached."""
     most_ms: float
     """Upper bound; larger than `ms` only if the time limit was reached."""
-    timetable: tuple[Run, ...]
+    timetable: tuple[TimetableEntry, ...]
     """Timetable of the other networks that leaves this slack."""
 
 
@@ -65,8 +71,8 @@ class Slack:
 class FrameAnalysis:
     """Mapping of the networks of a frame, and the slack of each place."""
 
-    answer: Answer
-    timetable: tuple[Run, ...]
+    answer: Feasibility
+    timetable: tuple[TimetableEntry, ...]
     """Timetable with the least sum of times found, in the order of the networks; empty if none is known."""
     slack: tuple[Slack, ...]
     infeasibility: str = ""
@@ -98,12 +104,12 @@ def analyse_frame(
     choices = mapping_choices(times_ms, configurations, platform)
     check_networks(networks, choices)
     found = solve(choices, frame_ms)
-    if found.answer is Answer.unknown:
+    if found.answer is Feasibility.unknown:
         ends_s, generator = time.monotonic() + TIME_LIMIT_S, np.random.default_rng(0)
         (answer,), (chosen,) = screen(choices, choices.ms[None], frame_ms, generator, ends_s)
-        found = Solution(Answer.feasible, chosen) if answer == FITS else found
+        found = Solution(Feasibility.feasible, chosen) if answer == FITS else found
     if found.chosen is None:
-        is_none = found.answer is Answer.infeasible
+        is_none = found.answer is Feasibility.infeasible
         reason = _infeasibility(networks, choices, frame_ms) if is_none else ""
         return FrameAnalysis(found.answer, (), (), reason)
     places, slack, known = _places_alike(platform), list[Slack](), [found.chosen]
@@ -113,7 +119,7 @@ def analyse_frame(
             place = np.array([unit in same[0] for unit in platform.units])
             share_s = (ends_s - time.monotonic()) / (len(places) - len(slack)) / 2
             longest = longest_slack(choices, frame_ms, place, known, min(share_s, TIME_LIMIT_S))
-            timetable: tuple[Run, ...] = ()
+            timetable: tuple[TimetableEntry, ...] = ()
             if longest.chosen is not None:
                 known.append(longest.chosen)
                 timetable = _timetable(networks, longest.chosen, choices, configurations)
@@ -126,7 +132,7 @@ def analyse_frame(
     )
 
 
-def check_networks(networks: Sequence[str], choices: Choices) -> None:
+def check_networks(networks: Sequence[str], choices: MappingChoices) -> None:
     """Check that every network can run in some configuration.
 
     Raises:
@@ -141,7 +147,7 @@ def check_networks(networks: Sequence[str], choices: Choices) -> None:
 
 
 def longest_slack(
-    choices: Choices,
+    choices: MappingChoices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
     known: Sequence[Int64[ndarray, " networks"]] = (),
@@ -151,29 +157,29 @@ def longest_slack(
 
     `known` are mappings that fit: the slack is at least what they leave.
     """
-    found = Solution(Answer.unknown, bound_ms=frame_ms)
+    found = Solution(Feasibility.unknown, bound_ms=frame_ms)
     for chosen in known:
         slack_ms = max(0.0, float(frame_ms - frame_loads(chosen, choices)[place].max()))
         if found.chosen is None or slack_ms > found.slack_ms:
-            found = Solution(Answer.feasible, chosen, slack_ms, frame_ms)
+            found = Solution(Feasibility.feasible, chosen, slack_ms, frame_ms)
     if found.slack_ms < frame_ms and time_limit_s > 0:
         solved = maximise_slack(choices, frame_ms, place, time_limit_s=time_limit_s)
-        bound_ms = frame_ms if solved.answer is Answer.unknown else solved.bound_ms
+        bound_ms = frame_ms if solved.answer is Feasibility.unknown else solved.bound_ms
         best = (
             max(solved, found, key=lambda one: one.slack_ms) if found.chosen is not None else solved
         )
         found = replace(best, bound_ms=bound_ms)
-        if solved.answer is Answer.unknown or bound_ms > found.slack_ms:
+        if solved.answer is Feasibility.unknown or bound_ms > found.slack_ms:
             slack_ms, bisected = bisected_slack(choices, frame_ms, place, time_limit_s)
             if bisected is not None and slack_ms > found.slack_ms:
-                found = Solution(Answer.feasible, bisected, slack_ms, bound_ms)
+                found = Solution(Feasibility.feasible, bisected, slack_ms, bound_ms)
     return found
 
 
 def _slack(
     same: Sequence[Place],
     found: Solution,
-    timetable: tuple[Run, ...],
+    timetable: tuple[TimetableEntry, ...],
     platform: Platform,
     frame_ms: float,
 ) -> Slack:
@@ -181,7 +187,7 @@ def _slack(
         tuple(platform.place_name(one) for one in same),
         tuple(name for name, own in platform.configurations.items() if same[0] in own),
         found.slack_ms,
-        frame_ms if found.answer is Answer.unknown else found.bound_ms,
+        frame_ms if found.answer is Feasibility.unknown else found.bound_ms,
         timetable,
     )
 
@@ -201,12 +207,12 @@ def _places_alike(platform: Platform) -> list[list[Place]]:
 def _timetable(
     networks: Sequence[str],
     chosen: Int64[ndarray, " networks"],
-    choices: Choices,
+    choices: MappingChoices,
     configurations: Sequence[str],
-) -> tuple[Run, ...]:
+) -> tuple[TimetableEntry, ...]:
     """Return the timetable of a mapping, in the order of the networks."""
     runs = {
-        one.network: Run(
+        one.network: TimetableEntry(
             networks[one.network],
             one.configuration,
             choices.platform.place_name(one.place),
@@ -218,7 +224,7 @@ def _timetable(
     return tuple(runs[i] for i in range(len(chosen)))
 
 
-def _infeasibility(networks: Sequence[str], choices: Choices, frame_ms: float) -> str:
+def _infeasibility(networks: Sequence[str], choices: MappingChoices, frame_ms: float) -> str:
     """Name a network that is longer than the frame, else the units that are overloaded."""
     least_ms = choices.ms.min(1)
     longest = int(least_ms.argmax())

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices
+from runtime.mapping.model.choices import MappingChoices
 from runtime.mapping.model.platform_description import Place
 
 
@@ -40,7 +40,7 @@ Timetable = tuple[Placed, ...]
 
 
 def timetable(
-    chosen: Int64[ndarray, " networks"], choices: Choices, configurations: Sequence[str]
+    chosen: Int64[ndarray, " networks"], choices: MappingChoices, configurations: Sequence[str]
 ) -> Timetable:
     """Return the timetable of a mapping: widest gangs first, so that the units of each become free together."""
     widest_first = sorted(range(len(chosen)), key=lambda i: -int(choices.occupies[chosen[i]].sum()))
@@ -48,7 +48,7 @@ def timetable(
 
 
 def one_by_one(
-    order: Sequence[tuple[int, int]], choices: Choices, configurations: Sequence[str]
+    order: Sequence[tuple[int, int]], choices: MappingChoices, configurations: Sequence[str]
 ) -> Timetable:
     """Schedule (network, place) pairs in order, each as soon as its units are free."""
     free_ms = np.zeros(len(choices.platform.units))

@@ -24,7 +24,7 @@ _BOTTLENECK_FROM = 50
 
 
 @final
-class Block(nn.Module):
+class ResNetBlock(nn.Module):
     """Convolutions with a shortcut: two of 3x3, or a bottleneck of 1x1, 3x3, 1x1."""
 
     def __init__(self, channels: tuple[int, ...], kernels: tuple[int, ...], stride: int) -> None:
@@ -91,10 +91,12 @@ class ResNet(nn.Module):
             for i in range(blocks):
                 stride = 2 if stage > 0 and i == 0 else 1
                 if depth < _BOTTLENECK_FROM:
-                    layers.append(Block((channels, inner, inner), (3, 3), stride))
+                    layers.append(ResNetBlock((channels, inner, inner), (3, 3), stride))
                     channels = inner
                 else:
-                    layers.append(Block((channels, inner, inner, 4 * inner), (1, 3, 1), stride))
+                    layers.append(
+                        ResNetBlock((channels, inner, inner, 4 * inner), (1, 3, 1), stride)
+                    )
                     channels = 4 * inner
             self.add_module(f"layer{stage + 1}", nn.Sequential(*layers))
         self.avgpool = nn.AdaptiveAvgPool2d(1)

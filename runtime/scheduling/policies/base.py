@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, final, runtime_checkable
 
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Job, Lane
 
 
@@ -30,7 +30,7 @@ class PlacementContext:
     """Input of a placement decision; every tuple has one entry per lane."""
 
     job: Job
-    kind: Kind
+    kind: SegmentKind
     lanes: tuple[Lane, ...]
     predicted_ms: tuple[float, ...]
     """Infinite where a lane cannot run the job."""

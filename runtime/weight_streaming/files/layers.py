@@ -57,7 +57,7 @@ class Weight:
 
 @final
 @dataclass(frozen=True)
-class Layer:
+class WeightLayer:
     """Consecutive segments whose weights are read as one block."""
 
     name: str
@@ -75,7 +75,7 @@ class LayeredNetwork:
 
     program: Program
     """The program, on the meta device."""
-    layers: tuple[Layer, ...]
+    layers: tuple[WeightLayer, ...]
 
     @property
     def weight_bytes(self) -> int:
@@ -125,7 +125,7 @@ def split_layers(
       ValueError: if the network has no weights.
     """
     names = {id(tensor): name for name, tensor in named_weights(module)}
-    layers: list[Layer] = []
+    layers: list[WeightLayer] = []
     values: dict[str, Tensor] = {}
     for segments in _merge(program, merged_bytes):
         weights, end = [], 0
@@ -145,7 +145,7 @@ def split_layers(
             end = aligned(end + tensor.nbytes, TENSOR_BYTES)
         main = max(segments, key=lambda i: program.segments[i].weight_bytes)
         layers.append(
-            Layer(program.segments[main].name, segments, tuple(weights), aligned(max(end, 1)))
+            WeightLayer(program.segments[main].name, segments, tuple(weights), aligned(max(end, 1)))
         )
     blanks = _blanks([segment.body for segment in program.segments])
     empty = [

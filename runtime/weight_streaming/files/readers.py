@@ -50,7 +50,7 @@ class Tier(Enum):
         raise ValueError(f"tier={value!r} must be one of {', '.join(one.value for one in cls)}")
 
 
-class Reader(Protocol):
+class WeightReader(Protocol):
     """Reads layers; thread-safe."""
 
     tier: Tier
@@ -91,7 +91,7 @@ class Reader(Protocol):
 
 
 @final
-class FileReader(Reader):
+class FileReader(WeightReader):
     """Reads a packed file, bypassing the page cache (O_DIRECT) or through it.
 
     A layer's checksum is verified at its first read.
@@ -229,7 +229,7 @@ class FileReader(Reader):
 
 
 @final
-class HostReader(Reader):
+class HostReader(WeightReader):
     """Keeps all weights in memory of the CPU and copies them from there."""
 
     def __init__(

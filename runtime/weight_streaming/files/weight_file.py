@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from common.types.units import format_bytes
-from runtime.weight_streaming.files.layers import Layer, LayeredNetwork, Weight
+from runtime.weight_streaming.files.layers import LayeredNetwork, Weight, WeightLayer
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 
 MAX_HEADER_BYTES = 16 * 2**20
@@ -236,7 +236,7 @@ def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _with_ends(layer: Layer) -> Iterator[tuple[Weight, int]]:
+def _with_ends(layer: WeightLayer) -> Iterator[tuple[Weight, int]]:
     """Yield each weight with the offset of the next one."""
     begins = [weight.offset for weight in layer.weights[1:]]
     yield from zip(layer.weights, [*begins, layer.nbytes], strict=True)
@@ -276,7 +276,7 @@ def _extents(layered: LayeredNetwork, digests: list[str], begin: int) -> Iterato
         begin += layer.nbytes
 
 
-def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
+def _pieces(layer: WeightLayer, values: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
     for weight, end in _with_ends(layer):
         value = values[weight.name]
         if value.is_meta:
@@ -288,14 +288,14 @@ def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview |
         yield bytes(end - weight.offset - weight.nbytes)
 
 
-def _digest(layer: Layer, values: Mapping[str, Tensor]) -> str:
+def _digest(layer: WeightLayer, values: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for piece in _pieces(layer, values):
         digest.update(piece)
     return digest.hexdigest()
 
 
-def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> None:
+def fill_layer(layer: WeightLayer, values: Mapping[str, Tensor], into: memoryview) -> None:
     """Write weights, given by name, into memory of a layer."""
     at = 0
     for piece in _pieces(layer, values):

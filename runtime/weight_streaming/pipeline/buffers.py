@@ -12,10 +12,10 @@ from runtime.network.cuda.mapped_memory import on_gpu
 from runtime.network.engine import CPU
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.readers import HostReader, Reader
+from runtime.weight_streaming.files.readers import HostReader, WeightReader
 from runtime.weight_streaming.pipeline.layout import layout_of
 from runtime.weight_streaming.planning.plan import StreamPlan
-from runtime.weight_streaming.planning.ring import Place
+from runtime.weight_streaming.planning.ring import RingPlace
 
 
 class _Memory(Protocol):
@@ -60,13 +60,13 @@ class Buffers:
     """Memory addresses to which each layer is read and copied, and at which it is used."""
 
     def __init__(
-        self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader, device: torch.device
+        self, layered: LayeredNetwork, plan: StreamPlan, reader: WeightReader, device: torch.device
     ) -> None:
         """Allocate all memory and load the resident layers.
 
         Raises:
           ValueError: as `layout_of`, or if the plan has no host ring and the weights are not in memory.
-          OSError: as `Reader.read`; RuntimeError if there is too little memory.
+          OSError: as `WeightReader.read`; RuntimeError if there is too little memory.
         """
         self.layout = layout_of(layered, plan)
         self._layers = layered.layers
@@ -196,11 +196,11 @@ class Buffers:
     def _size(self, ordinal: int) -> int:
         return self._layers[self.layout.streamed[ordinal]].nbytes
 
-    def _slice(self, whole: Tensor, ring: tuple[Place, ...] | None, ordinal: int) -> Tensor:
+    def _slice(self, whole: Tensor, ring: tuple[RingPlace, ...] | None, ordinal: int) -> Tensor:
         begin = self._place(ring, ordinal).offset
         return whole[begin : begin + self._size(ordinal)]
 
     @staticmethod
-    def _place(ring: tuple[Place, ...] | None, ordinal: int) -> Place:
+    def _place(ring: tuple[RingPlace, ...] | None, ordinal: int) -> RingPlace:
         assert ring is not None
         return ring[ordinal]

@@ -14,15 +14,15 @@ from torch import Tensor
 from runtime.network.engine import CPU
 from runtime.network.program import ActiveInference, Program
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.readers import Reader
+from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.buffers import Buffers
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
-from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
+from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
 from runtime.weight_streaming.pipeline.sync_delay import sync_ms
-from runtime.weight_streaming.pipeline.workers import Workers
+from runtime.weight_streaming.pipeline.workers import StageWorkers
 from runtime.weight_streaming.planning.plan import StreamPlan
 
-_Needs = list[tuple[Stage, int]]
+_Needs = list[tuple[StreamStage, int]]
 
 
 @final
@@ -32,7 +32,7 @@ class CpuPipeline(Pipeline):
     The second ring is of no use on a CPU, except to measure the architectures with three stages.
     """
 
-    def __init__(self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader) -> None:
+    def __init__(self, layered: LayeredNetwork, plan: StreamPlan, reader: WeightReader) -> None:
         """Allocate the memory and load the resident layers.
 
         Raises:
@@ -42,15 +42,15 @@ class CpuPipeline(Pipeline):
         self._layers = layered.layers
         self._reader = reader
         self._layout = self.buffers.layout
-        self._began_s = np.zeros((len(Stage), len(self._layers)))
-        self._ended_s = np.zeros((len(Stage), len(self._layers)))
+        self._began_s = np.zeros((len(StreamStage), len(self._layers)))
+        self._ended_s = np.zeros((len(StreamStage), len(self._layers)))
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         jobs = []
         if self._layout.host is not None:
             jobs.append(self._read_all)
         if self._layout.device is not None:
             jobs.append(self._copy_all)
-        self._workers = Workers(jobs, len(self._layout.streamed))
+        self._workers = StageWorkers(jobs, len(self._layout.streamed))
         try:
             with torch.inference_mode(mode=False):
                 self._program: Program = layered.bind(self.buffers.places())
@@ -72,7 +72,7 @@ class CpuPipeline(Pipeline):
                     progress.wait(self._before_kernel(ordinal), before)
                 self._compute(running, layer, versions)
                 if ordinal is not None:
-                    progress.advance(Stage.KERNEL)
+                    progress.advance(StreamStage.KERNEL)
             return running.output
 
     @property
@@ -81,7 +81,7 @@ class CpuPipeline(Pipeline):
         took_ms = 1e3 * (self._ended_s - self._began_s)
         return [LayerTimes(*took_ms[:, i].tolist()) for i in range(len(self._layers))]
 
-    def sync_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: StreamStage) -> float:
         """Median synchronisation delay of a stage in the latest run."""
         if self._layout.is_synchronous or self._layout.is_ahead:
             return 0.0
@@ -93,7 +93,7 @@ class CpuPipeline(Pipeline):
 
     def wait_prefetched(self) -> None:
         """Block until prefetching for the next inference has ended."""
-        first = Stage.COPY if self._layout.host is None else Stage.READ
+        first = StreamStage.COPY if self._layout.host is None else StreamStage.READ
         self._workers.wait_for([(first, self._layout.prefetched_layers)])
 
     def empty_rings(self) -> None:
@@ -108,18 +108,18 @@ class CpuPipeline(Pipeline):
             self._program = Program((), 0)
             self.buffers.close()
 
-    def _read_all(self, progress: Progress) -> None:
-        for ordinal in self._turns(Stage.READ, progress, self._before_read):
+    def _read_all(self, progress: StreamProgress) -> None:
+        for ordinal in self._turns(StreamStage.READ, progress, self._before_read):
             self._read(ordinal, progress)
-            progress.advance(Stage.READ)
+            progress.advance(StreamStage.READ)
 
-    def _copy_all(self, progress: Progress) -> None:
-        for ordinal in self._turns(Stage.COPY, progress, self._before_copy):
+    def _copy_all(self, progress: StreamProgress) -> None:
+        for ordinal in self._turns(StreamStage.COPY, progress, self._before_copy):
             self._copy(ordinal)
-            progress.advance(Stage.COPY)
+            progress.advance(StreamStage.COPY)
 
     def _turns(
-        self, stage: Stage, progress: Progress, needs: Callable[[int], _Needs]
+        self, stage: StreamStage, progress: StreamProgress, needs: Callable[[int], _Needs]
     ) -> Iterator[int]:
         """Yield the streamed layers inference after inference, each when its stage may start."""
         needed = [needs(ordinal) for ordinal in range(len(self._layout.streamed))]
@@ -132,61 +132,61 @@ class CpuPipeline(Pipeline):
                     raise StoppedError
                 yield ordinal
 
-    def _read(self, ordinal: int, progress: Progress) -> None:
+    def _read(self, ordinal: int, progress: StreamProgress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
-        self._took(Stage.READ, layer, began_s)
+        self._took(StreamStage.READ, layer, began_s)
 
     def _copy(self, ordinal: int) -> None:
         """Copy with NumPy: on one thread, with the GIL released."""
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         np.copyto(self.buffers.target(ordinal).numpy(), self.buffers.source(ordinal).numpy())
-        self._took(Stage.COPY, layer, began_s)
+        self._took(StreamStage.COPY, layer, began_s)
 
     def _compute(self, running: ActiveInference, layer: int, versions: list[int]) -> None:
         began_s = time.perf_counter()
         for segment in self._layers[layer].segments:
             running.job(segment, 0)()
-        self._took(Stage.KERNEL, layer, began_s)
+        self._took(StreamStage.KERNEL, layer, began_s)
         if versions != self.buffers.versions():
             raise ValueError(writes_weights_message(self._layers[layer].name))
 
-    def _took(self, stage: Stage, layer: int, began_s: float) -> None:
+    def _took(self, stage: StreamStage, layer: int, began_s: float) -> None:
         self._began_s[stage, layer], self._ended_s[stage, layer] = began_s, time.perf_counter()
 
     def _before_read(self, ordinal: int) -> _Needs:
         assert self._layout.host is not None
-        leaves = Stage.KERNEL if self._layout.device is None else Stage.COPY
+        leaves = StreamStage.KERNEL if self._layout.device is None else StreamStage.COPY
         needs = [*_after(leaves, self._layout.host[ordinal].after)]
         if self._layout.is_synchronous:
-            needs += [(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)]
+            needs += [(StreamStage.COPY, ordinal - 1), (StreamStage.KERNEL, ordinal - 2)]
         return needs
 
     def _before_copy(self, ordinal: int) -> _Needs:
         assert self._layout.device is not None
-        needs = [*_after(Stage.KERNEL, self._layout.device[ordinal].after)]
+        needs = [*_after(StreamStage.KERNEL, self._layout.device[ordinal].after)]
         if self._layout.host is not None:
-            needs.append((Stage.READ, ordinal + 1))
+            needs.append((StreamStage.READ, ordinal + 1))
         if self._layout.is_synchronous:
-            needs.append((Stage.KERNEL, ordinal - 1))
+            needs.append((StreamStage.KERNEL, ordinal - 1))
         return needs
 
     def _before_kernel(self, ordinal: int) -> _Needs:
         needs = []
         if self._layout.device is not None:
-            needs.append((Stage.COPY, ordinal + 1))
+            needs.append((StreamStage.COPY, ordinal + 1))
         elif self._layout.host is not None:
-            needs.append((Stage.READ, ordinal + 1))
+            needs.append((StreamStage.READ, ordinal + 1))
         if self._layout.is_synchronous and self._layout.host is not None:
-            needs.append((Stage.READ, min(ordinal + 2, len(self._layout.streamed))))
+            needs.append((StreamStage.READ, min(ordinal + 2, len(self._layout.streamed))))
         return needs
 
 
-def _after(stage: Stage, after: int | None) -> Iterator[tuple[Stage, int]]:
+def _after(stage: StreamStage, after: int | None) -> Iterator[tuple[StreamStage, int]]:
     """Yield the need that a streamed layer has passed a stage; negative: in the previous inference."""
     if after is not None:
         yield stage, after + 1

@@ -27,13 +27,13 @@ from runtime.network.cuda.stream_pool import stream_pool
 from runtime.network.engine import Engine
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.readers import Reader
+from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.buffers import Buffers
 from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
-from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
+from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
 from runtime.weight_streaming.pipeline.sync_delay import Done, sync_ms
-from runtime.weight_streaming.pipeline.workers import Workers
+from runtime.weight_streaming.pipeline.workers import StageWorkers
 from runtime.weight_streaming.planning.plan import StreamPlan
 
 
@@ -45,7 +45,7 @@ class GpuPipeline(Pipeline):
         self,
         layered: LayeredNetwork,
         plan: StreamPlan,
-        reader: Reader,
+        reader: WeightReader,
         x: Tensor,
         device: torch.device,
     ) -> None:
@@ -73,7 +73,7 @@ class GpuPipeline(Pipeline):
         }
         jobs = [self._read_all] if self._layout.host is not None else []
         streamed = len(self._layout.streamed)
-        self._workers = Workers(jobs, streamed)
+        self._workers = StageWorkers(jobs, streamed)
         self._copies, self._copied = _events(streamed), _events(streamed)
         self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
         self._read_s = [0.0] * len(self._layers)
@@ -131,13 +131,13 @@ class GpuPipeline(Pipeline):
             found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
         return found
 
-    def sync_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: StreamStage) -> float:
         """Median synchronisation delay of a stage in the latest run, by CUDA events.
 
         0 for stages that wait for the host, run in lockstep or prefetch.
         """
         waits_for_host = self._layout.host is not None and (
-            stage is not Stage.KERNEL or self._layout.device is None
+            stage is not StreamStage.KERNEL or self._layout.device is None
         )
         if self._layout.is_synchronous or self._layout.is_ahead or waits_for_host:
             return 0.0
@@ -147,7 +147,7 @@ class GpuPipeline(Pipeline):
         """Block until prefetching for the next inference has ended."""
         self._copier.synchronize()
         if self._layout.host is not None:
-            self._workers.wait_for([(Stage.READ, self._layout.prefetched_layers)])
+            self._workers.wait_for([(StreamStage.READ, self._layout.prefetched_layers)])
 
     def empty_rings(self) -> None:
         """Stop prefetching; the next inference starts with empty rings."""
@@ -180,7 +180,7 @@ class GpuPipeline(Pipeline):
         if ordinal is None:
             return
         if self._layout.host is not None:
-            self._read(ordinal, Progress())
+            self._read(ordinal, StreamProgress())
         if self._layout.device is not None:
             self._transfer(ordinal)
             torch.cuda.synchronize(self._device)
@@ -197,19 +197,19 @@ class GpuPipeline(Pipeline):
         self, done: Done, copies: Sequence[torch.cuda.Event], kernels: Sequence[torch.cuda.Event]
     ) -> torch.cuda.Event:
         stage, layer = done
-        return kernels[layer] if stage is Stage.KERNEL else copies[self._ordinals[layer]]
+        return kernels[layer] if stage is StreamStage.KERNEL else copies[self._ordinals[layer]]
 
-    def _launch(self, progress: Progress, before: int, begun: int) -> None:
+    def _launch(self, progress: StreamProgress, before: int, begun: int) -> None:
         if self._layout.is_synchronous:
             self._launch_in_step(progress, before)
             return
         for stage, number in self._orders[begun]:
-            if stage is Stage.COPY:
+            if stage is StreamStage.COPY:
                 self._launch_copy(number, progress, before)
             else:
                 self._launch_kernels(number, self._ordinals.get(number), progress)
 
-    def _launch_in_step(self, progress: Progress, before: int) -> None:
+    def _launch_in_step(self, progress: StreamProgress, before: int) -> None:
         """Launch the stages in lockstep, cycle by cycle; all layers are streamed."""
         layers = len(self._layers)
         for cycle in range(1, layers + 2):
@@ -220,16 +220,16 @@ class GpuPipeline(Pipeline):
             self._copier.synchronize()
             self._compute.synchronize()
             if cycle <= layers:
-                progress.advance(Stage.COPY)
+                progress.advance(StreamStage.COPY)
             if cycle >= 2:
-                progress.advance(Stage.KERNEL)
+                progress.advance(StreamStage.KERNEL)
             if self._layout.host is not None:
-                progress.wait([(Stage.READ, min(cycle + 1, layers))], before)
+                progress.wait([(StreamStage.READ, min(cycle + 1, layers))], before)
 
-    def _launch_copy(self, number: int, progress: Progress, before: int) -> None:
+    def _launch_copy(self, number: int, progress: StreamProgress, before: int) -> None:
         """Launch the copy of a streamed layer; numbers continue into the next inference."""
         if self._layout.host is not None:
-            progress.wait([(Stage.READ, number + 1)], before)
+            progress.wait([(StreamStage.READ, number + 1)], before)
         if self._layout.device is None:
             return
         used_by = kernels_before(self._layout, number)
@@ -241,9 +241,9 @@ class GpuPipeline(Pipeline):
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
         if not self._layout.is_synchronous:
-            progress.advance(Stage.COPY)
+            progress.advance(StreamStage.COPY)
 
-    def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
+    def _launch_kernels(self, layer: int, ordinal: int | None, progress: StreamProgress) -> None:
         if ordinal is not None and self._layout.device is not None:
             self._compute.wait_event(self._copied[ordinal])
         with torch.cuda.stream(self._compute):
@@ -253,7 +253,7 @@ class GpuPipeline(Pipeline):
             self._run_jobs(layer)
         self._ends[layer].record(self._compute)
         if ordinal is not None and not self._layout.is_synchronous:
-            progress.advance(Stage.KERNEL)
+            progress.advance(StreamStage.KERNEL)
 
     def _run_jobs(self, layer: int) -> None:
         for job in self._jobs[layer]:
@@ -262,15 +262,15 @@ class GpuPipeline(Pipeline):
     def _transfer(self, ordinal: int) -> None:
         self.buffers.target(ordinal).copy_(self.buffers.source(ordinal), non_blocking=True)
 
-    def _read_all(self, progress: Progress) -> None:
+    def _read_all(self, progress: StreamProgress) -> None:
         """Read layer by layer; wait for the event of the last use of its bytes, not only its launch."""
         assert self._layout.host is not None
         if self._layout.device is None:
-            leaves, events = Stage.KERNEL, [self._ends[i] for i in self._layout.streamed]
+            leaves, events = StreamStage.KERNEL, [self._ends[i] for i in self._layout.streamed]
         else:
-            leaves, events = Stage.COPY, self._copied
+            leaves, events = StreamStage.COPY, self._copied
         for inferences in count():
-            if not self._layout.prefetches(Stage.READ):
+            if not self._layout.prefetches(StreamStage.READ):
                 progress.wait_requested(inferences + 1)
             before = inferences * len(self._layout.host)
             for ordinal, place in enumerate(self._layout.host):
@@ -278,11 +278,13 @@ class GpuPipeline(Pipeline):
                     progress.wait([(leaves, place.after + 1)], before)
                     events[place.after].synchronize()
                 if self._layout.is_synchronous:
-                    progress.wait([(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)], before)
+                    progress.wait(
+                        [(StreamStage.COPY, ordinal - 1), (StreamStage.KERNEL, ordinal - 2)], before
+                    )
                 self._read(ordinal, progress)
-                progress.advance(Stage.READ)
+                progress.advance(StreamStage.READ)
 
-    def _read(self, ordinal: int, progress: Progress) -> None:
+    def _read(self, ordinal: int, progress: StreamProgress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)

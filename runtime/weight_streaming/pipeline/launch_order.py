@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from runtime.weight_streaming.pipeline.layout import Layout
-from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.pipeline.layout import RingLayout
+from runtime.weight_streaming.pipeline.progress import StreamStage
 
 _COPIES_PER_LAYER = 2
 """Maximum number of copies launched in advance before the kernels of one layer."""
 
 
-def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[Stage, int]]:
+def launch_order(
+    layout: RingLayout, layers: int, begun: int = 0
+) -> Iterator[tuple[StreamStage, int]]:
     """Yield (COPY, index of a streamed layer) and (KERNEL, index of a layer of the network).
 
     Each launch comes after its dependencies: kernels after their copy, a copy after the kernels that use
@@ -30,15 +32,15 @@ def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[
         if layout.host is None and layout.device is not None:
             ahead = max(ahead, min(copies + _COPIES_PER_LAYER, _free(layout, copies, layer)))
         for ordinal in range(copies, ahead):
-            yield Stage.COPY, ordinal
+            yield StreamStage.COPY, ordinal
         copies = ahead
-        yield Stage.KERNEL, layer
+        yield StreamStage.KERNEL, layer
     if layout.host is None and layout.device is not None:
         for ordinal in range(copies, _free(layout, copies, layers)):
-            yield Stage.COPY, ordinal
+            yield StreamStage.COPY, ordinal
 
 
-def _free(layout: Layout, copies: int, layer: int) -> int:
+def _free(layout: RingLayout, copies: int, layer: int) -> int:
     """Return the number of copies that depend only on kernels before a layer."""
     assert layout.device is not None
     count = len(layout.device)
@@ -50,7 +52,7 @@ def _free(layout: Layout, copies: int, layer: int) -> int:
     return end
 
 
-def kernels_before(layout: Layout, ordinal: int) -> int | None:
+def kernels_before(layout: RingLayout, ordinal: int) -> int | None:
     """Return the layer of this inference whose kernels must end before a copy; None if none.
 
     `ordinal` is the index of a copy in `launch_order`, which continues into the next inference.

@@ -7,32 +7,32 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, Place, cyclic_places, places
+from runtime.weight_streaming.pipeline.progress import StreamStage
+from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingPlace, cyclic_places, places
 
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class RingLayout:
     """Offsets and dependencies of the streamed layers of a network."""
 
     streamed: tuple[int, ...]
     """Indices of the layers that are not resident."""
     resident: tuple[int, ...]
     """Indices of the resident layers."""
-    host: tuple[Place, ...] | None
+    host: tuple[RingPlace, ...] | None
     """Place of each streamed layer in the host ring; None if there is none."""
-    device: tuple[Place, ...] | None
+    device: tuple[RingPlace, ...] | None
     """Place of each streamed layer in the device ring; None if there is none."""
     is_synchronous: bool
     """Whether stages advance in lockstep."""
     is_ahead: bool = False
     """Whether the first stage (reading, else copying) prefetches for the next inference."""
 
-    def prefetches(self, stage: Stage) -> bool:
+    def prefetches(self, stage: StreamStage) -> bool:
         """Return whether a stage prefetches for the next inference."""
-        first = Stage.COPY if self.host is None else Stage.READ
+        first = StreamStage.COPY if self.host is None else StreamStage.READ
         return self.is_ahead and stage is first
 
     @property
@@ -45,7 +45,7 @@ class Layout:
         return next(own, len(first))  # the first layer that waits for this inference
 
 
-def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
+def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> RingLayout:
     """Return the layout of a network under a plan.
 
     Raises:
@@ -57,7 +57,7 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
         )
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
-    is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
+    is_synchronous = plan.architecture is StreamArchitecture.SYNCHRONOUS
     is_ahead = plan.ahead and not is_synchronous
     later = double_buffers if is_synchronous else places
     first = cyclic_places if is_ahead else later
@@ -66,7 +66,7 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
         host = first(sizes, plan.host_ring_bytes)
     if streamed and plan.device_ring_bytes:
         device = (first if host is None else later)(sizes, plan.device_ring_bytes)
-    return Layout(
+    return RingLayout(
         streamed=streamed,
         resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
         host=host,
@@ -76,7 +76,7 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
     )
 
 
-def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ...]:
+def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[RingPlace, ...]:
     """Alternate between two buffers of equal size.
 
     Raises:
@@ -87,4 +87,4 @@ def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ..
         raise ValueError(
             f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
         )
-    return tuple(Place(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))
+    return tuple(RingPlace(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))

@@ -9,7 +9,7 @@ from typing import Protocol, final
 from torch import Tensor
 
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.pipeline.progress import StreamStage
 
 
 @final
@@ -49,7 +49,7 @@ class Pipeline(Protocol):
         """Stage durations of each layer in the latest run."""
 
     @abstractmethod
-    def sync_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: StreamStage) -> float:
         """Median delay between the moment a stage could start and its start in the latest run.
 
         0 where that is not measured: for stages in lockstep and for prefetching.

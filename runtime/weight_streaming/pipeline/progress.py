@@ -8,7 +8,7 @@ from threading import Condition
 from typing import final
 
 
-class Stage(IntEnum):
+class StreamStage(IntEnum):
     """Stages of a layer, in order."""
 
     READ = 0
@@ -17,15 +17,15 @@ class Stage(IntEnum):
 
 
 class StoppedError(Exception):
-    """The pipeline was stopped while a thread waited; the cause is in `Progress.error`."""
+    """The pipeline was stopped while a thread waited; the cause is in `StreamProgress.error`."""
 
 
 @final
-class Progress:
+class StreamProgress:
     """Counts finished streamed layers by stage, and requested inferences; thread-safe."""
 
     def __init__(self) -> None:
-        self._done = [0] * len(Stage)
+        self._done = [0] * len(StreamStage)
         self._requested = 0
         self._changed = Condition()
         self._error: BaseException | None = None
@@ -54,7 +54,7 @@ class Progress:
             if self._requested < inferences:
                 raise StoppedError
 
-    def wait(self, needs: Iterable[tuple[Stage, int]], before: int = 0) -> None:
+    def wait(self, needs: Iterable[tuple[StreamStage, int]], before: int = 0) -> None:
         """Block until each stage has finished `before` plus its number of layers.
 
         A need that is already met never raises, even if the pipeline was stopped since.
@@ -72,7 +72,7 @@ class Progress:
             if not are_met():
                 raise StoppedError
 
-    def advance(self, stage: Stage) -> None:
+    def advance(self, stage: StreamStage) -> None:
         """Count one more finished layer; not to be called for a layer that was interrupted."""
         with self._changed:
             self._done[stage] += 1

@@ -8,26 +8,26 @@ from contextlib import contextmanager, suppress
 from threading import Thread, current_thread
 from typing import final
 
-from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
+from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
 
 
 @final
-class Workers:
+class StageWorkers:
     """One thread per job, started by the first inference.
 
     All threads have ended after an error or `end`, because they write to memory that is then released:
     a second Ctrl-C is delayed until then. They are also ended at process exit.
     """
 
-    def __init__(self, jobs: Sequence[Callable[[Progress], None]], layers: int) -> None:
+    def __init__(self, jobs: Sequence[Callable[[StreamProgress], None]], layers: int) -> None:
         """Each job runs until its progress is stopped."""
         self._jobs = jobs
         self._layers = layers
-        self._progress = Progress()
+        self._progress = StreamProgress()
         self._threads: list[Thread] = []
 
     @contextmanager
-    def inference(self) -> Iterator[tuple[Progress, int]]:
+    def inference(self) -> Iterator[tuple[StreamProgress, int]]:
         """Run one inference in the body; yield the progress and the layers counted before it.
 
         An error of the body or of a job ends all threads and is raised here. An error that concerns only
@@ -46,7 +46,7 @@ class Workers:
             interrupted = self._join()
             raise cause or interrupted or error from None
 
-    def wait_for(self, needs: Iterable[tuple[Stage, int]]) -> None:
+    def wait_for(self, needs: Iterable[tuple[StreamStage, int]]) -> None:
         """Block until the stages are this many layers beyond the latest inference, or were stopped."""
         if self._threads:
             with suppress(StoppedError):
@@ -68,7 +68,7 @@ class Workers:
         if len(self._threads) == len(self._jobs) and all(one.is_alive() for one in self._threads):
             return
         # first inference, or a forked child, which has no threads
-        self._progress = progress = Progress()
+        self._progress = progress = StreamProgress()
         self._threads = [
             Thread(target=_guarded, args=(progress, job), name="edgenas-stream", daemon=True)
             for job in self._jobs
@@ -86,7 +86,7 @@ class Workers:
                 interrupted = _interrupted_by(thread.join) or interrupted
         atexit.unregister(self.end)
         self._threads = []
-        self._progress = Progress()
+        self._progress = StreamProgress()
         return interrupted
 
 
@@ -98,7 +98,7 @@ def _interrupted_by(wait: Callable[[], None]) -> KeyboardInterrupt | None:
     return None
 
 
-def _guarded(progress: Progress, job: Callable[[Progress], None]) -> None:
+def _guarded(progress: StreamProgress, job: Callable[[StreamProgress], None]) -> None:
     try:
         job(progress)
     except StoppedError:

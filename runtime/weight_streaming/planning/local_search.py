@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan, pareto_front
+from runtime.weight_streaming.planning.plan import (
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+    pareto_front,
+)
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
@@ -19,7 +24,7 @@ _SWAPPED = 4
 def local_search(
     best: Sequence[StreamPlan],
     layers: Sequence[StreamedLayer],
-    stages: Stages,
+    stages: StreamStages,
     *,
     tries: int,
     alignment: int = PAGE_BYTES,
@@ -54,7 +59,7 @@ def _around(
     plan: StreamPlan,
     most_bytes: int,
     layers: Sequence[StreamedLayer],
-    stages: Stages,
+    stages: StreamStages,
     alignment: int,
     *,
     ahead: bool,

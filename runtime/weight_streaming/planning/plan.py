@@ -9,7 +9,7 @@ from enum import Enum
 from typing import final
 
 
-class Architecture(str, Enum):
+class StreamArchitecture(str, Enum):
     """Streaming architecture: how weights reach their kernels (Ji et al., RTSS 2022)."""
 
     PRELOAD = "preload"
@@ -24,7 +24,7 @@ class Architecture(str, Enum):
     """Ring sizes and resident layers chosen by the planner."""
 
 
-class Stages(str, Enum):
+class StreamStages(str, Enum):
     """Stages that a layer's weights pass in one inference."""
 
     READ_COPY_KERNEL = "read_copy_kernel"
@@ -37,12 +37,12 @@ class Stages(str, Enum):
     @property
     def reads(self) -> bool:
         """Whether there is a ring in host memory."""
-        return self is not Stages.COPY_KERNEL
+        return self is not StreamStages.COPY_KERNEL
 
     @property
     def copies(self) -> bool:
         """Whether there is a ring in device memory."""
-        return self is not Stages.READ_KERNEL
+        return self is not StreamStages.READ_KERNEL
 
 
 @final
@@ -82,7 +82,7 @@ class StreamPlan:
     Device ring only: copy and kernel, with all weights in host memory. No ring: all layers are resident.
     """
 
-    architecture: Architecture
+    architecture: StreamArchitecture
     resident: tuple[bool, ...]
     """By layer: True if its weights stay in the memory of its kernels."""
     host_ring_bytes: int

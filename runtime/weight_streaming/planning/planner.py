@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from runtime.weight_streaming.planning.local_search import local_search
 from runtime.weight_streaming.planning.plan import (
-    Architecture,
-    Stages,
+    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
+    StreamStages,
     pareto_front,
 )
 from runtime.weight_streaming.planning.recurrence import predicted
@@ -38,7 +38,9 @@ class BudgetTooSmallError(ValueError):
 
 def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
     """All layers resident, weights counted once; the paper also counts a copy in host memory."""
-    plan = StreamPlan(Architecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
+    plan = StreamPlan(
+        StreamArchitecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers)
+    )
     return predicted(layers, plan)
 
 
@@ -51,7 +53,7 @@ def plan(
     layers: Sequence[StreamedLayer],
     budget_bytes: int,
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> StreamPlan:
@@ -79,7 +81,7 @@ def plan(
 def smallest_budget(
     layers: Sequence[StreamedLayer],
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
 ) -> int:
     """Return the smallest budget for which there is a plan.
@@ -97,7 +99,7 @@ def smallest_budget(
 def front(
     layers: Sequence[StreamedLayer],
     *,
-    stages: Stages = Stages.READ_KERNEL,
+    stages: StreamStages = StreamStages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> list[StreamPlan]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 
 
 def candidates(
-    layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
+    layers: Sequence[StreamedLayer], stages: StreamStages, alignment: int = PAGE_BYTES
 ) -> Iterator[tuple[bool, ...]]:
     """Yield distinct sets of resident layers to try, except the set of all layers with weights.
 
@@ -28,7 +28,7 @@ def candidates(
 
 
 def smallest(
-    layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
+    layers: Sequence[StreamedLayer], stages: StreamStages, alignment: int = PAGE_BYTES
 ) -> tuple[bool, ...]:
     """Return the resident layers that minimise the memory of resident layers and rings together.
 
@@ -60,7 +60,7 @@ def interleaved(count: int, kept: int) -> list[int]:
 
 
 def _orders(
-    layers: Sequence[StreamedLayer], with_weights: Sequence[int], stages: Stages
+    layers: Sequence[StreamedLayer], with_weights: Sequence[int], stages: StreamStages
 ) -> Iterator[Iterator[list[int]]]:
     count = len(with_weights)
     levels = _levels(count)

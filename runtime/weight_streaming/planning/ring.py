@@ -97,7 +97,7 @@ def aligned(nbytes: int, alignment: int = PAGE_BYTES) -> int:
 
 @final
 @dataclass(frozen=True)
-class Place:
+class RingPlace:
     """Fixed offset of one reservation in a sequence, and the release that it waits for."""
 
     offset: int
@@ -110,7 +110,7 @@ class Place:
 
 def places(
     lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
-) -> tuple[Place, ...]:
+) -> tuple[RingPlace, ...]:
     """Allocate a sequence so that each reservation waits for as few releases as possible.
 
     Offsets depend on the lengths only, never on timing, so captured graphs can use fixed addresses.
@@ -119,18 +119,18 @@ def places(
       ValueError: if a length does not fit into the ring.
     """
     ring = ByteRing(capacity_bytes, alignment)
-    found: list[Place] = []
+    found: list[RingPlace] = []
     for i, nbytes in enumerate(lengths):
         while (offset := ring.reserve(nbytes)) is None:
             ring.release()
         released = i - len(ring)  # earlier reservations that were released
-        found.append(Place(offset, released if released >= 0 else None))
+        found.append(RingPlace(offset, released if released >= 0 else None))
     return tuple(found)
 
 
 def cyclic_places(
     lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
-) -> tuple[Place, ...]:
+) -> tuple[RingPlace, ...]:
     """Allocate a sequence that repeats, with the same offsets in every pass.
 
     A pass goes through the ring in several laps of about equal length. With laps as long as the ring
@@ -156,7 +156,7 @@ def cyclic_places(
             while ends[before] <= begin:  # negative numbers are laps of the previous pass
                 before -= 1
             last = laps[before][bisect_left(begins[before], begin + rounded[i]) - 1]
-            found.append(Place(begin, last if before >= 0 else last - len(lengths)))
+            found.append(RingPlace(begin, last if before >= 0 else last - len(lengths)))
     return tuple(found)
 
 

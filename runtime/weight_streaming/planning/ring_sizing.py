@@ -6,7 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import final
 
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.recurrence import (
     Timeline,
     Waits,
@@ -26,7 +31,7 @@ class RingSizing:
         self,
         layers: Sequence[StreamedLayer],
         resident: tuple[bool, ...],
-        stages: Stages,
+        stages: StreamStages,
         alignment: int = PAGE_BYTES,
         *,
         ahead: bool,
@@ -65,7 +70,7 @@ class RingSizing:
         yield one
         while one.predicted_ms > self.bound_ms * (1 + 1e-12) and (host, device) != (last, last):
             steps = {(min(host + 1, last), min(device + 1, last))}
-            if self._stages is Stages.READ_COPY_KERNEL:
+            if self._stages is StreamStages.READ_COPY_KERNEL:
                 steps |= {(min(host + 1, last), device), (host, min(device + 1, last))}
                 steps.discard((host, device))
             tried = {step: self.plan(rungs[step[0]], rungs[step[1]]) for step in sorted(steps)}
@@ -76,7 +81,7 @@ class RingSizing:
     def filling(self, budget_bytes: int, reference: StreamPlan) -> Iterator[StreamPlan]:
         """Yield plans whose rings fill a budget; of two rings one keeps about its size in `reference`."""
         spare = budget_bytes - self.resident_bytes
-        if self._stages is not Stages.READ_COPY_KERNEL:
+        if self._stages is not StreamStages.READ_COPY_KERNEL:
             ring = self.sizes.floor(spare)
             if ring:
                 yield self.plan(ring, ring)
@@ -97,7 +102,7 @@ class RingSizing:
         reads, copies = self._prefetches
         first, run = self._run(self._placed(host, ahead=reads), self._placed(device, ahead=copies))
         return StreamPlan(
-            Architecture.PLANNED,
+            StreamArchitecture.PLANNED,
             self._resident,
             host,
             device,

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.papers.chrome_trace import trace_events, write_trace
 from benchmarks.papers.schedule_metrics import overlap, turnaround_slowdowns, utilisation
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.schedule import Executed, Schedule
 
-A, B = (Chain(name, (Kind.CONV,), ((1.0, 1.0),)) for name in "AB")
+A, B = (Chain(name, (SegmentKind.CONV,), ((1.0, 1.0),)) for name in "AB")
 SCHEDULE = Schedule(
     chains=(A, B),
     lanes=(Lane("cpu"), Lane("gpu", asynchronous=True)),

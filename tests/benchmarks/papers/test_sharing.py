@@ -13,7 +13,7 @@ from benchmarks.papers.lanes import Groups, Lanes
 from benchmarks.papers.sharing import sharing
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.policies.rules import EarliestFinish
 from runtime.scheduling.schedule import Executed, Schedule
@@ -47,7 +47,7 @@ def test_a_planned_run_is_told_network_by_network():
 
 
 def test_two_networks_in_turn_are_half_as_fast_and_it_is_fair():
-    chains = tuple(Chain(name, (Kind.NETWORK,), ((1.0,),)) for name in "ab")
+    chains = tuple(Chain(name, (SegmentKind.NETWORK,), ((1.0,),)) for name in "ab")
     ran = tuple(Executed(Job(k, k, 0), 0, 0.0, 4.0) for k in range(2))
     schedule = Schedule(chains, (Lane("gpu"),), (Request(0), Request(1)), ran)
 

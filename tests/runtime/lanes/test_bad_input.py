@@ -10,13 +10,13 @@ from torch import nn
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import decompose
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import slowdowns
 from runtime.scheduling.policies.rules import OneLane, QueueTime
 
-CHAINS = [Chain("net", (Kind.CONV,), ((1.0, 2.0),))]
+CHAINS = [Chain("net", (SegmentKind.CONV,), ((1.0, 2.0),))]
 LANES = (Lane("a"), Lane("b"))
 RANDOM = np.random.default_rng(0)
 

@@ -19,12 +19,12 @@ from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import Rule, decompose
 from runtime.network.program import NETWORK_INPUT, Program, Segment
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Ticket
 from runtime.scheduling.metrics import deadline_misses
-from runtime.scheduling.order import Order
+from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
@@ -42,12 +42,12 @@ class Calls(nn.Module):
 
 def network(*functions, lanes=1, predicted_ms=1.0):
     segments = tuple(
-        Segment(str(i), Kind.OTHER, Calls(function), (i - 1,), (1,), 4, 0, 0)
+        Segment(str(i), SegmentKind.OTHER, Calls(function), (i - 1,), (1,), 4, 0, 0)
         for i, function in enumerate(functions)
     )
     assert segments[0].inputs == (NETWORK_INPUT,)
     times_ms = ((predicted_ms,) * lanes,) * len(segments)
-    chain = Chain("net", (Kind.OTHER,) * len(segments), times_ms)
+    chain = Chain("net", (SegmentKind.OTHER,) * len(segments), times_ms)
     return Network(Program(segments, len(segments) - 1), ONE, chain)
 
 
@@ -275,7 +275,7 @@ def test_measured_times_are_of_each_lane(two_lanes):
 
     chain = measured_chain("net", program, ONE, two_lanes, repeats=3)
 
-    assert chain.kinds == (Kind.OTHER, Kind.OTHER)
+    assert chain.kinds == (SegmentKind.OTHER, SegmentKind.OTHER)
     assert all(times_ms >= 2 for times_ms in chain.predicted_ms[1])
     assert all(times_ms > 0 for times_ms in chain.predicted_ms[0])
 
@@ -302,7 +302,11 @@ def test_measured_networks_are_shared_out_by_the_earliest_finish(two_lanes):
 
 @pytest.mark.parametrize(
     ("order", "served"),
-    [(Order.FIRST_COME, "blm"), (Order.PRIORITY, "bml"), (Order.DEADLINE, "bml")],
+    [
+        (ServingOrder.FIRST_COME, "blm"),
+        (ServingOrder.PRIORITY, "bml"),
+        (ServingOrder.DEADLINE, "bml"),
+    ],
 )
 def test_a_core_takes_the_most_urgent_of_the_jobs_that_wait(lane, order, served):
     ran = []

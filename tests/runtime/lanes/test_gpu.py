@@ -37,7 +37,7 @@ from runtime.network.models.nas_bench_201 import (
     ResidualBlock,
     example_input,
 )
-from runtime.network.models.resnet import Block, ResNet
+from runtime.network.models.resnet import ResNet, ResNetBlock
 from runtime.network.models.vgg import VGG
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job
@@ -59,7 +59,7 @@ MODELS = {
         32,
         (Cell, ResidualBlock),
     ),
-    "resnet18": (lambda: ResNet(18, width=8, num_classes=7), 64, (Block,)),
+    "resnet18": (lambda: ResNet(18, width=8, num_classes=7), 64, (ResNetBlock,)),
     "densenet121": (lambda: DenseNet(121, growth=4, num_classes=7), 32, ()),
     "vgg16": (lambda: VGG(16, width=4, num_classes=7), 224, ()),
 }

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves, tree_structure
 
 import runtime
 from runtime.network.decompose import decompose
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 torch.manual_seed(0)
 IMAGE, ROW = torch.randn(1, 3, 8, 8), torch.randn(1, 5, 16)
@@ -113,7 +113,7 @@ def test_control_flow_by_shapes_is_cut_into_layers_with_the_same_bits():
 
     program = decompose(module, IMAGE, "layer")
 
-    assert program.kinds.count(Kind.CONV) == program.kinds.count(Kind.LINEAR) == 1
+    assert program.kinds.count(SegmentKind.CONV) == program.kinds.count(SegmentKind.LINEAR) == 1
     assert torch.equal(program.run(IMAGE), module(IMAGE))
 
 

@@ -14,7 +14,7 @@ from runtime.mapping.model.effective_latency import effective_ms
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
 from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, bisected_slack, screen
-from runtime.mapping.solving.program import Answer, maximise_slack, solve
+from runtime.mapping.solving.program import Feasibility, maximise_slack, solve
 from runtime.mapping.solving.slack import analyse_frame
 
 RC, TC, DLA = ["RC4", "RC8"], ["TC4", "TC8"], ["DLA1", "DLA2"]
@@ -45,7 +45,7 @@ ENDLESS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.mark.parametrize("used", [["RC8"], ["TC8"]])
 def test_apollos_seven_networks_do_not_fit_on_the_gpu_as_a_block(used):
-    assert on_xavier(used, Bound.mean).answer is Answer.infeasible
+    assert on_xavier(used, Bound.mean).answer is Feasibility.infeasible
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_apollos_seven_networks_do_not_fit_on_the_gpu_as_a_block(used):
 def test_the_slack_of_apollos_seven_networks_on_the_clusters(used, bound, one_cluster, both):
     found = on_xavier(used, bound)
 
-    assert found.answer is Answer.feasible
+    assert found.answer is Feasibility.feasible
     assert left_as(found, "RC4") == pytest.approx(one_cluster)
     assert left_as(found, "RC8") == pytest.approx(both)
 
@@ -124,7 +124,7 @@ def test_the_program_agrees_with_trying_all(board):
     best = [max(loads.values()) for loads in every_mapping(times_ms, names, platform)]
     fits = bool(best) and min(best) <= 100
 
-    assert (solve(choices, 100).answer is Answer.feasible) == fits
+    assert (solve(choices, 100).answer is Feasibility.feasible) == fits
     (quick,), (chosen,) = screen(choices, choices.ms[None], 100, np.random.default_rng(0))
     assert quick != FITS or frame_loads(chosen, choices).max() <= 100
     assert quick != (DOES_NOT_FIT if fits else FITS)
@@ -144,7 +144,7 @@ def test_the_slack_agrees_with_trying_all(board):
 
     found = maximise_slack(choices, 100, both)
 
-    assert (found.answer is Answer.feasible) == bool(left)
+    assert (found.answer is Feasibility.feasible) == bool(left)
     if left:
         assert found.slack_ms == pytest.approx(max(left))
         assert found.bound_ms == found.slack_ms

@@ -11,7 +11,7 @@ import torch
 
 from runtime.machine.timing import Samples, TimingConfig
 from runtime.mapping.model.this_machine import machine_with, this_machine
-from runtime.mapping.model.variant import Execution, Precision, Variant, parse_variant
+from runtime.mapping.model.variant import Execution, Variant, VariantPrecision, parse_variant
 from runtime.mapping.profiling.build_variant import build_variant, unsupported_reason
 from runtime.mapping.profiling.networks import NamedNetwork, build_network
 from runtime.mapping.profiling.profile_here import table_text
@@ -32,7 +32,12 @@ NAMES = (
     "cpu/t1/onnxruntime/fp32",
     "cpu/t1/onnxruntime/int8",
 )
-BOUNDS = {Precision.fp32: 1e-3, Precision.tf32: 0.05, Precision.bf16: 0.3, Precision.fp16: 0.05}
+BOUNDS = {
+    VariantPrecision.fp32: 1e-3,
+    VariantPrecision.tf32: 0.05,
+    VariantPrecision.bf16: 0.3,
+    VariantPrecision.fp16: 0.05,
+}
 SHARES = (16, 32, 64, 132)
 ON_GPU = [f"cuda/sm{share}/graph/{n}" for share in SHARES for n in ("fp32", "tf32", "bf16", "fp16")]
 
@@ -91,7 +96,7 @@ def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
         assert (row.samples.ms > 0).all()
         if row.variant.precision in BOUNDS:
             assert row.agreement.relative < BOUNDS[row.variant.precision]
-        exact = row.variant.precision is Precision.fp32
+        exact = row.variant.precision is VariantPrecision.fp32
         assert not exact or row.agreement.top1 == 1
 
 
@@ -137,9 +142,11 @@ def test_agreement_is_of_differences_and_of_the_first_class():
 
 def test_a_precision_that_would_only_be_converted_is_unsupported():
     assert "bf16" in unsupported_reason(
-        Variant(Device.cpu, 1, Execution.onnxruntime, Precision.bf16)
+        Variant(Device.cpu, 1, Execution.onnxruntime, VariantPrecision.bf16)
     )
-    assert "tf32" in unsupported_reason(Variant(Device.cpu, 1, Execution.eager, Precision.tf32))
+    assert "tf32" in unsupported_reason(
+        Variant(Device.cpu, 1, Execution.eager, VariantPrecision.tf32)
+    )
     assert "layout" in unsupported_reason(parse_variant("cpu/t1/onnxruntime/fp32/channels_last"))
 
 

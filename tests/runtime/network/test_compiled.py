@@ -16,7 +16,7 @@ from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.models.densenet import DenseLayer
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
-from runtime.network.models.resnet import Block
+from runtime.network.models.resnet import ResNetBlock
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.policies.rules import ByNetwork, OneLane
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 CELLS = {
     "nas_bench_201": (Cell, ResidualBlock),
-    "resnet18": (Block,),
-    "resnet50": (Block,),
+    "resnet18": (ResNetBlock,),
+    "resnet50": (ResNetBlock,),
     "densenet121": (DenseLayer,),
     "vgg16": (nn.Sequential,),
     "alexnet": (nn.Sequential,),

@@ -13,10 +13,10 @@ from runtime.network.decompose import Rule, decompose
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseLayer
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
-from runtime.network.models.resnet import Block, ResNet
+from runtime.network.models.resnet import ResNet, ResNetBlock
 from runtime.network.models.vgg import VGG
 from runtime.network.program import NETWORK_INPUT, Inference
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,8 +42,8 @@ def test_single_layers_equal_the_module_bit_for_bit(network, rule):
     ("name", "cells"),
     [
         ("nas_bench_201", (Cell, ResidualBlock)),
-        ("resnet18", (Block,)),
-        ("resnet50", (Block,)),
+        ("resnet18", (ResNetBlock,)),
+        ("resnet50", (ResNetBlock,)),
         ("densenet121", (DenseLayer,)),
         ("vgg16", (nn.Sequential,)),
         ("alexnet", (nn.Sequential,)),
@@ -80,18 +80,18 @@ def test_layers_have_names_and_known_kinds(networks):
 
     kinds = Counter(segment.kind for segment in program.segments)
 
-    assert kinds[Kind.CONV] == 20
-    assert kinds[Kind.NORM] == 20
-    assert kinds[Kind.ADD] == 8
-    assert kinds[Kind.POOL] == 2
-    assert kinds[Kind.LINEAR] == kinds[Kind.RESHAPE] == 1
-    assert kinds[Kind.OTHER] == 0
+    assert kinds[SegmentKind.CONV] == 20
+    assert kinds[SegmentKind.NORM] == 20
+    assert kinds[SegmentKind.ADD] == 8
+    assert kinds[SegmentKind.POOL] == 2
+    assert kinds[SegmentKind.LINEAR] == kinds[SegmentKind.RESHAPE] == 1
+    assert kinds[SegmentKind.OTHER] == 0
     assert program.segments[0].name == "conv1"
     assert {segment.name for segment in program.segments} >= {"layer2.0.downsample.1", "fc", "add"}
 
 
 def test_every_operation_of_the_networks_has_a_known_kind(network):
-    assert all(segment.kind is not Kind.OTHER for segment in decompose(*network).segments)
+    assert all(segment.kind is not SegmentKind.OTHER for segment in decompose(*network).segments)
 
 
 def test_normalisation_and_activation_fuse_with_their_convolution(networks):
@@ -101,13 +101,13 @@ def test_normalisation_and_activation_fuse_with_their_convolution(networks):
 
     # 5 identity shortcuts; of 17 activations, 8 follow a sum and serve two readers.
     assert kinds == {
-        Kind.CONV: 20,
-        Kind.ADD: 8,
-        Kind.ACT: 8,
-        Kind.IDENTITY: 5,
-        Kind.POOL: 2,
-        Kind.RESHAPE: 1,
-        Kind.LINEAR: 1,
+        SegmentKind.CONV: 20,
+        SegmentKind.ADD: 8,
+        SegmentKind.ACT: 8,
+        SegmentKind.IDENTITY: 5,
+        SegmentKind.POOL: 2,
+        SegmentKind.RESHAPE: 1,
+        SegmentKind.LINEAR: 1,
     }
 
 
@@ -116,8 +116,8 @@ def test_leading_normalisation_and_activation_fuse_with_the_next_convolution(net
 
     kinds = Counter(segment.kind for segment in program.segments)
 
-    assert kinds[Kind.NORM] == 1  # before the global pool
-    assert kinds[Kind.ACT] == 0
+    assert kinds[SegmentKind.NORM] == 1  # before the global pool
+    assert kinds[SegmentKind.ACT] == 0
 
 
 def test_a_folded_convolution_stores_no_normalisation():
@@ -161,7 +161,11 @@ def test_a_convolution_with_two_readers_keeps_its_normalisation_apart():
 
     program = decompose(TwoReaders().eval(), torch.zeros(1, 2, 3, 3), Rule.FUSED)
 
-    assert [segment.kind for segment in program.segments] == [Kind.CONV, Kind.NORM, Kind.ADD]
+    assert [segment.kind for segment in program.segments] == [
+        SegmentKind.CONV,
+        SegmentKind.NORM,
+        SegmentKind.ADD,
+    ]
 
 
 def test_cells_are_segments_between_single_layers(networks):
@@ -179,7 +183,7 @@ def test_cells_are_segments_between_single_layers(networks):
         "flatten",
         "classifier",
     ]
-    assert [segment.kind for segment in program.segments[2:7]] == [Kind.CELL] * 5
+    assert [segment.kind for segment in program.segments[2:7]] == [SegmentKind.CELL] * 5
     assert program.segments[4].output_shape == (2, 8, 8, 8)
     assert program.segments[4].output_bytes == 4 * 2 * 8**3
 
@@ -392,7 +396,11 @@ TWO_OUTPUTS = Wrapped(lambda x: (x + 1, x))
     ("module", "arguments", "named"),
     [
         (nn.Sequential(nn.Dropout()), {}, r"\.eval\(\)"),
-        (nn.ReLU().eval(), {"rule": Rule.CELL, "cells": (Cell, Block)}, r"\bCell\b.*\bBlock\b"),
+        (
+            nn.ReLU().eval(),
+            {"rule": Rule.CELL, "cells": (Cell, ResNetBlock)},
+            r"\bCell\b.*\bResNetBlock\b",
+        ),
         (nn.ReLU().eval(), {"rule": Rule.CELL}, "cells="),
         (nn.ReLU().eval(), {"rule": Rule.WHOLE, "cells": (Cell,)}, "cells="),
         (TWO_OUTPUTS.eval(), {"rule": Rule.LAYER}, "one computed tensor"),

@@ -1,6 +1,6 @@
 """The input of a policy after requests arrived."""
 
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher
 from runtime.scheduling.policies.base import PendingJobs
@@ -16,7 +16,7 @@ def test_pending_jobs_have_arrived_and_are_on_no_lane():
             return EarliestFinish().place(context)
 
     first, second, third = ((1.0, 9.0), (2.0, 9.0), (9.0, 3.0))
-    chains = [Chain(name, (Kind.CONV,) * 3, (first, second, third)) for name in "AB"]
+    chains = [Chain(name, (SegmentKind.CONV,) * 3, (first, second, third)) for name in "AB"]
     requests = [Request(0), Request(1), Request(1), Request(0, 5.0)]
     lanes = [Lane("left"), Lane("right")]
     dispatcher = Dispatcher(chains, requests, lanes, Looking())

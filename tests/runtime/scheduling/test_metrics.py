@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.metrics import (
-    Latency,
+    LatencyPercentiles,
     antt,
     deadline_misses,
     finish_spread_ms,
@@ -25,7 +25,7 @@ from runtime.scheduling.metrics import (
 )
 from runtime.scheduling.schedule import Executed, Schedule
 
-A, B = (Chain(name, (Kind.CONV,), ((1.0, 1.0),)) for name in "AB")
+A, B = (Chain(name, (SegmentKind.CONV,), ((1.0, 1.0),)) for name in "AB")
 SCHEDULE = Schedule(
     chains=(A, B),
     lanes=(Lane("cpu"), Lane("gpu", asynchronous=True)),
@@ -46,8 +46,8 @@ def test_the_makespan_counts_from_the_first_arrival():
 
 def test_latencies_are_of_completed_requests():
     assert latencies_ms(SCHEDULE, 0).tolist() == [4, 8]
-    assert latency(SCHEDULE, 0) == Latency(6.0, pytest.approx(7.96), 8.0)
-    assert latency(SCHEDULE, 1) == Latency(6.0, 6.0, 6.0)
+    assert latency(SCHEDULE, 0) == LatencyPercentiles(6.0, pytest.approx(7.96), 8.0)
+    assert latency(SCHEDULE, 1) == LatencyPercentiles(6.0, 6.0, 6.0)
 
 
 def test_a_deadline_is_missed_by_being_late_or_never_done():

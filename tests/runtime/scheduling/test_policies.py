@@ -8,7 +8,7 @@ import math
 import pytest
 
 from benchmarks.papers.simulator.simulator import simulate
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms
@@ -26,7 +26,7 @@ SYNC_MS = ((0.0, 0.0), (1.0, 0.0))
 def context(predicted_ms, queue_ms=(0.0, 0.0), *, lanes=LANES, previous=None, **known):
     facts = {
         "job": Job(0, 0, 0),
-        "kind": Kind.CONV,
+        "kind": SegmentKind.CONV,
         "backlog_ms": queue_ms,
         "ready_ms": 0.0,
     }
@@ -62,7 +62,7 @@ def test_among_equals_the_cpu_wins_wherever_it_stands():
 
 
 def test_figure_4_5_on_two_networks_of_three_jobs():
-    chains = [Chain(name, (Kind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
+    chains = [Chain(name, (SegmentKind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
 
     schedule = simulate(chains, closed(2), LANES, QueueTime(sync_ms=1), sync_ms=SYNC_MS)
 
@@ -84,7 +84,7 @@ def test_figure_4_5_on_two_networks_of_three_jobs():
 
 
 def test_the_earliest_finish_counts_the_running_job_too():
-    chains = [Chain(name, (Kind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
+    chains = [Chain(name, (SegmentKind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
 
     schedule = simulate(chains, closed(2), LANES, EarliestFinish(SYNC_MS), sync_ms=SYNC_MS)
 

@@ -15,11 +15,11 @@ from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.network.decompose import decompose
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.order import Order
+from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
@@ -39,7 +39,7 @@ def policies(lanes):
 
 
 def chains(lanes, jobs=5):
-    job = st.tuples(st.sampled_from(Kind), st.tuples(*[TIMES_MS] * lanes))
+    job = st.tuples(st.sampled_from(SegmentKind), st.tuples(*[TIMES_MS] * lanes))
     return st.lists(job, min_size=1, max_size=jobs).map(
         lambda jobs: Chain("net", tuple(kind for kind, _ in jobs), tuple(ms for _, ms in jobs))
     )
@@ -106,7 +106,7 @@ def test_a_simulation_is_lawful(schedule):
     assert_lawful(schedule)
 
 
-@given(workloads(), st.sampled_from(Order), st.data())
+@given(workloads(), st.sampled_from(ServingOrder), st.data())
 def test_in_any_order_every_job_runs_once(workload, order, data):
     nets, arrivals, lanes = workload
     policy = data.draw(policies(len(lanes)))
@@ -173,8 +173,8 @@ def test_the_bound_scales_with_the_times(workload, factor):
 
 
 def test_the_work_bound_is_the_divisible_optimum():
-    uneven = Chain("net", (Kind.CONV,) * 2, ((1.0, 3.0), (4.0, 2.0)))
-    cpu_only = Chain("net", (Kind.SOFTMAX,), ((5.0, math.inf),))
+    uneven = Chain("net", (SegmentKind.CONV,) * 2, ((1.0, 3.0), (4.0, 2.0)))
+    cpu_only = Chain("net", (SegmentKind.SOFTMAX,), ((5.0, math.inf),))
 
     # Job 0 on lane 0, 3/4 of job 1 and a quarter: 1 + 4/6 = 2 * 5/6.
     assert total_work_ms([uneven], [Request(0)]) == pytest.approx(10 / 6, rel=0.01)
@@ -186,7 +186,7 @@ def test_the_work_bound_is_the_divisible_optimum():
 
 def test_the_optimum_of_a_case_solved_by_hand():
     lanes = (Lane("cpu"), Lane("gpu"))
-    nets = [Chain(name, (Kind.CONV,) * 2, ((4.0, 2.0), (4.0, 3.0))) for name in "AB"]
+    nets = [Chain(name, (SegmentKind.CONV,) * 2, ((4.0, 2.0), (4.0, 3.0))) for name in "AB"]
 
     best = best_schedule(nets, [Request(0), Request(1)], lanes)
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
-from runtime.weight_streaming.pipeline.layout import Layout
-from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.pipeline.layout import RingLayout
+from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.ring import cyclic_places, places
 
 
@@ -19,7 +19,7 @@ def layouts(draw):
     ring = places(lengths, draw(st.integers(9, 40)), 1) if streamed else None
     resident = tuple(i for i, stays in enumerate(kept) if stays)
     host = ring if draw(st.booleans()) else None
-    return Layout(streamed, resident, host, ring, is_synchronous=False), len(sizes)
+    return RingLayout(streamed, resident, host, ring, is_synchronous=False), len(sizes)
 
 
 @settings(max_examples=60)
@@ -27,23 +27,23 @@ def layouts(draw):
 def test_everything_is_launched_once_and_after_its_dependencies(given_layout):
     layout, layers = given_layout
     order = [*launch_order(layout, layers)]
-    assert [n for stage, n in order if stage is Stage.KERNEL] == [*range(layers)]
-    assert [n for stage, n in order if stage is Stage.COPY] == [*range(len(layout.streamed))]
+    assert [n for stage, n in order if stage is StreamStage.KERNEL] == [*range(layers)]
+    assert [n for stage, n in order if stage is StreamStage.COPY] == [*range(len(layout.streamed))]
     at = {one: i for i, one in enumerate(order)}
     for ordinal, layer in enumerate(layout.streamed):
-        copy = at[Stage.COPY, ordinal]
-        assert copy < at[Stage.KERNEL, layer]
+        copy = at[StreamStage.COPY, ordinal]
+        assert copy < at[StreamStage.KERNEL, layer]
         after = layout.device[ordinal].after
         if after is not None:
-            assert at[Stage.KERNEL, layout.streamed[after]] < copy
+            assert at[StreamStage.KERNEL, layout.streamed[after]] < copy
         if layout.host is not None:  # the caller waits for the reader: not before it must
-            assert at[Stage.KERNEL, layer] == copy + 1
+            assert at[StreamStage.KERNEL, layer] == copy + 1
 
 
 def test_copies_are_launched_in_advance_where_nothing_is_read():
     streamed = tuple(range(6))
-    layout = Layout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
-    names = {Stage.COPY: "c", Stage.KERNEL: "k"}
+    layout = RingLayout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
+    names = {StreamStage.COPY: "c", StreamStage.KERNEL: "k"}
     launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6))
     assert launches == "c0 c1 k0 c2 c3 k1 c4 c5 k2 k3 k4 k5"
 
@@ -59,21 +59,21 @@ def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_b
     streamed = tuple(i for i, (_, stays) in enumerate(drawn) if not stays)
     lengths = [drawn[i][0] for i in streamed]
     ring = cyclic_places(lengths, capacity, 1) if streamed else None
-    layout = Layout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+    layout = RingLayout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
     count, begun = len(streamed), layout.prefetched_layers
     launched = 0
     for inference in range(3):
         order = [*launch_order(layout, len(drawn), begun if inference else 0)]
         at = {one: i for i, one in enumerate(order)}
-        copies = [number for stage, number in order if stage is Stage.COPY]
+        copies = [number for stage, number in order if stage is StreamStage.COPY]
         assert copies == [*range(begun if inference else 0, count + begun)]
         launched += len(copies)
         for number in copies:
             before = kernels_before(layout, number) if ring else None
             if before is not None:
-                assert at[Stage.KERNEL, before] < at[Stage.COPY, number]
+                assert at[StreamStage.KERNEL, before] < at[StreamStage.COPY, number]
             if number < count:
-                assert at[Stage.COPY, number] < at[Stage.KERNEL, streamed[number]]
+                assert at[StreamStage.COPY, number] < at[StreamStage.KERNEL, streamed[number]]
             else:  # its own kernels have used its own bytes
                 assert before >= streamed[number - count]
     assert launched == 3 * count + begun
@@ -82,7 +82,7 @@ def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_b
 def test_copies_of_the_next_inference_are_launched_among_the_last_kernels():
     streamed = tuple(range(6))
     ring = cyclic_places([1] * 6, 4, 1)
-    layout = Layout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
-    names = {Stage.COPY: "c", Stage.KERNEL: "k"}
+    layout = RingLayout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+    names = {StreamStage.COPY: "c", StreamStage.KERNEL: "k"}
     launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, 3))
     assert launches == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.streaming_plans import exhaustive_front
-from runtime.weight_streaming.planning.plan import Stages, StreamedLayer
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
 from runtime.weight_streaming.planning.planner import (
     BudgetTooSmallError,
     front,
@@ -41,7 +41,7 @@ def chain(seed, count, sizes, load_ms=4.0):
 
 
 @settings(max_examples=25)
-@given(NETWORKS, st.sampled_from(Stages))
+@given(NETWORKS, st.sampled_from(StreamStages))
 def test_every_plan_of_a_front_is_feasible_and_states_its_delay_and_memory(layers, stages):
     plans = front(layers, stages=stages, alignment=1)
 
@@ -59,7 +59,7 @@ def test_every_plan_of_a_front_is_feasible_and_states_its_delay_and_memory(layer
 
 
 @settings(max_examples=25)
-@given(NETWORKS, st.sampled_from(Stages), st.integers(0, 60), st.integers(0, 20))
+@given(NETWORKS, st.sampled_from(StreamStages), st.integers(0, 60), st.integers(0, 20))
 def test_a_larger_budget_is_never_slower(layers, stages, budget, more):
     budget = max(budget, smallest_budget(layers, stages=stages, alignment=1))
     small = plan(layers, budget, stages=stages, alignment=1)
@@ -69,7 +69,7 @@ def test_a_larger_budget_is_never_slower(layers, stages, budget, more):
     assert large.predicted_ms <= small.predicted_ms
 
 
-@pytest.mark.parametrize("stages", [Stages.READ_KERNEL, Stages.COPY_KERNEL])
+@pytest.mark.parametrize("stages", [StreamStages.READ_KERNEL, StreamStages.COPY_KERNEL])
 @pytest.mark.parametrize("sizes", [[4], [*range(1, 13)]])
 def test_a_front_is_near_the_exact_front(stages, sizes):
     """Predicted delays against those of all resident sets and all ring sizes."""
@@ -111,7 +111,7 @@ def test_a_budget_below_the_largest_layer_names_the_smallest_that_works():
         plan(layers, 12_287)
     assert raised.value.smallest_bytes == 12_288 == plan(layers, 12_288).memory_bytes
     with pytest.raises(BudgetTooSmallError, match=r"\b23000 bytes\b"):  # less than two rings of fc1
-        plan(layers, 22_999, stages=Stages.READ_COPY_KERNEL)
+        plan(layers, 22_999, stages=StreamStages.READ_COPY_KERNEL)
 
 
 def test_with_two_rings_keeping_the_largest_layer_can_need_the_smallest_budget():
@@ -119,9 +119,9 @@ def test_with_two_rings_keeping_the_largest_layer_can_need_the_smallest_budget()
         StreamedLayer(f"layer{i}", nbytes, 1.0, 1.0, 1.0) for i, nbytes in enumerate([1, 9, 1, 1])
     ]
 
-    least = plan(layers, 11, stages=Stages.READ_COPY_KERNEL, alignment=1)
+    least = plan(layers, 11, stages=StreamStages.READ_COPY_KERNEL, alignment=1)
 
-    assert smallest_budget(layers, stages=Stages.READ_COPY_KERNEL, alignment=1) == 11
+    assert smallest_budget(layers, stages=StreamStages.READ_COPY_KERNEL, alignment=1) == 11
     assert least.resident == (False, True, False, False)
     assert (least.host_ring_bytes, least.device_ring_bytes) == (1, 1)
 

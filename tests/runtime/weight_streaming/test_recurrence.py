@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.papers.streaming.bounds import bound_ms
-from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import (
     first_and_steady,
     is_streamed,
@@ -28,7 +28,7 @@ def network(*layers):
 def ring(layers, host, device=0, resident=()):
     stays = tuple(i in resident for i in range(len(layers)))
     kept = sum(layers[i].weight_bytes for i in resident)
-    return StreamPlan(Architecture.PLANNED, stays, host, device, 0.0, kept + host + device)
+    return StreamPlan(StreamArchitecture.PLANNED, stays, host, device, 0.0, kept + host + device)
 
 
 @st.composite
@@ -199,7 +199,7 @@ def test_a_resident_first_layer_hides_the_second_ones_read():
 
 def test_preloaded_is_the_sum_of_the_kernels():
     layers = network((4, 2.0, 1.0, 3.0), (0, 0.0, 0.0, 1.5))
-    plan = StreamPlan(Architecture.PRELOAD, (True, True), 0, 0, 0.0, 4)
+    plan = StreamPlan(StreamArchitecture.PRELOAD, (True, True), 0, 0, 0.0, 4)
     assert predicted(layers, plan).predicted_ms == 4.5
 
 

@@ -15,8 +15,8 @@ from benchmarks.papers.streaming.architectures import asynchronous, synchronous,
 from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
+from runtime.weight_streaming.pipeline.progress import StreamStage
+from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
 from runtime.weight_streaming.planning.planner import preloaded
 from runtime.weight_streaming.planning.recurrence import is_streamed
 from runtime.weight_streaming.profiling import unmeasured
@@ -59,13 +59,13 @@ def test_every_architecture_gives_the_output_of_the_resident_network(name, tier)
         ring = 2 * opened.layered.largest_bytes
         plans = [
             preloaded(layers),
-            StreamPlan(Architecture.SYNCHRONOUS, none, 0, ring, 0.0, ring),
-            StreamPlan(Architecture.ASYNCHRONOUS, none, 0, ring // 2, 0.0, ring // 2),
-            StreamPlan(Architecture.ZERO_COPY, none, 0, 0, 0.0, 0),
+            StreamPlan(StreamArchitecture.SYNCHRONOUS, none, 0, ring, 0.0, ring),
+            StreamPlan(StreamArchitecture.ASYNCHRONOUS, none, 0, ring // 2, 0.0, ring // 2),
+            StreamPlan(StreamArchitecture.ZERO_COPY, none, 0, 0, 0.0, 0),
         ]
     for plan in plans:
         assert any(is_streamed(layers, plan.resident)) == (
-            plan.architecture is not Architecture.PRELOAD
+            plan.architecture is not StreamArchitecture.PRELOAD
         )
         pipeline = opened.pipeline(plan, x)
         for scale in (1, 2, 1):  # the second must not see anything of the first
@@ -75,8 +75,8 @@ def test_every_architecture_gives_the_output_of_the_resident_network(name, tier)
         assert len(pipeline.times) == len(layers)
         late_ms = {stage: pipeline.sync_ms(stage) for stage in Stage}
         assert all(0 <= one < 10 for one in late_ms.values())
-        if plan.architecture is Architecture.ASYNCHRONOUS:
-            assert late_ms[Stage.KERNEL] > 0
+        if plan.architecture is StreamArchitecture.ASYNCHRONOUS:
+            assert late_ms[StreamStage.KERNEL] > 0
         pipeline.close()
     opened.close()
 
@@ -97,7 +97,9 @@ def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier):
     }[tier]
     for resident in (none, every_third):
         for host, device in rings:
-            plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead=True)
+            plan = StreamPlan(
+                StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead=True
+            )
             pipeline = opened.pipeline(plan, x)
             for _ in range(3):
                 assert torch.equal(pipeline.run(x), expected)
@@ -118,7 +120,7 @@ def test_copies_for_the_next_inference_continue_between_calls():
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 3 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
-    plan = StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
+    plan = StreamPlan(StreamArchitecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
     pipeline = opened.pipeline(plan, x)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.wait_prefetched()
@@ -136,7 +138,7 @@ def test_repeated_kernels_are_timed_and_leave_the_weights_unchanged():
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 2 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
-    pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
+    pipeline = opened.pipeline(StreamPlan(StreamArchitecture.PLANNED, none, 0, ring, 0.0, ring), x)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.repeat_kernels(5)
     pipeline.run(x)

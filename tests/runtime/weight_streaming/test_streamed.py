@@ -21,7 +21,7 @@ from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError, preloaded
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 from runtime.weight_streaming.profiling import unmeasured
@@ -92,7 +92,7 @@ def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data)
     rings = st.integers(largest, 3 * largest)
     host, device = data.draw(rings), data.draw(st.one_of(st.just(0), rings))
     ahead = data.draw(st.booleans())
-    plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead)
+    plan = StreamPlan(StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead)
 
     pipeline = one.pipeline(plan, x)
     for _ in range(1 + 2 * ahead):
@@ -114,7 +114,9 @@ def test_a_layer_is_read_only_after_the_previous_one_at_its_place_was_used(chain
     one = open_streamable(module, x)
     count = len(one.layered.layers)
     largest = one.layered.largest_bytes
-    plan = StreamPlan(Architecture.PLANNED, (False,) * count, 2 * largest, 0, 0.0, 2 * largest)
+    plan = StreamPlan(
+        StreamArchitecture.PLANNED, (False,) * count, 2 * largest, 0, 0.0, 2 * largest
+    )
     pipeline = one.pipeline(plan, x)
     events = []
     read, compute = one.reader.read, pipeline._compute

@@ -8,18 +8,23 @@ from benchmarks.papers.streaming.bounds import bound_ms, sequential_ms
 from benchmarks.papers.streaming.interference import StreamedInference, simulate_concurrent
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, split_layers
-from runtime.weight_streaming.pipeline.layout import Layout
-from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.pipeline.layout import RingLayout
+from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.pipeline.sync_delay import sync_ms
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.recurrence import predicted
-from runtime.weight_streaming.planning.ring import Place
+from runtime.weight_streaming.planning.ring import RingPlace
 from runtime.weight_streaming.profiling import profiling_plan
 from runtime.weight_streaming.streamable import open_streamable
 
 
 def of(resident, ring):
-    return StreamPlan(Architecture.PLANNED, resident, 0, ring, 0.0, ring)
+    return StreamPlan(StreamArchitecture.PLANNED, resident, 0, ring, 0.0, ring)
 
 
 def test_only_streamed_layers_have_a_synchronisation_delay():
@@ -38,31 +43,31 @@ def test_only_streamed_layers_have_a_synchronisation_delay():
 @pytest.mark.parametrize(
     ("stage", "expected"),
     # layer 0 is resident; 1, 2 and 3 go through a ring of two
-    [(Stage.READ, 0.0), (Stage.COPY, 0.5), (Stage.KERNEL, 0.25)],
+    [(StreamStage.READ, 0.0), (StreamStage.COPY, 0.5), (StreamStage.KERNEL, 0.25)],
 )
 def test_a_delay_counts_from_the_last_dependency(stage, expected):
-    layout = Layout(
+    layout = RingLayout(
         streamed=(1, 2, 3),
         resident=(0,),
         host=None,
-        device=(Place(0, None), Place(4096, None), Place(0, 0)),
+        device=(RingPlace(0, None), RingPlace(4096, None), RingPlace(0, 0)),
         is_synchronous=False,
     )
     began = {
-        (Stage.COPY, 1): 0.0,
-        (Stage.COPY, 2): 1.25,  # the one before ended at 1
-        (Stage.COPY, 3): 5.0,  # the kernel that leaves its place ended at 4.25
-        (Stage.KERNEL, 1): 3.25,
-        (Stage.KERNEL, 2): 4.5,
-        (Stage.KERNEL, 3): 6.25,
+        (StreamStage.COPY, 1): 0.0,
+        (StreamStage.COPY, 2): 1.25,  # the one before ended at 1
+        (StreamStage.COPY, 3): 5.0,  # the kernel that leaves its place ended at 4.25
+        (StreamStage.KERNEL, 1): 3.25,
+        (StreamStage.KERNEL, 2): 4.5,
+        (StreamStage.KERNEL, 3): 6.25,
     }
     ended = {
-        (Stage.COPY, 1): 1.0,
-        (Stage.COPY, 2): 2.0,
-        (Stage.COPY, 3): 6.0,
-        (Stage.KERNEL, 0): 3.0,
-        (Stage.KERNEL, 1): 4.25,
-        (Stage.KERNEL, 2): 5.0,
+        (StreamStage.COPY, 1): 1.0,
+        (StreamStage.COPY, 2): 2.0,
+        (StreamStage.COPY, 3): 6.0,
+        (StreamStage.KERNEL, 0): 3.0,
+        (StreamStage.KERNEL, 1): 4.25,
+        (StreamStage.KERNEL, 2): 5.0,
     }
 
     def since_ms(end, begin):
@@ -74,11 +79,13 @@ def test_a_delay_counts_from_the_last_dependency(stage, expected):
 def test_a_profile_contains_synchronisation_delays(chain):
     module, x, _ = chain
     opened = open_streamable(module, x)
-    pipeline = opened.pipeline(profiling_plan(opened.layered, Stages.READ_KERNEL, 3 * 2**20), x)
+    pipeline = opened.pipeline(
+        profiling_plan(opened.layered, StreamStages.READ_KERNEL, 3 * 2**20), x
+    )
     pipeline.run(x)
-    for stage in (Stage.READ, Stage.KERNEL):
+    for stage in (StreamStage.READ, StreamStage.KERNEL):
         assert 0 < pipeline.sync_ms(stage) < 1000
-    assert pipeline.sync_ms(Stage.COPY) == 0
+    assert pipeline.sync_ms(StreamStage.COPY) == 0
     pipeline.close()
     layers = opened.profile(x, 3 * 2**20)
     assert len({layer.sync_ms for layer in layers}) == 1

@@ -25,7 +25,7 @@ from runtime.lanes.cpu import CpuLane
 from runtime.network.backend import Device
 from runtime.network.completion import Completion, HostCompletion
 from runtime.network.decompose import Rule
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
 
 THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT]
@@ -89,7 +89,7 @@ def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, e
     assert_lawful(outcome.schedule, lambda network: len(chains[network]))
     assert [chain.name for chain in chains] == ["net0", "net1"]
     if not each_job:
-        assert [chain.kinds for chain in chains] == [(Kind.NETWORK,)] * 2
+        assert [chain.kinds for chain in chains] == [(SegmentKind.NETWORK,)] * 2
     assert len(outcome.schedule.lanes) == (1 if way is DispatchMode.SERIAL else 2)
     assert makespan_ms(outcome.schedule) >= finish_spread_ms(outcome.schedule) >= 0
 

@@ -18,7 +18,7 @@ from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
 from runtime.network.engine import OnnxEngine
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms
@@ -80,7 +80,7 @@ def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_share
 
 @pytest.mark.parametrize("policy", [EarliestFinish(), QueueTime()], ids=str)
 def test_what_a_policy_decides_on_a_virtual_clock_runs_on_lanes(planned, lanes, policy):
-    chains = [Chain(f"net{i}", (Kind.NETWORK,), ((1.0, 2.0, 4.0),)) for i in range(14)]
+    chains = [Chain(f"net{i}", (SegmentKind.NETWORK,), ((1.0, 2.0, 4.0),)) for i in range(14)]
     plan = simulate(chains, closed(14), [lane.lane for lane in lanes], policy)
     of_lane = shares(plan)
     assert [len(share) for share in of_lane] == [8, 4, 2]
@@ -95,7 +95,7 @@ def test_what_a_policy_decides_on_a_virtual_clock_runs_on_lanes(planned, lanes, 
 
 
 def test_an_inference_that_changes_lanes_cannot_be_given_ahead():
-    cut = Chain("cut", (Kind.CONV, Kind.OTHER), ((1.0, 1.0),) * 2)
+    cut = Chain("cut", (SegmentKind.CONV, SegmentKind.OTHER), ((1.0, 1.0),) * 2)
     ran = tuple(Executed(Job(0, 0, i), i, float(i), i + 1.0) for i in range(2))
     plan = Schedule((cut,), (Lane("a"), Lane("b")), closed(1), ran)
 

@@ -30,7 +30,7 @@ from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import Bound, TimingTable
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.networks import NamedNetwork, build_network
-from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.program import Feasibility
 from runtime.mapping.solving.timetable import Placed
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
@@ -113,7 +113,11 @@ def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
 
     found, answers = candidates(board, [*Method], [0, 0.1, 0.5])
 
-    assert answers == {0: Answer.feasible, 0.1: Answer.feasible, 0.5: Answer.infeasible}
+    assert answers == {
+        0: Feasibility.feasible,
+        0.1: Feasibility.feasible,
+        0.5: Feasibility.infeasible,
+    }
     assert [one.name for one in found] == [
         "mapped +0, 10 % = shortest",
         "greedy = quickest = serial",

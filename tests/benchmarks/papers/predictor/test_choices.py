@@ -8,7 +8,7 @@ from benchmarks.papers.pages import results_page
 from benchmarks.papers.predictor.layers_and_choices import FITS, replayed, worst_regret
 from benchmarks.papers.results import Results
 from benchmarks.papers.simulator.simulator import simulate, times_of
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.metrics import makespan_ms
@@ -18,7 +18,7 @@ LANES = (Lane("fast"), Lane("slow"))
 
 
 def chain(*times_ms):
-    return Chain("net", (Kind.CONV,) * len(times_ms), times_ms)
+    return Chain("net", (SegmentKind.CONV,) * len(times_ms), times_ms)
 
 
 def test_a_wrong_prediction_costs_what_the_lane_it_chose_takes_longer():

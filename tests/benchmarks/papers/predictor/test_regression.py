@@ -16,7 +16,7 @@ from benchmarks.papers.predictor.regression import (
 )
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.resnet import ResNet
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 
 LAW_MS = np.array([0.02, 1e-9, 0.0, 3e-8, 2e-8, 0.0, 0.0, 0.0])  # a synthetic device
 
@@ -116,5 +116,5 @@ def test_a_chain_has_each_segments_time_on_each_lane(resnet):
     chain = predicted_chain("resnet", program, x.nbytes, [predictor, None])
 
     assert len(chain) == len(program)
-    assert chain.kinds[0] is Kind.CONV
+    assert chain.kinds[0] is SegmentKind.CONV
     assert chain.predicted_ms[0] == (predictor.ms(resnet[0]), math.inf)

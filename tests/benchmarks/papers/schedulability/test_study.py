@@ -23,7 +23,7 @@ from benchmarks.papers.schedulability.study import steps
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.solving.bounds import screen
-from runtime.mapping.solving.program import Answer, solve
+from runtime.mapping.solving.program import Feasibility, solve
 
 QUIET = Console(quiet=True)
 
@@ -135,9 +135,9 @@ def test_the_quick_answers_are_those_of_the_solver():
             choices = mapping_choices(ms[:size], table.configurations, platform)
             (quick,), _ = screen(choices, choices.ms[None], FRAME_MS, generator)
             found = solve(choices, FRAME_MS, any_will_do=True, time_limit_s=30).answer
-            if found is not Answer.unknown and quick != 0:
+            if found is not Feasibility.unknown and quick != 0:
                 settled += 1
-                assert (quick == 1) == (found is Answer.feasible)
+                assert (quick == 1) == (found is Feasibility.feasible)
     assert settled > 30
 
 

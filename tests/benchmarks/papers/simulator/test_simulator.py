@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
-from runtime.network.segment_kind import Kind
+from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import latencies_ms, makespan_ms
@@ -20,7 +20,7 @@ class ConvolutionsOnTheGpu:
     """Other jobs on the CPU."""
 
     def place(self, context):
-        lane = int(context.kind is Kind.CONV)
+        lane = int(context.kind is SegmentKind.CONV)
         return Placement(lane, context.predicted_ms[lane])
 
 
@@ -28,7 +28,7 @@ CONV_GPU = ConvolutionsOnTheGpu()
 
 
 def chain(*times_ms, kinds=None):
-    return Chain("net", kinds or (Kind.CONV,) * len(times_ms), times_ms)
+    return Chain("net", kinds or (SegmentKind.CONV,) * len(times_ms), times_ms)
 
 
 def spans(schedule):
@@ -87,8 +87,8 @@ def test_jobs_are_launched_ahead_on_an_asynchronous_lane():
 
 
 def test_a_worker_that_waits_for_the_gpu_holds_its_lane():
-    first = chain((9, 5), (2, 9), kinds=(Kind.CONV, Kind.POOL))
-    other = chain((1, 9), kinds=(Kind.POOL,))
+    first = chain((9, 5), (2, 9), kinds=(SegmentKind.CONV, SegmentKind.POOL))
+    other = chain((1, 9), kinds=(SegmentKind.POOL,))
 
     schedule = simulate([first, other], [Request(0), Request(1, 1.0)], CPU_GPU, CONV_GPU)
 
@@ -96,7 +96,7 @@ def test_a_worker_that_waits_for_the_gpu_holds_its_lane():
 
 
 def test_changing_lanes_costs_what_the_table_says():
-    kinds = (Kind.POOL, Kind.CONV, Kind.POOL)
+    kinds = (SegmentKind.POOL, SegmentKind.CONV, SegmentKind.POOL)
     crossing = chain((1, 9), (9, 2), (1, 9), kinds=kinds)
 
     schedule = simulate([crossing], closed(1), CPU_GPU, CONV_GPU, sync_ms=((0, 3), (5, 0)))
@@ -217,10 +217,10 @@ def test_what_does_not_fit_together_is_refused(chains, requests, message):
     ("kinds", "times", "message"),
     [
         ((), (), "net has 0"),
-        ((Kind.CONV,), ((1,), (2,)), "net has 1.* 2"),
-        ((Kind.CONV,), ((-1,),), r"conv.*\(-1,\)"),
-        ((Kind.CONV,), ((math.nan,),), "nan"),
-        ((Kind.CONV,), ((math.inf, math.inf),), "inf"),
+        ((SegmentKind.CONV,), ((1,), (2,)), "net has 1.* 2"),
+        ((SegmentKind.CONV,), ((-1,),), r"conv.*\(-1,\)"),
+        ((SegmentKind.CONV,), ((math.nan,),), "nan"),
+        ((SegmentKind.CONV,), ((math.inf, math.inf),), "inf"),
     ],
 )
 def test_invalid_times_are_refused(kinds, times, message):

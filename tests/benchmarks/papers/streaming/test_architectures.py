@@ -5,7 +5,12 @@ from hypothesis import strategies as st
 
 from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 from benchmarks.papers.streaming.bounds import bound_ms, lockstep, overlap, sequential_ms
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.planner import preloaded, total_bytes
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring import aligned
@@ -21,7 +26,7 @@ def network(*layers):
 def ring(layers, host, device=0, resident=()):
     stays = tuple(i in resident for i in range(len(layers)))
     kept = sum(layers[i].weight_bytes for i in resident)
-    return StreamPlan(Architecture.PLANNED, stays, host, device, 0.0, kept + host + device)
+    return StreamPlan(StreamArchitecture.PLANNED, stays, host, device, 0.0, kept + host + device)
 
 
 @st.composite
@@ -80,20 +85,25 @@ def test_the_architectures_have_the_published_buffers(layers):
 
 
 @settings(max_examples=25)
-@given(networks(), st.sampled_from(Stages), st.sampled_from([0.0, 0.05, 0.3]))
+@given(networks(), st.sampled_from(StreamStages), st.sampled_from([0.0, 0.05, 0.3]))
 def test_an_enlarged_ring_is_within_tolerance_of_an_unbounded_one(layers, stages, tolerance):
     one = enlarged(layers, stages=stages, tolerance=tolerance, alignment=1)
-    if one.architecture is Architecture.PRELOAD:
+    if one.architecture is StreamArchitecture.PRELOAD:
         assert total_bytes(layers) == 0
         return
     assert one.predicted_ms <= bound_ms(layers, one) * (1 + tolerance) + 1e-9
     assert one.memory_bytes <= total_bytes(layers) * (stages.reads + stages.copies)
-    if stages is not Stages.READ_COPY_KERNEL and one.memory_bytes > max(
+    if stages is not StreamStages.READ_COPY_KERNEL and one.memory_bytes > max(
         layer.weight_bytes for layer in layers
     ):
         ring = one.memory_bytes - 1  # one of the two rings
         less = StreamPlan(
-            Architecture.PLANNED, one.resident, ring * stages.reads, ring * stages.copies, 0.0, ring
+            StreamArchitecture.PLANNED,
+            one.resident,
+            ring * stages.reads,
+            ring * stages.copies,
+            0.0,
+            ring,
         )
         slower_ms = timeline(layers, less, 1).makespan_ms
         assert slower_ms > bound_ms(layers, one) * (1 + tolerance)

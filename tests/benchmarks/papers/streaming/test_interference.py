@@ -12,7 +12,12 @@ from benchmarks.papers.streaming.interference import (
     simulate_concurrent,
 )
 from benchmarks.papers.streaming.sharing import Tenant, beside_others, share
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import (
+    StreamArchitecture,
+    StreamedLayer,
+    StreamPlan,
+    StreamStages,
+)
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.recurrence import timeline
 
@@ -27,14 +32,14 @@ def of(*layers):
 
 def ring(layers, host, device=0):
     return StreamPlan(
-        Architecture.PLANNED, (False,) * len(layers), host, device, 0.0, host + device
+        StreamArchitecture.PLANNED, (False,) * len(layers), host, device, 0.0, host + device
     )
 
 
 @st.composite
 def streamings(draw):
     layers = draw(NETWORKS)
-    stages = draw(st.sampled_from(Stages))
+    stages = draw(st.sampled_from(StreamStages))
     plan = draw(st.sampled_from(front(layers, stages=stages, alignment=1, ahead=False)))
     return StreamedInference(layers, plan)
 
@@ -74,7 +79,7 @@ def test_no_network_is_slower_than_its_worst_case_prediction(networks, processor
 @given(
     st.lists(st.tuples(NETWORKS, st.sampled_from([1.0, 10.0, 40.0])), min_size=1, max_size=3),
     st.integers(0, 60),
-    st.sampled_from([Stages.READ_KERNEL, Stages.READ_COPY_KERNEL]),
+    st.sampled_from([StreamStages.READ_KERNEL, StreamStages.READ_COPY_KERNEL]),
 )
 def test_shares_fit_the_budget_and_minimise_the_largest_strain(cases, more, stages):
     tenants = [Tenant(f"net{i}", layers, limit) for i, (layers, limit) in enumerate(cases)]
@@ -136,7 +141,7 @@ def test_a_deadline_must_be_positive_and_finite(deadline_ms):
 
 def test_a_synchronous_plan_cannot_be_simulated_concurrently():
     layers = of((4, 1.0, 1.0, 1.0))
-    plan = StreamPlan(Architecture.SYNCHRONOUS, (False,), 8, 8, 0.0, 16)
+    plan = StreamPlan(StreamArchitecture.SYNCHRONOUS, (False,), 8, 8, 0.0, 16)
     with pytest.raises(ValueError, match="synchronous"):
         simulate_concurrent([StreamedInference(layers, plan)])
 

@@ -12,7 +12,7 @@ from benchmarks.papers.results import Results
 from benchmarks.papers.streaming import variants as streaming
 from benchmarks.papers.streaming.offload import is_importable
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.plan import Architecture
+from runtime.weight_streaming.planning.plan import StreamArchitecture
 
 
 def tiny():
@@ -55,7 +55,7 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
     honest = streaming.StreamableNetwork.pipeline
 
     def too_small(opened, plan, x):
-        if plan.architecture is Architecture.PRELOAD:
+        if plan.architecture is StreamArchitecture.PRELOAD:
             raise RuntimeError("out of memory")
         return honest(opened, plan, x)
 

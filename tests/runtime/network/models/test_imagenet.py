@@ -6,7 +6,7 @@ from torch import nn
 
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseBlock, DenseNet
-from runtime.network.models.resnet import Block, ResNet
+from runtime.network.models.resnet import ResNet, ResNetBlock
 from runtime.network.models.vgg import VGG
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,7 +36,7 @@ def test_narrow_networks_take_small_images(network, size):
 
 
 def test_a_block_adds_its_input_before_the_last_activation():
-    block = Block((4, 4, 4), (3, 3), 1).eval()
+    block = ResNetBlock((4, 4, 4), (3, 3), 1).eval()
     nn.init.zeros_(block.bn2.weight)
     x = torch.randn(1, 4, 5, 5)
 
@@ -44,7 +44,7 @@ def test_a_block_adds_its_input_before_the_last_activation():
 
 
 def test_the_bottleneck_strides_in_its_3x3_convolution():
-    block = Block((8, 4, 4, 16), (1, 3, 1), 2)
+    block = ResNetBlock((8, 4, 4, 16), (1, 3, 1), 2)
 
     strides = [block.conv1.stride, block.conv2.stride, block.conv3.stride]
 
