@@ -39,8 +39,8 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     """
     config.check()
     subject = subject_of(config)
-    for sentence in subject.images.report:
-        say(console, sentence)
+    for line in subject.images.report:
+        say(console, line)
 
     import torch  # noqa: PLC0415 - takes seconds
 
@@ -60,27 +60,26 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     with held(lock):
         remove_unfinished(subject.folder)
         if config.processes == 1:
-            TrainingJob.of(config, subject, device, console).run()
+            TrainingJob(config, subject, device, console).run()
         else:
             from nas.train.replicated import in_processes  # noqa: PLC0415 - imports torch
 
-            _require_gpus(config, device)
+            _require_room(config, device)
             in_processes(partial(_member, config), config.processes, console.print)
     say(console, f"next: python -m nas.export weights={subject.folder}")
     return subject.folder
 
 
-def _require_gpus(config: TrainConfig, device: torch.device) -> None:
+def _require_room(config: TrainConfig, device: torch.device) -> None:
+    """Refuse more processes than there are GPUs, or cores where there is no GPU."""
     import torch  # noqa: PLC0415 - takes seconds
 
-    found = torch.cuda.device_count()
-    cores = os.cpu_count() or 1
     if config.device != "auto":
         raise UserError(f"processes={config.processes} choose their devices: leave device= out")
-    if device.type == "cuda" and config.processes > found:
-        raise UserError(f"processes={config.processes}, but this machine has {found} GPUs")
-    if config.processes > max(found, cores):
-        raise UserError(f"processes={config.processes}, but this machine has {cores} cores")
+    on_gpus = device.type == "cuda"
+    most, what = (torch.cuda.device_count(), "GPUs") if on_gpus else (os.cpu_count() or 1, "cores")
+    if config.processes > most:
+        raise UserError(f"processes={config.processes}, but this machine has {most} {what}")
 
 
 def _member(config: TrainConfig, rank: int) -> None:
@@ -93,4 +92,4 @@ def _member(config: TrainConfig, rank: int) -> None:
     if not torch.cuda.is_available():
         torch.set_num_threads(max(1, torch.get_num_threads() // config.processes))
     console = Console(highlight=False, emoji=False, quiet=rank > 0)
-    TrainingJob.of(config, subject_of(config), device_named("auto"), console).run()
+    TrainingJob(config, subject_of(config), device_named("auto"), console).run()

@@ -13,12 +13,12 @@ from typing import final
 
 import torch
 from rich.console import Console
-from torch import nn
 
 from common.command.console import say
 from common.command.exit_status import plain_interrupts
 from common.types.errors import UserError
 from nas.accuracy.base import at_chance
+from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.optimization.replicas import agreed, place
@@ -56,21 +56,11 @@ class Start:
 
 
 @final
-@dataclass(frozen=True)
 class TrainingJob:
     """A network to train, and where its results belong."""
 
-    config: TrainConfig
-    subject: Subject
-    network: nn.Module
-    device: torch.device
-    console: Console
-    start: Start
-    ends_s: float = math.inf  # on the monotonic clock; no epoch begins that would end later
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         config: TrainConfig,
         subject: Subject,
         device: torch.device,
@@ -78,13 +68,19 @@ class TrainingJob:
         *,
         start: Start | None = None,
         ends_s: float = math.inf,
-    ) -> TrainingJob:
-        """Build the network, by default with new weights of the seed."""
-        start = start or Start(partial(untrained, subject.space))
+    ) -> None:
+        """Builds the network, by default with new weights of the seed.
+
+        No epoch begins that would end after `ends_s` on the monotonic clock.
+        """
+        self._config, self._subject, self._device = config, subject, device
+        self._say = partial(say, console)
+        self._console, self._ends_s = console, ends_s
+        self._start = start or Start(partial(untrained, subject.space))
+        self._checkpoint = subject.folder / CHECKPOINT
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
-            network = start.network(subject.architecture, subject.images.task)
-        return cls(config, subject, network, device, console, start, ends_s)
+            self._network = self._start.network(subject.architecture, subject.images.task)
 
     def run(self) -> Training:
         """Train, or go on with the training, and write the results; returns the record.
@@ -93,10 +89,11 @@ class TrainingJob:
           UserError: if the time is too short, the training diverges, or memory is too small.
           OSError: if a file cannot be written.
         """
-        recipe = self._within_hours(self.config.chosen_recipe())
+        recipe = self._within_hours(self._config.chosen_recipe())
+        subject = self._subject
         self._say(
-            f"{self.subject.arch} on {self.subject.images.title}: {recipe.epochs} epochs of {recipe.name} on "
-            f"{self.device}, into {self.subject.folder}"
+            f"{subject.arch} on {subject.images.title}: {recipe.epochs} epochs of {recipe.name} on "
+            f"{self._device}, into {subject.folder}"
         )
         try:
             with plain_interrupts():
@@ -108,84 +105,69 @@ class TrainingJob:
             raise UserError(f"{error}; choose another recipe= or seed=") from error
         except torch.OutOfMemoryError as error:
             raise UserError(
-                f"the training needs more memory than {self.device} has, even with one image at a time; "
+                f"the training needs more memory than {self._device} has, even with one image at a time; "
                 f"choose a smaller side="
             ) from error
         return self._write(recipe, trained)
 
     def _within_hours(self, recipe: Recipe) -> Recipe:
         """The recipe with as many epochs as the time allows; an interrupted training keeps its number."""
-        hours = self.config.hours
+        hours = self._config.hours
         if hours is None:
             return recipe
-        begun_with = epochs_of(self.subject.folder / CHECKPOINT)
+        begun_with = epochs_of(self._checkpoint)
         if begun_with is not None:
             return replace(recipe, epochs=begun_with)
-        seconds = agreed(
-            seconds_an_epoch(
-                self.network, self.subject.images, recipe, device=self.device, on=self.config.images
-            )
-        )
-        possible = int(_SHARE_OF_HOURS * 3600 * hours / seconds)
+        images, device, on = self._subject.images, self._device, self._config.images
+        epoch_s = agreed(seconds_an_epoch(self._network, images, recipe, device=device, on=on))
+        possible = int(_SHARE_OF_HOURS * 3600 * hours / epoch_s)
         if possible < 1:
             raise UserError(
-                f"hours={hours:g} is less than one epoch takes on {self.device}, about {seconds:.0f} s; "
+                f"hours={hours:g} is less than one epoch takes on {device}, about {epoch_s:.0f} s; "
                 f"allow more time, or choose a smaller side="
             )
         if possible < recipe.epochs:
-            self._say(
-                f"an epoch takes about {seconds:.1f} s: {possible} of {recipe.epochs} epochs fit in "
-                f"hours={hours:g}"
-            )
+            self._say(f"epochs within hours={hours:g}: {possible} of {recipe.epochs}")
         return replace(recipe, epochs=min(possible, recipe.epochs))
 
     def _trained(self, recipe: Recipe) -> Trained:
-        checkpoint = self.subject.folder / CHECKPOINT
-        done = epochs_done(checkpoint)
+        done = epochs_done(self._checkpoint)
         if done:
             self._say(f"goes on after epoch {done}")
-        ends_s = min(self.ends_s, time.monotonic() + 3600 * (self.config.hours or math.inf))
-        tensorboard = self.subject.folder / _TENSORBOARD if place()[0] == 0 else None
-        with TrainingProgress(self.console, tensorboard, recipe.epochs, done) as progress:
-            return train(
-                self.network,
-                self.subject.images,
-                recipe,
-                TrainingOptions(
-                    seed=self.config.seed,
-                    checkpoint=checkpoint,
-                    continues=self.start.continues,
-                    on_epoch=progress,
-                    stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
-                    # the test images are for the end
-                    evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
-                ),
-                device=self.device,
-                on=self.config.images,
+        is_judged_late = self._config.images is TrainOn.train_and_valid  # on the test images
+        ends_s = min(self._ends_s, time.monotonic() + 3600 * (self._config.hours or math.inf))
+        tensorboard = self._subject.folder / _TENSORBOARD if place()[0] == 0 else None
+        with TrainingProgress(self._console, tensorboard, recipe.epochs, done) as progress:
+            options = TrainingOptions(
+                seed=self._config.seed,
+                evaluate_every=recipe.epochs if is_judged_late else 1,
+                checkpoint=self._checkpoint,
+                continues=self._start.continues,
+                on_epoch=progress,
+                stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
             )
+            images, device, on = self._subject.images, self._device, self._config.images
+            return train(self._network, images, recipe, options, device=device, on=on)
 
     def _write(self, recipe: Recipe, trained: Trained) -> Training:
         """Judge the network on the test images, write it, and say what came of it."""
-        images = self.subject.images
-        test = Judged(
-            accuracy_of(self.network, images.test, images, device=self.device)
-            if self.config.images is TrainOn.train
-            else trained.accuracy,
-            len(images.test),
-        )
-        valid = (
-            Judged(trained.accuracy, len(images.valid))
-            if self.config.images is TrainOn.train
-            else None
-        )
+        subject, images = self._subject, self._subject.images
+        fraction, valid = trained.accuracy, None
+        if self._config.images is TrainOn.train:
+            valid = Judged(fraction, len(images.valid))
+            fraction = accuracy_of(self._network, images.test, images, device=self._device)
+        test = Judged(fraction, len(images.test))
         is_finished = trained.epochs == recipe.epochs
+        settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
+        if self._start.words:
+            settings["start"] = self._start.words
         training = Training(
             schema=SCHEMA,
             state=(State.finished if is_finished else State.interrupted).value,
-            space=self.subject.space.name,
-            arch=self.subject.arch,
-            data=self.subject.data,
-            data_seed=self.subject.data_seed,
+            space=subject.space.name,
+            arch=subject.arch,
+            data=subject.data,
+            data_seed=SPLIT_SEED,
             data_name=images.name,
             data_title=images.title,
             data_digest=images.digest,
@@ -193,26 +175,23 @@ class TrainingJob:
             side=images.side,
             mean=images.mean,
             sd=images.sd,
-            recipe={
-                **{name: str(value) for name, value in dataclasses.asdict(recipe).items()},
-                **({"start": self.start.words} if self.start.words else {}),
-            },
+            recipe=settings,
             epochs=trained.epochs,
-            seed=self.config.seed,
-            trained_on=self.config.images.value,
+            seed=self._config.seed,
+            trained_on=self._config.images.value,
             valid=valid,
             test=test,
             seconds=trained.seconds,
-            device=_title(self.device),
+            device=_title(self._device),
             versions=versions(),
         )
         if place()[0] == 0:  # else another process writes it
-            write_trained(self.subject.folder, self.network.state_dict(), training)
+            write_trained(subject.folder, self._network.state_dict(), training)
         for note in trained.notes:
             self._say(note)
         if not is_finished:
             self._say(
-                f"the time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
+                f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
             )
         on_valid = "" if valid is None else f", {_text(valid)} validation images"
         self._say(
@@ -224,9 +203,6 @@ class TrainingJob:
                 "classes' images differ"
             )
         return training
-
-    def _say(self, line: str) -> None:
-        say(self.console, line)
 
 
 def _text(judged: Judged) -> str:

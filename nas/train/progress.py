@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import final
 
@@ -56,14 +57,8 @@ class TrainingProgress:
         if self._console.is_terminal:
             self._bar.update(self._task, completed=epoch.number, description=figures)
         elif epoch.number % self._every == 0 or epoch.number == epoch.epochs:
-            left_s = epoch.seconds * (epoch.epochs - epoch.number)
+            left = timedelta(seconds=round(epoch.seconds * (epoch.epochs - epoch.number)))
             self._console.print(
-                f"{epoch.number:>5} / {epoch.epochs} epochs  {figures}  {_duration(left_s)} left",
+                f"{epoch.number:>5} / {epoch.epochs} epochs  {figures}  {left} left",
                 soft_wrap=True,
             )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"

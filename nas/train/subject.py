@@ -13,9 +13,9 @@ from numpy import ndarray
 from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import SPLIT_SEED, open_images
+from nas.accuracy.images.open import open_images
 from nas.accuracy.training.trained_folder import trained_folder
-from nas.report.summary import Summary, read_summary
+from nas.report.summary import read_summary
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
@@ -27,19 +27,29 @@ _KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
 @final
 @dataclass(frozen=True)
 class Subject:
-    """An architecture, its images, and the folder that its trained network belongs in."""
+    """An architecture, its images, and the run that its trained network belongs to."""
 
     space: SearchSpace
     architecture: Int64[ndarray, "D"]
-    data: str  # as `open_images` takes it; a path is absolute
-    data_seed: int  # that missing splits were drawn with
     images: ImageSet
-    folder: Path
+    named: str  # the images, as `open_images` takes them
+    run: Path  # folder
 
     @property
     def arch(self) -> str:
         """The architecture as text."""
         return self.space.text(self.architecture)
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the trained network."""
+        return trained_folder(self.run, self.arch)
+
+    @property
+    def data(self) -> str:
+        """The images, as `open_images` takes them from any folder."""
+        path = Path(self.named).expanduser()
+        return str(path.absolute()) if path.exists() else self.named
 
 
 def subject_of(config: TrainConfig) -> Subject:
@@ -48,60 +58,50 @@ def subject_of(config: TrainConfig) -> Subject:
     Raises:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
-    run = None if config.run is None else Path(config.run).expanduser()
-    begun = {} if run is None else _begun(run)
-    settings = begun.get("values", {})
-    summary = None if run is None else _summary(run)
-    space = space_named(config.space if summary is None else summary.settings.space)
-    if config.arch is not None:
-        architecture = architecture_named(space, config.arch)
-    elif summary is not None and summary.best is not None:
-        architecture = space.parse(summary.best.arch)
-    else:
-        raise UserError(f"run={run} found no network within its limits; choose one with arch=")
-    data = config.data or settings.get("data")
-    if data is None:
-        raise UserError(f"run={run} searched on a table, without images; choose them with data=")
-    side = config.side or settings.get("side")
-    images = open_images(str(data), side=side)
-    searched_on = begun.get("sources", {}).get("data")
-    if config.data is None and side == settings.get("side") and searched_on != images.digest:
-        raise UserError(
-            f"run={run} did not search on these images of {data}: they were changed, or an earlier "
-            f"version split them otherwise; set data={data} to train on them all the same"
+    if config.run is None:
+        space, named = space_named(config.space), str(config.data)
+        architecture = architecture_named(space, str(config.arch))
+        images = open_images(named, side=config.side)
+        return Subject(
+            space, architecture, images, named, Path(config.runs) / f"train-{images.name}"
         )
-    path = Path(str(data)).expanduser()
-    folder = Path(config.runs) / f"train-{images.name}" if run is None else run
-    return Subject(
-        space,
-        architecture,
-        str(path.absolute()) if path.exists() else str(data),
-        SPLIT_SEED,
-        images,
-        trained_folder(folder, space.text(architecture)),
-    )
-
-
-def _begun(run: Path) -> dict[str, dict[str, Any]]:
-    """The settings (`values`) of a search and its `sources`, of its `config.yaml`."""
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
-    stored = load_settings(path)
-    parts = {name: stored.get(name) for name in ("values", "sources")}
-    found = {name: part for name, part in parts.items() if isinstance(part, dict)}
-    values = found.get("values", {})
-    if len(found) < len(parts) or not all(
-        isinstance(values.get(name), kind) for name, kind in _KINDS.items()
-    ):
-        raise UserError(f"{path} is not the configuration of a search")
-    return found
-
-
-def _summary(run: Path) -> Summary:
+    run = Path(config.run).expanduser()
+    settings, sources = _begun(run)
     path = run / "summary.json"
     if not path.is_file():
         raise UserError(
             f"run={run} has not finished; go on with python -m nas.search resume={run}, then train"
         )
-    return read_summary(path)
+    summary = read_summary(path)
+    space = space_named(summary.settings.space)
+    if config.arch is not None:
+        architecture = architecture_named(space, config.arch)
+    elif summary.best is not None:
+        architecture = space.parse(summary.best.arch)
+    else:
+        raise UserError(f"run={run} found no network within its limits; choose one with arch=")
+    data, side = config.data or settings.get("data"), config.side or settings.get("side")
+    if data is None:
+        raise UserError(f"run={run} searched on a table, without images; choose them with data=")
+    images = open_images(data, side=side)
+    is_same = config.data is None and side == settings.get("side")
+    if is_same and sources.get("data") != images.digest:
+        raise UserError(
+            f"run={run} did not search on these images of {data}: they were changed, or an earlier "
+            f"version split them otherwise; set data={data} to train on them all the same"
+        )
+    return Subject(space, architecture, images, data, run)
+
+
+def _begun(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings and the sources of a search, of its `config.yaml`."""
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
+    stored = load_settings(path)
+    settings, sources = stored.get("values"), stored.get("sources")
+    if not (isinstance(settings, dict) and isinstance(sources, dict)) or not all(
+        isinstance(settings.get(name), kind) for name, kind in _KINDS.items()
+    ):
+        raise UserError(f"{path} is not the configuration of a search")
+    return settings, sources

@@ -12,7 +12,6 @@ from numpy import ndarray
 from rich.console import Console
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.train_on import TrainOn
@@ -76,19 +75,11 @@ def train_winner(
         device="auto",
         runs=config.runs,
     )
-    path = Path(str(config.data)).expanduser()
-    subject = Subject(
-        space,
-        space.parse(winner.arch),
-        str(path.absolute()) if path.exists() else str(config.data),
-        SPLIT_SEED,
-        images,
-        trained_folder(run, winner.arch),
-    )
+    subject = Subject(space, space.parse(winner.arch), images, str(config.data), run)
     subject.folder.mkdir(parents=True, exist_ok=True)
     ends_s -= _REPORTED_S
     device = device_named("auto")
-    return TrainingJob.of(settings, subject, device, console, start=start, ends_s=ends_s).run()
+    return TrainingJob(settings, subject, device, console, start=start, ends_s=ends_s).run()
 
 
 def forget_checkpoint(run: Path, arch: str) -> None:

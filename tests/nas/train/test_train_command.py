@@ -79,13 +79,10 @@ def test_the_folder_holds_the_weights_and_how_they_came_about(config, console):
     assert training.test.fraction == accuracy_of(network, images.test, images, device="cpu")
     assert training.test.images == len(images.test)
     assert training.valid is None
-    assert (training.state, training.epochs, training.trained_on) == (
-        "finished",
-        1,
-        "train_and_valid",
-    )
+    assert (training.state, training.epochs) == ("finished", 1)
+    assert training.trained_on == "train_and_valid"
     assert training.data_digest == images.digest
-    assert f"{training.test.fraction:.2%} on {len(images.test)} test images" in told(console)
+    assert f"{training.test.fraction:.2%} on {len(images.test)}" in told(console)
     assert list((folder / "tensorboard").iterdir())
 
 
@@ -104,13 +101,13 @@ def test_the_same_command_again_finds_the_finished_training(config, console):
     assert train_into_folder(config, console) == folder
 
     assert (folder / WEIGHTS).read_bytes() == before
-    assert "goes on after epoch 1" in told(console)
+    assert "after epoch 1" in told(console)
 
 
 def test_a_training_with_other_settings_is_not_mixed_up_with_it(config, console):
     folder = train_into_folder(config, console)
 
-    with pytest.raises(UserError, match="epochs=1, but here it is 2; remove it"):
+    with pytest.raises(UserError, match=r"epochs=1\b.* 2;"):
         train_into_folder(replace(config, epochs=2), console)
 
     assert read_training(folder).epochs == 1
@@ -121,24 +118,24 @@ def test_hours_decide_the_number_of_epochs(config, console, monkeypatch):
     folder = train_into_folder(replace(config, epochs=999, hours=0.0005), console)
 
     assert 1 <= read_training(folder).epochs < 999
-    assert "of 999 epochs fit in hours=0.0005" in told(console)
-    with pytest.raises(UserError, match="less than one epoch takes on cpu"):
+    assert "hours=0.0005: " in told(console)
+    with pytest.raises(UserError, match="hours=1e-06"):
         train_into_folder(replace(config, seed=1, arch="6111", hours=1e-6), console)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"arch": None}, "name a network: run="),
-        ({"data": None}, "name a network: run="),
-        ({"arch": "15625"}, "arch=15625 is not between 0 and 15,624"),
+        ({"arch": None}, "run=.*arch=.*data="),
+        ({"data": None}, "run=.*arch=.*data="),
+        ({"arch": "15625"}, "arch=15625 .* 15,624"),
         ({"arch": "|x|"}, "is not of the form"),
-        ({"recipe": "best"}, "recipe=best is not one of nas_bench_201, modern"),
-        ({"epochs": 0}, "epochs=0 must be at least 1"),
-        ({"hours": -1.0}, "hours=-1 must be positive"),
-        ({"seed": -1}, "seed=-1 is not between"),
-        ({"device": "gpu"}, "device=gpu is none of auto, cpu"),
-        ({"run": "nowhere"}, "run=nowhere is not the folder of a run"),
+        ({"recipe": "best"}, "recipe=best .*nas_bench_201, modern"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"hours": -1.0}, "hours=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"device": "gpu"}, "device=gpu"),
+        ({"run": "nowhere"}, "run=nowhere"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(config, console, settings, message):
@@ -151,7 +148,7 @@ def test_a_run_on_other_images_than_these_is_not_gone_on_with(config, console, t
     begun = {"values": {"data": "digits", "side": 4}, "sources": {"data": "of other images"}}
     (tmp_path / "config.yaml").write_text(json.dumps(begun))
 
-    with pytest.raises(UserError, match="did not search on these images of digits"):
+    with pytest.raises(UserError, match=r"run=.*data=digits"):
         train_into_folder(replace(config, run=str(tmp_path), data=None, side=None), console)
 
 
@@ -204,9 +201,7 @@ def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
     refused = subprocess.run(train, capture_output=True, text=True, check=False)
     subprocess.run([*train, "data=digits"], check=True)
 
-    assert refused.stderr.strip().endswith(
-        "searched on a table, without images; choose them with data="
-    )
+    assert refused.stderr.strip().endswith("data=")
     best = json.loads((run / "summary.json").read_text())["best"]["arch"]
     assert read_training(trained_folder(run, best)).arch == best
 
@@ -228,7 +223,7 @@ def test_a_process_that_is_killed_costs_two_that_train_together_an_epoch(config,
 
     training = read_training(begun[0].parent)
     assert training.epochs == 6
-    assert "a process of the training was lost" in told.read_text()
+    assert "was lost" in told.read_text()
     images = open_images("digits", side=4)
     network = SPACE.network(SPACE.parse(training.arch), images.task)
     network.load_state_dict(load_file(begun[0].parent / WEIGHTS))
