@@ -130,6 +130,17 @@ class FunctionSpace(ChoiceSpace):
         """The network that the function builds."""
         return self._build(task, **self.chosen(architecture))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The space for another process, with a function that may be a lambda or a script's own."""
+        import cloudpickle  # noqa: PLC0415 - trainings at once only
+
+        return {**vars(self), "_build": cloudpickle.dumps(self._build)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import cloudpickle  # noqa: PLC0415 - as above
+
+        vars(self).update(state, _build=cloudpickle.loads(state["_build"]))
+
 
 @final
 class ListedFunctionSpace(FunctionSpace):

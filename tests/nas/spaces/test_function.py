@@ -1,5 +1,7 @@
 """Spaces of functions: conditions, numbers, refusals, and a search of one that a script holds."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,15 @@ def test_costs_are_those_of_the_built_network_and_the_control_is_the_costliest(s
     assert costs["parameters"] == weights + 8 + 8 + 8 * 4 + 4
     assert costs["flops"] == 64 * weights + 8 * 4
     assert space.text(space.control()) == "depth=3 width=8 kernel=5"
+
+
+def test_a_space_of_a_lambda_goes_to_another_process():
+    space = edgenas.space(lambda task, width: build(task, 2, width), width=[2, 4])
+    row, task = space.parse("width=4"), edgenas.Task("four", 4, 8)
+
+    again = pickle.loads(pickle.dumps(space))  # noqa: S301 - our own
+
+    assert str(again.network(row, task)) == str(space.network(row, task))
 
 
 def test_a_network_that_needs_values_is_counted_too():
