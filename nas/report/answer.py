@@ -492,7 +492,10 @@ class Answer:
                 f"and check that the classes' images differ"
             )
         if predicted := ", ".join(self._predicted()):
-            yield f"{PREDICTED} predicted \u00b1 standard deviation, not measured: {predicted}"
+            numbers = [n for one in self.networks.values() for n in (one.accuracy, one.latency)]
+            is_spread = any(number.sd is not None and number.mark for number in numbers)
+            spread = " \u00b1 standard deviation" if is_spread else ""
+            yield f"{PREDICTED} predicted{spread}, not measured: {predicted}"
         if summary.penalty_share:
             yield (
                 f"{summary.penalty_share:.1%} of the latencies are penalties: the device cannot run these "

@@ -116,7 +116,8 @@ def lines_of(text: str, width: int = 40) -> str:
 
 def _sampled(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> dict[str, Any]:
     x, y, texts = _trials(done, at, problem)
-    bar = {"title": {"text": "first at sample", "side": "right"}, "thickness": 12}
+    title = {"text": "first at sample", "side": "right", "font": {"size": 12}}
+    bar = {"title": title, "thickness": 12}
     return _TEXT_ONLY | points(
         "sampled",
         x,
