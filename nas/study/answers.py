@@ -56,11 +56,13 @@ def answers_about_all(
         train_s = training_seconds(space, task, epochs)
     if train_s is None:
         train_s = np.full(space.size, np.nan)
-    found = {}
+    by_device = {}
     for device, oracle in oracles.items():
         latency = oracle.answer(rows)
-        found[device] = Answers(top1.fraction, top1.kind, test, train_s, latency.ms, latency.kind)
-    return found
+        by_device[device] = Answers(
+            top1.fraction, top1.kind, test, train_s, latency.ms, latency.kind
+        )
+    return by_device
 
 
 def fingerprints(answers: Answers) -> dict[str, str]:
@@ -82,7 +84,7 @@ def predicted_shares(kinds: Int8[ndarray, "n"]) -> str:
 def save_tables(path: Path, answers: Mapping[str, Answers]) -> None:
     """Write the answers about a whole space; the file is whole or absent."""
     columns: dict[str, Any] = {
-        name: np.stack([getattr(one, name) for one in answers.values()])
+        name: np.stack([getattr(answers_on_device, name) for answers_on_device in answers.values()])
         for name in ("latency_ms", "latency_kind")
     }
     first = next(iter(answers.values()))

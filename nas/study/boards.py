@@ -54,7 +54,7 @@ def combinations(text: str) -> list[tuple[tuple[str, str], ...]]:
             raise UserError(
                 f"boards={text}: {unit.strip() or 'nothing'} is not device@time; {form}"
             )
-        units.append([(device, one.strip()) for one in times.split(",")])
+        units.append([(device, limit.strip()) for limit in times.split(",")])
     if len(units) < 2:
         raise UserError(f"boards={text} has one device, for which problems= is enough; {form}")
     return [*product(*units)]
@@ -79,5 +79,5 @@ def together(units: Sequence[tuple[LatencyOracle, float]]) -> tuple[Board, Mappe
     if twice is not None:
         raise UserError(f"boards: {twice} is twice on one board; name each device once")
     mapped = MappedLatency(tuple(left))
-    own = tuple(Unit(name, ms) for name, (_, ms) in zip(names, units, strict=True))
-    return Board(mapped.device, own), mapped
+    board_units = tuple(Unit(name, ms) for name, (_, ms) in zip(names, units, strict=True))
+    return Board(mapped.device, board_units), mapped

@@ -56,16 +56,16 @@ def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
 
 def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
-    given = list(hydra_config.overrides.task)
+    words = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         raise UserError("-m: a study is one command; workers= and backend=ray spread its settings")
-    run_study(composed, chosen_names(), given, PlainConsole(), analyses, command=command)
+    run_study(composed, chosen_names(), words, PlainConsole(), analyses, command=command)
 
 
 def run_study(
     composed: DictConfig,
     choices: Mapping[str, str],
-    given: Sequence[str],
+    words: Sequence[str],
     console: Console,
     analyses: Sequence[Analysis] = (),
     *,
@@ -79,12 +79,12 @@ def run_study(
       UserError: if the study cannot be planned, its folder holds another one, or a setting failed.
     """
     choices = {name: choices[name] for name in SOURCES}
-    folder, composed, choices = _folder(composed, choices, given)
+    folder, composed, choices = _folder(composed, choices, words)
     plan = make_plan(composed)
     applicable = [analysis for analysis in analyses if analysis.applies(plan)]
     _announce(plan, console)
     config = plan.config
-    started = shlex.join(["python", "-m", command, *given])
+    started = shlex.join(["python", "-m", command, *words])
     try:
         with folder.held(), plain_interrupts():
             _begin(plan, composed, choices, started, folder)
@@ -110,7 +110,7 @@ def run_study(
 
 def _workers(plan: Plan) -> int:
     """Number of processes; one where a source is not a table, as it may be a single live board."""
-    if not (plan.accuracy.instant and all(one.instant for one in plan.oracles.values())):
+    if not (plan.accuracy.instant and all(oracle.instant for oracle in plan.oracles.values())):
         return 1
     return plan.config.workers or len(os.sched_getaffinity(0))
 
@@ -136,7 +136,9 @@ def _report(
     sentences = answer(results, findings)
     write_measures(folder.measures, results)
     extra: dict[str, Any] = {"answer": sentences}
-    extra |= {analysis.name: [asdict(one) for one in findings[analysis]] for analysis in analyses}
+    extra |= {
+        analysis.name: [asdict(finding) for finding in findings[analysis]] for analysis in analyses
+    }
     write_results(folder.results, results, extra)
     sources = _sources(plan, results)
     write_page(
@@ -171,7 +173,7 @@ def _sources(plan: Plan, results: Results | None = None) -> str:
     """
     columns = plan.answers or (results.answers if results else {})
     accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
-    kinds = [one.accuracy_kind for one in columns.values()]
+    kinds = [answers.accuracy_kind for answers in columns.values()]
     parts = [accuracy + (predicted_shares(np.concatenate(kinds)) if kinds else "")]
     for name, oracle in plan.sources.items():
         shares = predicted_shares(columns[name].latency_kind) if name in columns else ""
@@ -228,20 +230,20 @@ def _fingerprints(plan: Plan) -> dict[str, Any]:
 
 
 def _folder(
-    composed: DictConfig, choices: Mapping[str, str], given: Sequence[str]
+    composed: DictConfig, choices: Mapping[str, str], words: Sequence[str]
 ) -> tuple[StudyFolder, DictConfig, Mapping[str, str]]:
     """Folder of the study, its configuration, and the names of its sources.
 
     The configuration is that of the command line, or that of the resumed folder.
     """
-    for text in given:
+    for text in words:
         if text.startswith(("+", "~")):
             raise UserError(f"{text}: settings are written name=value, without {text[0]}")
     if composed.resume is not None:
         folder = StudyFolder(Path(composed.resume))
         if composed.folder is not None:
             raise UserError(f"resume={composed.resume} is the folder; leave out folder=")
-        return folder, *_stored(folder, composed, given)
+        return folder, *_stored(folder, composed, words)
     if composed.folder is not None:
         return StudyFolder(Path(composed.folder)), composed, choices
     now = datetime.now().astimezone()
@@ -251,11 +253,11 @@ def _folder(
 
 
 def _stored(
-    folder: StudyFolder, composed: DictConfig, given: Sequence[str]
+    folder: StudyFolder, composed: DictConfig, words: Sequence[str]
 ) -> tuple[DictConfig, dict[str, str]]:
     stored = folder.stored()
     choices = stored_choices(folder.config, stored, SOURCES)
-    words = [word for word in given if word.partition("=")[0] not in FREE]
+    words = [word for word in words if word.partition("=")[0] not in FREE]
     require_repeated(folder.config, stored["values"], choices, composed, words)
     try:
         settings = hydra.compose("study", [f"{group}={name}" for group, name in choices.items()])

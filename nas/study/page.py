@@ -90,7 +90,10 @@ def write_page(
 def answer(results: Results, findings: Findings) -> list[str]:
     """The answer of the study, in paragraphs made of its findings and tests."""
     paragraphs = [
-        sentence for found in findings.values() for one in found for sentence in one.sentences
+        sentence
+        for group in findings.values()
+        for finding in group
+        for sentence in finding.sentences
     ]
     if results.why_not_exact:
         paragraphs.append(f"The optimum is not known: {results.why_not_exact}.")
@@ -105,11 +108,11 @@ def _most_accurate(results: Results) -> Iterator[str]:
     wins: Counter[str] = Counter()
     empty = 0
     for settings in problems:
-        found = {name: results.medians[setting][measure] for name, setting in settings.items()}
+        medians = {name: results.medians[setting][measure] for name, setting in settings.items()}
         ranked = {
-            name: sign * one.middle
-            for name, one in found.items()
-            if one is not None and np.isfinite(one.middle)
+            name: sign * median.middle
+            for name, median in medians.items()
+            if median is not None and np.isfinite(median.middle)
         }
         wins.update(name for name, value in ranked.items() if value <= min(ranked.values()))
         empty += not ranked
@@ -133,9 +136,9 @@ def _counted(results: Results) -> Iterator[str]:
             if c.measure == measure and not c.other.overrides:
                 counts.setdefault(results.name(c.other), Counter()).update([c.verdict])
         parts = [
-            f"better than {name} on {found['better']} and worse on {found['worse']} of "
-            f"{sum(found.values())} problems"
-            for name, found in counts.items()
+            f"better than {name} on {verdicts['better']} and worse on {verdicts['worse']} of "
+            f"{sum(verdicts.values())} problems"
+            for name, verdicts in counts.items()
         ]
         if parts:
             title = _title(results, measure)
@@ -148,14 +151,14 @@ def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
     yield KeyFigure("searches", f"{searches:,}", f"{samples:,} samples")
     seconds = sum(curve.log.seconds for curve in results.curves.values())
     yield KeyFigure("seconds of searching", f"{seconds:,.1f}", "all processes together")
-    own = [
+    figures = [
         figure
-        for analysis, found in findings.items()
+        for analysis, items in findings.items()
         if analysis.key_figures
-        for figure in analysis.key_figures(found, results)
+        for figure in analysis.key_figures(items, results)
     ]
-    yield from own
-    for entry in () if own else results.pooled:
+    yield from figures
+    for entry in () if figures else results.pooled:
         if entry.measure in {"gap", "best_accuracy"}:
             yield KeyFigure(
                 f"probability that {results.config.reference} beats {entry.other}",
@@ -169,8 +172,8 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         (setting.device, setting.limit_ms) not in results.on_boards for setting in results.values
     ):
         yield Section("What was compared", list(_table(results)))
-    for analysis, found in findings.items():
-        yield from analysis.sections(found, results)
+    for analysis, items in findings.items():
+        yield from analysis.sections(items, results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
         parts: list[Part | str] = [*_counted(results)]
@@ -221,12 +224,12 @@ def _table(results: Results) -> Iterator[Part | str]:
                 not setting.overrides
                 and (setting.device, setting.limit_ms) not in results.on_boards
             ):
-                own = [setting.device, f"{setting.limit_ms:g} ms"]
-                own += [setting.reward, setting.controller]
+                row = [setting.device, f"{setting.limit_ms:g} ms"]
+                row += [setting.reward, setting.controller]
                 for name in names:
-                    known = _of_seeds(results.known(setting, name), results)
-                    own.append(text_of(medians[name]) + known)
-                rows.append(own)
+                    seeds_known = _of_seeds(results.known(setting, name), results)
+                    row.append(text_of(medians[name]) + seeds_known)
+                rows.append(row)
         header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
         yield Table(header, rows, f"Every search with the default settings: {what}")
 
@@ -260,12 +263,12 @@ def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
 
 def _by_problem(results: Results) -> dict[tuple[str, float], dict[str, Setting]]:
     """Settings without overrides, by problem, then by the name of what differs."""
-    found: dict[tuple[str, float], dict[str, Setting]] = {}
+    settings_of: dict[tuple[str, float], dict[str, Setting]] = {}
     for setting in results.values:
         if not setting.overrides:
-            settings = found.setdefault((setting.device, setting.limit_ms), {})
+            settings = settings_of.setdefault((setting.device, setting.limit_ms), {})
             settings[results.name(setting)] = setting
-    return found
+    return settings_of
 
 
 def _compared(results: Results) -> Mapping[str, None]:

@@ -216,13 +216,13 @@ def _parts(
     for device in devices:
         yield device, config.rewards, ()
     axes = [_axis(text) for text in config.grid]
-    for chosen, known, what in (
+    for chosen, names, what in (
         (config.grid_devices, devices, "grid_devices"),
         (config.grid_rewards, config.rewards, "grid_rewards"),
     ):
-        unknown = [name for name in chosen if name not in known]
+        unknown = [name for name in chosen if name not in names]
         if unknown:
-            raise UserError(f"{what}={unknown[0]} is not one of {_listed(known)}")
+            raise UserError(f"{what}={unknown[0]} is not one of {_listed(names)}")
     if axes:
         rewards = config.grid_rewards or config.rewards
         for device, point in product(config.grid_devices or devices, product(*axes)):
@@ -249,14 +249,14 @@ class _Maker:
         self._composed: dict[tuple[str, ...], DictConfig] = {}
 
     def reward(self, text: str, limit_ms: float, overrides: Sequence[str]) -> Reward:
-        own = [word for word in overrides if word.startswith("reward.")]
-        made: Reward = self._make("reward", text, f"{limit_ms!r}ms", own)
+        group_overrides = [word for word in overrides if word.startswith("reward.")]
+        made: Reward = self._make("reward", text, f"{limit_ms!r}ms", group_overrides)
         return made
 
     def controller(self, text: str, overrides: Sequence[str]) -> ControllerConfig:
-        own = [word for word in overrides if word.startswith("controller.")]
+        group_overrides = [word for word in overrides if word.startswith("controller.")]
         # any limit that every reward takes
-        made: ControllerConfig = self._make("controller", text, "17ms", own)
+        made: ControllerConfig = self._make("controller", text, "17ms", group_overrides)
         if made.batch_size < 1:
             raise UserError(f"controller.batch_size={made.batch_size} must be at least 1")
         try:
@@ -265,18 +265,18 @@ class _Maker:
             raise UserError(f"{text}: {error}") from error
         return made
 
-    def _make(self, group: str, text: str, limit: str, own: Sequence[str]) -> Any:
+    def _make(self, group: str, text: str, limit: str, group_overrides: Sequence[str]) -> Any:
         name, *words = text.split() or [""]
-        key = (f"{group}={name}", *(f"{group}.{word}" for word in words), *own)
+        key = (f"{group}={name}", *(f"{group}.{word}" for word in words), *group_overrides)
         if key not in self._composed:
             try:
                 composed = compose("search", [f"budget={self._budget}", *key])
                 require_in_bounds(OmegaConf.to_container(composed[group]), group)
             except HydraException as error:
-                if not own:
+                if not group_overrides:
                     raise
                 raise UserError(
-                    f"grid: {' '.join(own)} does not fit {group}={name}; vary it in a study "
+                    f"grid: {' '.join(group_overrides)} does not fit {group}={name}; vary it in a study "
                     f"without {name}"
                 ) from error
             self._composed[key] = composed

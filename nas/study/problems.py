@@ -80,9 +80,9 @@ class Problems:
         if whole is not None:
             self.surveys[problem] = replace(whole, limit_ms=limit_ms)
             describe_limit(self.surveys[problem], oracle.device)  # refuses an infeasible limit
-        known = self.named.setdefault(name, [])
-        if problem not in known:
-            known.append(problem)
+        problems = self.named.setdefault(name, [])
+        if problem not in problems:
+            problems.append(problem)
 
     def _limit_ms(self, text: str, oracle: LatencyOracle) -> float:
         """Milliseconds of a time, or of the share of the architectures that meet it on the device."""

@@ -132,21 +132,21 @@ def load_log(path: Path, space: SearchSpace) -> SearchLog:
 
 
 def _require_sound(log: SearchLog, space: SearchSpace) -> None:
-    known = getattr(space, "size", 0)
+    count = getattr(space, "size", 0)
     if log.sampled is not None:
         rows, answers = log.sampled.architectures, log.sampled.answers
-        known = len(rows)
-        if rows.shape != (known, len(space.num_choices)) or rows.dtype.kind != "i":
+        count = len(rows)
+        if rows.shape != (count, len(space.num_choices)) or rows.dtype.kind != "i":
             raise ValueError("its architectures are none")
-        if any(getattr(answers, name).shape != (known,) for name in COLUMNS):
+        if any(getattr(answers, name).shape != (count,) for name in COLUMNS):
             raise ValueError("its columns differ in length")
-        if (known and not space.valid(rows).all()) or (answers.latency_ms <= 0).any():
+        if (count and not space.valid(rows).all()) or (answers.latency_ms <= 0).any():
             raise ValueError(
                 "it holds a row that is no architecture, or a time that is not positive"
             )
     if log.seeds.shape != log.index.shape[:1] or log.index.ndim != 2 or not log.index.size:
         raise ValueError("it has no samples of each seed")
-    if log.index.dtype.kind not in "iu" or not 0 <= log.index.min() <= log.index.max() < known:
+    if log.index.dtype.kind not in "iu" or not 0 <= log.index.min() <= log.index.max() < count:
         raise ValueError("it holds a number of no architecture")
     if not (np.isfinite(log.elapsed_s).all() and (log.elapsed_s >= 0).all()):
         raise ValueError("it holds a time that is not a number of seconds")

@@ -142,7 +142,9 @@ def _banded(
 ) -> list[Any]:
     """A line of medians, with their intervals as a band under the same entry of the legend."""
     intervals = median_intervals(rows)
-    bounds = [one.bounds for one in intervals if one.bounds]  # all points have bounds, or none
+    bounds = [
+        interval.bounds for interval in intervals if interval.bounds
+    ]  # all points have bounds, or none
     around = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
     around["legendgroup"] = name
     edges = [
@@ -179,9 +181,9 @@ def fronts(curves: Curves, problem: str, limit_ms: float) -> Figure:
     for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
         quality = curve.hypervolume_share() if curve.survey else curve.best[:, -1]
         median = int(np.argsort(quality, kind="stable")[len(quality) // 2])
-        known = np.unique(curve.log.index[median]).astype(np.int64)
+        sampled = np.unique(curve.log.index[median]).astype(np.int64)
         answers = curve.answers
-        front = known[pareto_front(answers.accuracy[known], answers.latency_ms[known])]
+        front = sampled[pareto_front(answers.accuracy[sampled], answers.latency_ms[sampled])]
         marker = {"color": colour, "size": 6}
         data.append(_front(name, curve, front) | {"mode": "markers", "marker": marker})
     return Figure(
@@ -211,9 +213,12 @@ def _front(name: str, curve: LearningCurve, front: Int64[ndarray, "n"]) -> dict[
 
 def error_bars(intervals: Sequence[Interval], colour: str) -> dict[str, Any]:
     """Error bars of the intervals, or an invisible one if there are none."""
-    if not any(one.bounds for one in intervals):
+    if not any(interval.bounds for interval in intervals):
         return {"visible": False}
-    edges = [(one.middle, *(one.bounds or (one.middle, one.middle))) for one in intervals]
+    edges = [
+        (interval.middle, *(interval.bounds or (interval.middle, interval.middle)))
+        for interval in intervals
+    ]
     return {
         "type": "data",
         "symmetric": False,
@@ -228,13 +233,13 @@ def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, 
     data = []
     others = list(dict.fromkeys(entry.other for entry in pooled))
     for other, colour in zip(others, _colours(), strict=False):
-        found = [entry for entry in pooled if entry.other == other]
+        entries = [entry for entry in pooled if entry.other == other]
         data.append(
             {
                 "name": chart_text(f"{reference} over {other}"),
-                "x": [entry.improvement.middle for entry in found],
-                "y": [chart_text(titles[entry.measure]) for entry in found],
-                "error_x": error_bars([entry.improvement for entry in found], colour),
+                "x": [entry.improvement.middle for entry in entries],
+                "y": [chart_text(titles[entry.measure]) for entry in entries],
+                "error_x": error_bars([entry.improvement for entry in entries], colour),
                 "mode": "markers",
                 "marker": {"color": colour, "size": 9},
             }

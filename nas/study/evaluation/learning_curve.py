@@ -124,8 +124,8 @@ class LearningCurve:
         latency_ms, accuracy = self.answers.latency_ms, self.answers.accuracy
         worst_ms = float(latency_ms.max())
         whole = hypervolume(latency_ms, accuracy, worst_ms)
-        found = [np.unique(row) for row in self.log.index]
-        areas = [hypervolume(latency_ms[f], accuracy[f], worst_ms) for f in found]
+        sampled = [np.unique(row) for row in self.log.index]
+        areas = [hypervolume(latency_ms[f], accuracy[f], worst_ms) for f in sampled]
         return np.array(areas) / whole
 
     def text(self, number: int) -> str:

@@ -164,7 +164,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         )
         measured = measures_of(curves[setting])
         measures = tuple(measure for measure, _ in measured)
-        values[setting] = {measure.name: found for measure, found in measured}
+        values[setting] = {measure.name: by_measure for measure, by_measure in measured}
     comparisons = tuple(_compare(plan.config, measures, values))
     return Results(
         plan.config,
@@ -175,7 +175,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         curves,
         measures,
         values,
-        {setting: _medians(found) for setting, found in values.items()},
+        {setting: _medians(by_measure) for setting, by_measure in values.items()},
         comparisons,
         tuple(_pool(plan.config, measures, values, comparisons)),
         plan.boards,
@@ -184,15 +184,15 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
 
 def _medians(values: Mapping[str, Float64[ndarray, "R"]]) -> dict[str, Interval | None]:
     """Medians over the seeds for which each measure is known."""
-    whole = [name for name, found in values.items() if not np.isnan(found).any()]
+    whole = [name for name, measured in values.items() if not np.isnan(measured).any()]
     medians: dict[str, Interval | None] = dict.fromkeys(values)
     medians.update(
         zip(whole, median_intervals(np.stack([values[name] for name in whole])), strict=True)
     )
     for name in set(values) - set(whole):
-        known = values[name][~np.isnan(values[name])]
-        if len(known):
-            (medians[name],) = median_intervals(known[None])
+        finite = values[name][~np.isnan(values[name])]
+        if len(finite):
+            (medians[name],) = median_intervals(finite[None])
     return medians
 
 
@@ -207,14 +207,14 @@ def _compare(
         if measure.name not in TESTED[config.compare]:
             continue
         tested = []
-        for other, found in values.items():
+        for other, others in values.items():
             if config.compare is Axis.reward:
                 reference = replace(other, reward=config.reference)
             else:
                 reference = replace(other, controller=config.reference)
             if other != reference and reference in values:
                 ours, theirs = (
-                    _less_is_better(measure, v[measure.name]) for v in (values[reference], found)
+                    _less_is_better(measure, v[measure.name]) for v in (values[reference], others)
                 )
                 likely = probability_of_improvement([(ours, theirs)])
                 p = paired_p(ours, theirs)
@@ -235,14 +235,14 @@ def _pool(
         if not comparison.other.overrides:
             name: str = getattr(comparison.other, config.compare.value)
             by_other.setdefault((name, comparison.measure), []).append(comparison)
-    known = {measure.name: measure for measure in measures}
-    for (name, measure), found in by_other.items():
+    measure_named = {measure.name: measure for measure in measures}
+    for (name, measure), compared in by_other.items():
         tasks = [
             (
-                _less_is_better(known[measure], values[c.reference][measure]),
-                _less_is_better(known[measure], values[c.other][measure]),
+                _less_is_better(measure_named[measure], values[c.reference][measure]),
+                _less_is_better(measure_named[measure], values[c.other][measure]),
             )
-            for c in found
+            for c in compared
         ]
         yield Pooled(name, measure, probability_of_improvement(tasks), len(tasks))
 
@@ -282,10 +282,10 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
                 "optimum": None if results.why_not_exact else results.curves[setting].optimum_name,
                 "medians": {
                     n: None if m is None else {**asdict(m), "seeds": results.known(setting, n)}
-                    for n, m in found.items()
+                    for n, m in medians.items()
                 },
             }
-            for setting, found in results.medians.items()
+            for setting, medians in results.medians.items()
         ],
         "comparisons": [
             {

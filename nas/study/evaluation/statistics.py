@@ -87,7 +87,7 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
     largest = 1 + np.abs(np.where(never, 0, rows)).max()
     # so large that every mean with such a value is beyond all others
     replaced = np.where(never, _NEVER * largest * np.sign(rows), rows)
-    found = bootstrap(
+    interval = bootstrap(
         (replaced,),
         np.median,
         axis=1,
@@ -96,7 +96,7 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
         method="percentile",
         random_state=np.random.default_rng(0),
     ).confidence_interval
-    bounds = np.stack([middle, found.low, found.high], axis=1)
+    bounds = np.stack([middle, interval.low, interval.high], axis=1)
     bounds = np.where(np.abs(bounds) > largest, np.copysign(np.inf, bounds), bounds)
     return [Interval(*row) for row in bounds.tolist()]
 
