@@ -12,19 +12,28 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from common.command.console import PlainConsole
 from common.command.hydra_command import called, chosen_names, typed_call, word
-
-if TYPE_CHECKING:
-    from controller.base import ControllerConfig
-    from edgenas.found import Found, Study
-    from latency.base import LatencyConfig, LatencyOracle
-    from nas.accuracy.base import Accuracy, AccuracyConfig
-    from nas.spaces.base import SearchSpace
-    from nas.trials.trial import Trials
-    from rewards.base import Reward
+from controller.base import ControllerConfig
+from edgenas.found import Found, Study
+from latency.base import LatencyConfig, LatencyOracle
+from latency.measuring.settings import MeasureConfig
+from nas import transfer as transfer_command
+from nas.accuracy.base import Accuracy, AccuracyConfig
+from nas.config.build import add_part, register
+from nas.export import command as export_command
+from nas.export.config import ExportConfig
+from nas.measure import command as measure_command
+from nas.search import command as search_command
+from nas.search.run import OnTrials, nothing
+from nas.spaces.base import SearchSpace
+from nas.spaces.registry import give_space
+from nas.study import command as study_command
+from nas.train import command as train_command
+from nas.train.config import TrainConfig
+from rewards.base import Reward
 
 Settings: TypeAlias = Mapping[str, Any]
 _File: TypeAlias = str | Path
@@ -50,7 +59,7 @@ def search(
     runs: _File | None = None,
     resume: _File | None = None,
     settings: Settings | None = None,
-    progress: Callable[[Trials], None] | None = None,
+    progress: OnTrials | None = None,
     quiet: bool = False,
 ) -> Found:
     """Find the most accurate network that meets a time limit on a device: `python -m nas.search`.
@@ -82,12 +91,6 @@ def search(
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
-    from edgenas.found import Found  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.config.build import add_part, register  # noqa: PLC0415 - as above
-    from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
-    from nas.search.command import search as run  # noqa: PLC0415 - as above
-    from nas.search.run import nothing  # noqa: PLC0415 - as above
-
     advice = register()
     values: dict[str, Any] = {}
     parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
@@ -102,9 +105,12 @@ def search(
         {**values, **(settings or {})}, T=T, device=device, space=_space(space), dataset=dataset, data=data,
         E=E, P=P, budget=budget, hours=hours, seed=seed, workers=workers, runs=runs, resume=resume,
     )  # fmt: skip
-    with called("nas.search", "search", chosen, *USER_ERRORS, removed=advice) as composed:
-        folder = run(
-            composed, chosen_names(), _words(chosen), PlainConsole(quiet=quiet), progress or nothing
+    with called(
+        "nas.search", "search", chosen, *search_command.USER_ERRORS, removed=advice
+    ) as composed:
+        console = PlainConsole(quiet=quiet)
+        folder = search_command.search(
+            composed, chosen_names(), _words(chosen), console, progress or nothing
         )
     return Found(folder.path)
 
@@ -138,30 +144,22 @@ def study(
       limits: times, or shares of the space that meet them: ["11ms", "30%"].
       space: as in `search`.
       dataset: as in `search`.
-      budget: as in `search`, for each setting and seed.
-      runs: as in `search`.
-      quiet: print nothing.
       seeds: number of seeds of each setting.
+      budget: as in `search`, for each setting and seed.
       compare: "reward" or "controller": the axis that is compared.
       reference: the reward or controller that the others are tested against; "" for none.
       experiment: a preset, such as "smoke".
       workers: number of processes.
+      runs: as in `search`.
       folder: where to write it.
       resume: folder of an interrupted study.
       settings: further settings by name.
+      quiet: print nothing.
 
     Raises:
       UserError: if the study cannot be planned, or a setting failed.
     """
-    from hydra.core.config_store import ConfigStore  # noqa: PLC0415 - `import edgenas` is quick
-
-    from edgenas.found import Study  # noqa: PLC0415 - as above
-    from nas.config.build import register  # noqa: PLC0415 - as above
-    from nas.study.command import run_study  # noqa: PLC0415 - as above
-    from nas.study.config import StudyConfig  # noqa: PLC0415 - as above
-
-    advice = register()
-    ConfigStore.instance().store(name="study_schema", node=StudyConfig)
+    advice = study_command.register_study()
     chosen = _chosen(
         {"+experiment": experiment, **(settings or {})}, rewards=_listed("reward", rewards),
         controllers=_listed("controller", controllers), devices=devices, limits=limits, space=_space(space),
@@ -170,7 +168,8 @@ def study(
     )  # fmt: skip
     with called("nas.study", "study", chosen, removed=advice) as composed:
         console = PlainConsole(quiet=quiet)
-        return Study(run_study(composed, chosen_names(), _words(chosen), console).path)
+        written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
+    return Study(written.path)
 
 
 def measure(
@@ -197,7 +196,6 @@ def measure(
       backend: "torch", "graph" or "onnxruntime" of this machine.
       space: as in `search`.
       dataset: a data set of the space: the size of its images.
-      quiet: print nothing.
       networks: number of networks to time.
       probes: number of calibration networks instead.
       transfer: whether to predict all others from these.
@@ -205,15 +203,13 @@ def measure(
       minutes: time after which nothing more is begun.
       out: folder; an interrupted measurement in it goes on.
       settings: further settings by name.
+      quiet: print nothing.
 
     Returns the path of the table.
 
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
-    from latency.measuring.settings import MeasureConfig  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.measure.command import measure as run  # noqa: PLC0415 - as above
-
     chosen = _chosen(
         settings, board=board, device=device, backend=backend, space=_space(space), dataset=dataset,
         networks=networks, probes=probes, transfer=transfer, precision=precision, minutes=minutes, out=out,
@@ -222,7 +218,7 @@ def measure(
         _process_as_before(),
         typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
     ):
-        return run(config, _words(chosen), PlainConsole(quiet=quiet))
+        return measure_command.measure(config, _words(chosen), PlainConsole(quiet=quiet))
 
 
 def transfer(
@@ -253,15 +249,12 @@ def transfer(
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
-    from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.transfer import transfer as run  # noqa: PLC0415 - as above
-
     chosen = _chosen(
         None, out=out, choose=choose, export=export, probes=probes, device=device, space=_space(space),
         dataset=dataset,
     )  # fmt: skip
-    with typed_call("nas.transfer", "transfer", TransferConfig, chosen) as config:
-        return run(config, PlainConsole(quiet=quiet))
+    with typed_call("nas.transfer", "transfer", transfer_command.TransferConfig, chosen) as config:
+        return transfer_command.transfer(config, PlainConsole(quiet=quiet))
 
 
 def train(
@@ -286,29 +279,26 @@ def train(
       arch: another architecture, its text or number.
       space: as in `search`.
       data: own images, as in `search`; those of the run by default.
-      seed: of the weights and the order of the images.
-      runs: folder that a training without a run goes into.
-      quiet: print nothing.
       recipe: "nas_bench_201" or "modern".
       epochs: number of epochs.
       hours: time that the epochs must fit in.
+      seed: of the weights and the order of the images.
       device: "auto", "cpu", "cuda" or "cuda:1".
+      runs: folder that a training without a run goes into.
       settings: further settings by name.
+      quiet: print nothing.
 
     Returns the folder of the trained network.
 
     Raises:
       UserError: if there is no such network, or the training diverges or does not fit.
     """
-    from nas.train.command import train_into_folder  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.train.config import TrainConfig  # noqa: PLC0415 - as above
-
     chosen = _chosen(
         settings, run=run, arch=arch, space=_space(space), data=data, recipe=recipe, epochs=epochs,
         hours=hours, seed=seed, device=device, runs=runs,
     )  # fmt: skip
     with typed_call("nas.train", "train", TrainConfig, chosen) as config:
-        return train_into_folder(config, PlainConsole(quiet=quiet))
+        return train_command.train_into_folder(config, PlainConsole(quiet=quiet))
 
 
 def export(
@@ -333,31 +323,28 @@ def export(
       run: folder of a finished search or of a trained network.
       arch: instead, an architecture, its text or number.
       space: as in `search`.
+      weights: folder of a trained network, or a safetensors file.
       data: own images, as in `search`; those of the training by default.
       dataset: a data set of the space, without images.
-      quiet: print nothing.
-      weights: folder of a trained network, or a safetensors file.
       which: "best", "mode" or "optimum" of the run.
       precision: "fp32", "fp16", "int8" or "all".
       batch: images of one inference, or "dynamic".
       device: address of a board that times the files.
       out: folder to write.
       settings: further settings by name.
+      quiet: print nothing.
 
     Returns the folder.
 
     Raises:
       UserError: if there is no such network, or a file differs from the network.
     """
-    from nas.export.command import export as write  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.export.config import ExportConfig  # noqa: PLC0415 - as above
-
     chosen = _chosen(
         settings, run=run, arch=arch, space=_space(space), weights=weights, data=data, dataset=dataset,
         which=which, precision=precision, batch=batch, device=device, out=out,
     )  # fmt: skip
     with typed_call("nas.export", "export", ExportConfig, chosen) as config:
-        return write(config, PlainConsole(quiet=quiet))
+        return export_command.export(config, PlainConsole(quiet=quiet))
 
 
 @contextmanager
@@ -380,15 +367,12 @@ def _space(space: str | SearchSpace | None) -> str | None:
     """Name of a space; an object becomes known by its own."""
     if space is None or isinstance(space, str):
         return space
-    from nas.spaces.registry import give_space  # noqa: PLC0415 - `import edgenas` is quick
 
     return give_space(space)
 
 
 def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
     """Rewards or controllers as a study names them, with the settings of objects."""
-    from nas.config.build import add_part  # noqa: PLC0415 - `import edgenas` is quick
-
     if parts is None:
         return None
     texts = []

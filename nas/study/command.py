@@ -50,8 +50,13 @@ def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
     `analyses` add their findings to the general report where they apply; `command` is the module that
     was started.
     """
+    hydra_command(command, "study", partial(_run, analyses, command), removed=register_study())
+
+
+def register_study() -> dict[str, str]:
+    """Tell Hydra the names that a study may use; returns advice as `register` does."""
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    hydra_command(command, "study", partial(_run, analyses, command), removed=register())
+    return register()
 
 
 def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> None:
