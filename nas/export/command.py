@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import hydra
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 from rich.console import Console
 
 from common.command.console import PlainConsole, say
-from common.command.hydra_command import typed_hydra_command
+from common.command.hydra_command import typed_hydra_command, word
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
@@ -23,6 +26,25 @@ def main() -> None:
 
 def _export(config: ExportConfig) -> None:
     export(config, PlainConsole())
+
+
+def export_run(run: Path, which: str, console: Console) -> Path:
+    """Export a network of a finished run by the defaults, within a command; returns the folder.
+
+    Args:
+      run: folder of the run.
+      which: best or optimum.
+      console: prints what was made.
+
+    Raises:
+      UserError: as `export` does.
+    """
+    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
+    composed = hydra.compose("export", [word("run", str(run.absolute())), word("which", which)])
+    config = OmegaConf.to_object(composed)
+    if not isinstance(config, ExportConfig):
+        raise TypeError(f"composed a {type(config).__name__}, not an ExportConfig")
+    return export(config, console)
 
 
 def export(config: ExportConfig, console: Console) -> Path:
@@ -47,6 +69,7 @@ def export(config: ExportConfig, console: Console) -> Path:
         from nas.export.content import fill  # noqa: PLC0415 - imports torch and onnxruntime
 
         record = fill(folder, subject, config, tell)
+    console.print(record.table, soft_wrap=True)
     for line in record.lines:
         tell(line)
     tell(subject.weights_text)

@@ -36,7 +36,7 @@ from nas.export.network import (
 from nas.export.precisions import Precision, half
 from nas.export.record import SCHEMA, Architecture, Comparison, Export, Form, compared_with_search
 from nas.export.subject import Subject
-from nas.search.environment import environment
+from nas.report.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession

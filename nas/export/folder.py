@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import final
 from uuid import uuid4
 
+from common.command.interruption import Interruption
 from common.files.atomic_file import naming, remove_unfinished
 from common.files.typed_json import read_json
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.search.interruption import Interruption
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
+
+from rich.table import Table
 
 from common.types.kind import Kind
 from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import Accuracy
 from nas.export.latency import Latency
 from nas.export.searched import Searched
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
 
 SCHEMA = 3
 
@@ -89,12 +94,27 @@ class Export:
         return tuple(dict.fromkeys(doubt for form in self.forms for doubt in form.latency.doubts))
 
     @property
-    def lines(self) -> Iterator[str]:
-        """The result in a few lines for the terminal."""
+    def table(self) -> Table:
+        """The files that were made: size, accuracy on test images, and latency with its kind."""
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name in ("file", "precision", "size", "accuracy", "latency"):
+            justify: JustifyMethod = "left" if name in {"file", "precision"} else "right"
+            table.add_column(name, justify=justify, no_wrap=True)
+        kind = Kind.disturbed if self.doubts else Kind.measured
+        unknown = "unknown" if self.trained else "untrained"
         for form in self.forms:
-            accuracy = "" if form.accuracy is None else f"{form.accuracy} of the test images  "
-            median_ms, size_mb = form.latency.median_ms, form.size / 1e6
-            yield f"{form.precision}  {accuracy}{median_ms:8.3f} ms  {size_mb:6.2f} MB"
+            table.add_row(
+                form.file,
+                form.precision,
+                f"{form.size / 1e6:.2f} MB",
+                unknown if form.accuracy is None else str(form.accuracy),
+                f"{form.latency.median_ms:.3f} ms, {kind.words}",
+            )
+        return table
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What to know of the table, a line each, for the terminal."""
         latency = self.fp32.latency
         compared = f"; {self.comparison}" if self.comparison else ""
         yield f"latency: median on {latency.device}, one thread{compared}"

@@ -15,9 +15,9 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.docstring import plain
 from nas.report.answer import Number, percent
+from nas.report.run_folder import RunFolder
+from nas.report.samples import read_row
 from nas.report.summary import Network, Summary, read_summary
-from nas.search.folder import RunFolder
-from nas.search.record import read_row
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 

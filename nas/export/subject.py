@@ -27,7 +27,7 @@ from nas.export.config import ExportConfig
 from nas.export.docstring import plain
 from nas.export.precisions import Precision
 from nas.export.searched import Searched, SearchedNetwork, find
-from nas.search.folder import RunFolder
+from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
 

@@ -37,7 +37,7 @@ def run_page(
 ) -> Page:
     """The answer first, then how the search got there, then where its numbers come from.
 
-    `environment` is what `nas.search.environment` wrote.
+    `environment` is what `nas.report.environment` wrote.
     """
     answer, settings = Answer(summary), summary.settings
     done = trials.rows(trials.state == State.done)

@@ -66,12 +66,14 @@ def print_front(console: Console, summary: Summary) -> None:
         console.print(Text(f"{numbers}  {network.arch}"), soft_wrap=True)
 
 
-def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> None:
+def print_next(
+    console: Console, summary: Summary, folder: Path, page: Path, *, is_exported: bool = False
+) -> None:
     """Print where the page is and what can be done next, then the sources of the numbers."""
     answer = Answer(summary)
     console.print()
     console.print(Text(f"page: {page}"), soft_wrap=True)
-    if answer.network is not None:
+    if answer.network is not None and not is_exported:
         which = " which=optimum" if answer.is_ranked else ""
         console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:

@@ -19,9 +19,9 @@ from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
 from nas.config.build import NAMES, Experiment, build
 from nas.config.stored import require_repeated, stored_choices, words_to_repeat
+from nas.report.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.announcement import announce
 from nas.search.by_controller import ByController
-from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
 from nas.search.strategy import Begun, Strategy
 

@@ -16,8 +16,8 @@ from common.command.hydra_command import chosen_names, hydra_command, user_error
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.config.build import register
+from nas.report.run_folder import RunFolder
 from nas.search.begin import begin
-from nas.search.folder import RunFolder
 from nas.search.run import OnTrials, nothing
 from nas.search.sweep import compare_runs, run_job
 

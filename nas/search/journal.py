@@ -1,7 +1,7 @@
 """The journal of a search: what was asked and what was answered, a line an event.
 
 It is flushed at every answer, so that a killed run keeps what it learned; the finished run keeps the
-Parquet file of `nas.search.record` instead. The first line says which space the rows belong to. Every
+Parquet file of `nas.report.samples` instead. The first line says which space the rows belong to. Every
 line ends with its checksum, which tells damage.
 """
 

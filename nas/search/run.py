@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from common.command.exit_status import plain_interrupts, reason
+from common.command.interruption import Interruption
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
 from common.files.typed_json import write_json
 from common.types.errors import UserError
+from nas.report.answer import Answer
+from nas.report.environment import write_environment
 from nas.report.run_page import write_report
+from nas.report.samples import write_record
 from nas.report.summary import Summary, feasible_of, summarise
 from nas.report.terminal import print_front, print_next, print_summary
-from nas.search.environment import write_environment
-from nas.search.interruption import Interruption
 from nas.search.journal import Event, Journal, cut_journal, read_journal
-from nas.search.record import write_record
 from nas.search.strategy import Begun, Outcome, Strategy
 from nas.trials.trial import Trials
 
@@ -73,7 +74,21 @@ class Run:
                 outcome = strategy.outcome(parts)
                 seconds = time.perf_counter() - began_s
                 with Interruption():
-                    return self._finish(outcome, seconds, before)
+                    summary = self._finish(outcome, seconds, before)
+        if begun.experiment.config.export:
+            self._export(Answer(summary))
+        return summary
+
+    def _export(self, answer: Answer) -> None:
+        """Write the network of the answer as files for the board."""
+        begun = self.begun
+        if answer.network is None:
+            begun.console.print("nothing to export: no network is within the limits")
+            return
+        from nas.export.command import export_run  # noqa: PLC0415 - few searches export
+
+        begun.console.print()
+        export_run(begun.folder.path, "optimum" if answer.is_ranked else "best", begun.console)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -126,5 +141,5 @@ class Run:
         print_summary(console, summary, verbose=config.verbose)
         if config.objectives is not None and summary.front:
             print_front(console, summary)
-        print_next(console, summary, folder.path, folder.report)
+        print_next(console, summary, folder.path, folder.report, is_exported=config.export)
         return summary

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from common.page.document import Page
 from nas.config.build import Experiment
+from nas.report.run_folder import RunFolder
 from nas.report.summary import Settings, Summary
-from nas.search.folder import RunFolder
 from nas.search.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
 from nas.trials.staged.stage_result import StageResult

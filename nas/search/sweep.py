@@ -27,8 +27,8 @@ from common.page.parts import Note, Table
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, overview
+from nas.report.run_folder import RunFolder
 from nas.report.summary import read_summary
-from nas.search.folder import RunFolder
 
 _begun: list[Path] = []
 """Folder of this process's sweep, which Hydra tells `Begun`."""

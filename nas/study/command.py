@@ -29,8 +29,8 @@ from common.command.hydra_command import chosen_names, hydra_command
 from common.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
-from nas.search.environment import write_environment
-from nas.search.folder import RunFolder
+from nas.report.environment import write_environment
+from nas.report.run_folder import RunFolder
 from nas.study.analysis import Analysis
 from nas.study.answers import fingerprints, predicted_shares, save_tables
 from nas.study.config import FREE, StudyConfig

@@ -18,8 +18,8 @@ from nas.accuracy.training.trainer import TrainingOptions, train
 from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig
+from nas.report.samples import write_record
 from nas.report.summary import Settings, feasible_of, summarise
-from nas.search.record import write_record
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import Trials

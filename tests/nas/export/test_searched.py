@@ -12,7 +12,7 @@ import pytest
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.searched import Which, find
-from nas.search.record import read_row
+from nas.report.samples import read_row
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 

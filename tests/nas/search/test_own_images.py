@@ -65,7 +65,12 @@ def toy_search(monkeypatch, tmp_path):
 def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp_path):
     data, runs = tmp_path / "data", tmp_path / "runs"
     folder, *_ = interrupted(
-        runs, data, lambda folder: sampled(folder) >= 2, *toy_search, send=signal.SIGKILL
+        runs,
+        data,
+        lambda folder: sampled(folder) >= 2,
+        *toy_search,
+        "export=true",
+        send=signal.SIGKILL,
     )
     paid = sampled(folder)
 
@@ -88,3 +93,8 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     assert len(set(trained)) == len(trained)
     assert trained[-1][0] == best["arch"]
     assert "own images" in (folder / "report.html").read_text()
+    record = json.loads((folder / "export" / "export.json").read_text())
+    assert record["trained"]
+    assert [form["precision"] for form in record["forms"]] == ["fp32", "fp16", "int8"]
+    rows = [line.split() for line in finished.stdout.splitlines() if line.startswith("network")]
+    assert ["network-int8.onnx", "int8"] in [row[:2] for row in rows]

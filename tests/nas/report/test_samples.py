@@ -11,8 +11,8 @@ from searched import ACCURACY, LATENCY_MS, Oracle, problem_of, searched
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from nas.report.samples import read_row, write_record
 from nas.report.summary import feasible_of
-from nas.search.record import read_row, write_record
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.trial import State

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from nas.search.interruption import Interruption
+from common.command.interruption import Interruption
 
 
 def test_ctrl_c_waits_for_the_check():
