@@ -96,5 +96,5 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     record = json.loads((folder / "export" / "export.json").read_text())
     assert record["trained"]
     assert [form["precision"] for form in record["forms"]] == ["fp32", "fp16", "int8"]
-    rows = [line.split() for line in finished.stdout.splitlines() if line.startswith("network")]
+    rows = [line.split() for line in finished.stdout.splitlines() if " MB " in line]
     assert ["network-int8.onnx", "int8"] in [row[:2] for row in rows]
