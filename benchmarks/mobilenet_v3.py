@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
 from common.types.kind import Kind
 from latency.sources.blocks import BlocksLatencyConfig
-from latency.sources.regression import RegressionLatencyConfig
+from latency.sources.table import RegressionLatencyConfig
 from nas.accuracy.base import Split
 from nas.spaces.mobilenet_v3.predictor import FITTED_SIDES, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import SIDES, MobileNetV3

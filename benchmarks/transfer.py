@@ -22,8 +22,7 @@ from latency.models.confidence import Uncertainty, of_residuals
 from latency.models.known_devices import known_from
 from latency.models.process import Z_90, Known, unlike
 from latency.models.regression import embedded_models, judge
-from latency.sources.regression import RegressionLatencyConfig
-from latency.sources.table import AutoLatencyConfig
+from latency.sources.table import AutoLatencyConfig, RegressionLatencyConfig
 from latency.sources.transfer import known_latency
 from nas.accuracy.base import Split
 from nas.accuracy.table import AutoAccuracyConfig

@@ -33,7 +33,7 @@ from numpy import ndarray
 
 from common.files.atomic_file import remove_unfinished, replacing
 from common.files.safe_arrays import load_arrays
-from common.files.safe_file import opened, read_text, require_regular
+from common.files.safe_file import opened, read_text
 from common.types.architectures import Enumerable, EnumerableKeys, Keys
 from common.types.errors import UserError
 
@@ -212,11 +212,18 @@ def _first_architecture(path: Path) -> str | None:
 def _first_lines(path: Path) -> tuple[list[str], list[str]]:
     """Fields of the first two lines; [] in place of what cannot be read."""
     try:
-        with opened(path) as file:
-            lines = [file.readline(_LONGEST_LINE).decode("utf-8-sig") for _ in range(2)]
-        rows: list[list[str]] = [*csv.reader(lines), [], []]
+        status = path.stat()
+        return _read_first_lines(path, status.st_ino, status.st_size, status.st_mtime_ns)
     except (OSError, UserError, UnicodeDecodeError, csv.Error):
         return [], []
+
+
+@lru_cache(maxsize=1024)
+def _read_first_lines(path: Path, *_version: int) -> tuple[list[str], list[str]]:
+    """The same; a file is opened once, however often its columns are looked up, until it changes."""
+    with opened(path) as file:
+        lines = [file.readline(_LONGEST_LINE).decode("utf-8-sig") for _ in range(2)]
+    rows: list[list[str]] = [*csv.reader(lines), [], []]
     return rows[0], rows[1]
 
 
@@ -250,7 +257,9 @@ def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
     Raises:
       UserError: if the file is missing, unreadable, truncated or malformed.
     """
-    table = _read_with_arrow(path)
+    with opened(path) as file:
+        content = file.read()
+    table = _parse_with_arrow(path, content)
     names = numeric_columns(table.column_names)
     architectures = _architectures(path, table, keys)
     values = np.full((len(names), len(architectures)), np.nan)
@@ -269,7 +278,8 @@ def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
     if not isinstance(keys, Enumerable):
         return CsvTable(path, architectures, names, values)
     in_order = np.full((len(names), keys.size), np.nan)
-    in_order[:, _numbers(path, table, architectures, keys)] = values
+    rows = _numbers(path, table, architectures, keys, ends_a_line=content.endswith(b"\n"))
+    in_order[:, rows] = values
     return CsvTable(path, keys.architectures(np.arange(keys.size)), names, in_order)
 
 
@@ -319,11 +329,10 @@ def write_csv_table(
         file.write(text.getvalue().encode())
 
 
-def _read_with_arrow(path: Path) -> pa.Table:
+def _parse_with_arrow(path: Path, content: bytes) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - 0.1 s that a start with a cached table does not need
     from pyarrow import csv as arrow_csv  # noqa: PLC0415 - slow to import, and not always needed
 
-    require_regular(path)
     names = header(path)
     if not names:
         raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
@@ -339,8 +348,8 @@ def _read_with_arrow(path: Path) -> pa.Table:
         column_types={**types, "arch": pa.string(), "index": pa.int64()}, null_values=[""]
     )
     try:
-        return arrow_csv.read_csv(path, convert_options=options)
-    except (pa.ArrowInvalid, OSError) as error:
+        return arrow_csv.read_csv(pa.BufferReader(content), convert_options=options)
+    except pa.ArrowInvalid as error:
         reason = str(error).splitlines()[0][:200]
         raise UserError(f"{path} is corrupt or truncated: {reason}") from error
 
@@ -376,7 +385,12 @@ def _row_of_text(keys: EnumerableKeys) -> dict[str, Int64[ndarray, "D"]]:
 
 
 def _numbers(
-    path: Path, table: pa.Table, architectures: Int64[ndarray, "rows D"], keys: EnumerableKeys
+    path: Path,
+    table: pa.Table,
+    architectures: Int64[ndarray, "rows D"],
+    keys: EnumerableKeys,
+    *,
+    ends_a_line: bool,
 ) -> Int64[ndarray, "rows"]:
     """Number of each row of the file, checked against the column `index` and the file's name."""
     numbers = keys.numbers(architectures)
@@ -385,19 +399,13 @@ def _numbers(
             f"{path} has {len(numbers):,} rows, but a table of this name has {keys.size:,}; fetch or "
             f"import it again, or give a table of some architectures another name"
         )
-    if is_whole(path, keys) and not _ends_a_line(path):
+    if is_whole(path, keys) and not ends_a_line:
         raise UserError(f"{path} is truncated: its last line has no end; fetch or import it again")
     if "index" in table.column_names and not np.array_equal(
         table["index"].fill_null(-1).to_numpy(), numbers
     ):
         raise UserError(f"{path}: column 'index' disagrees with the number of 'arch'")
     return numbers
-
-
-def _ends_a_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"
 
 
 def _cache_path(path: Path, keys: Keys) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -67,11 +68,41 @@ class MeasuredLatency:
     def flaws(self) -> tuple[str, ...]:
         """Doubtful numbers that its source published, in words; they are kept as they are."""
         near_zero = int((self.values_ms < NEAR_ZERO_MS).sum())
-        found = [f"{near_zero} of them are under {NEAR_ZERO_MS} ms"] if near_zero else []
+        flaws = [f"{near_zero} of them are under {NEAR_ZERO_MS} ms"] if near_zero else []
         states_unit = self.path.suffix != ".csv" or self.path.name.endswith(LATENCY_SUFFIX)
         if not states_unit and self.predicted_ms is None:
-            found.append(f"read as milliseconds: {self.path.name} does not end in {LATENCY_SUFFIX}")
-        return tuple(found)
+            flaws.append(f"read as milliseconds: {self.path.name} does not end in {LATENCY_SUFFIX}")
+        return tuple(flaws)
+
+
+def open_table(
+    space: Space, name: str, statistic: Statistic = Statistic.median
+) -> tuple[Device, MeasuredLatency | None]:
+    """Find a device by its name, and read and check its table; None if only a model can know it.
+
+    Raises:
+      UserError: if there is no such device, it has no measurements in this scenario or of this
+        statistic, or its table cannot be used.
+    """
+    files = latency_files(data_folder(), space)
+    device = _find(space, name, statistic, files)
+    measured = _read(space, device, files)
+    if measured is None and device.has_scenario:
+        in_scenarios = ", ".join(scenarios(space, solo_id(device.id))) or "none"
+        raise UserError(
+            f"{device.id} was not measured; scenarios of this device with a table: {in_scenarios} "
+            f"(docs/how-to/when-the-board-is-busy.md)"
+        )
+    if measured is None and device.statistic is not Statistic.median:
+        tail = device.statistic.value
+        bundled = ", ".join(name for name in bundled_paths(space) if SCENARIO_MARK not in name)
+        raise UserError(
+            f"latency.statistic={tail}, but no table has column {device.column}: public tables have one "
+            f"number for an architecture; for your own measurement, `python -m nas.measure` with the "
+            f"same settings and statistic={tail} writes {tail} to another file, from the times it has; "
+            f"bundled devices with tails: {bundled or 'none'}"
+        )
+    return device, measured
 
 
 def device_named(space: Space, name: str, statistic: Statistic = Statistic.median) -> Device:
@@ -83,10 +114,33 @@ def device_named(space: Space, name: str, statistic: Statistic = Statistic.media
     Raises:
       UserError: if there is none; it offers the nearest names.
     """
+    return _find(space, name, statistic, latency_files(data_folder(), space))
+
+
+def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
+    """Latencies of a device: its column in the data folder, else its bundled table, else None.
+
+    Raises:
+      UserError: if a file is malformed, or a latency is not positive.
+    """
+    return _read(space, device, latency_files(data_folder(), space))
+
+
+def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
+    """Ids of the devices in a scenario that have a table; only those of one device if it is given.
+
+    Raises:
+      UserError: if two tables have the same column.
+    """
+    names = {**latency_files(data_folder(), space), **bundled_paths(space)}
+    in_scenarios = (name for name in names if SCENARIO_MARK in name and "@" not in name)
+    return tuple(sorted(name for name in in_scenarios if alone in {None, solo_id(name)}))
+
+
+def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Path]) -> Device:
     name, statistic = _without_statistic(name, statistic)
     device = find(space, name)
-    columns = tuple(latency_files(data_folder(), space))
-    if device is None and {name, id_of_statistic(name, statistic)} & set(columns):
+    if device is None and not files.keys().isdisjoint({name, id_of_statistic(name, statistic)}):
         device = unregistered(name)
     if device is not None:
         return device.of(statistic)
@@ -97,34 +151,35 @@ def device_named(space: Space, name: str, statistic: Statistic = Statistic.media
             f"the same `python -m nas.measure` without scenario= "
             f"(docs/how-to/when-the-board-is-busy.md)"
         )
-    raise UserError(_unknown(space, name, columns))
+    raise UserError(_unknown(space, name, files))
 
 
-def _unknown(space: Space, name: str, columns: tuple[str, ...]) -> str:
-    known = {n for one in registered(space) for n in (one.id, one.column)}.union(columns)
+def _unknown(space: Space, name: str, files: Mapping[str, Path]) -> str:
+    devices = registered(space)
+    names = sorted({*(device.id for device in devices), *(d.column for d in devices), *files})
     folder = data_folder()
-    others = [path.name for path in sorted(folder.glob("*.csv")) if not _is_table(path, space)]
+    others = [
+        path.name
+        for path in sorted(folder.glob("*.csv"))
+        if not header(path) or not belongs(path, space)
+    ]
     ignored = (
         f"; {', '.join(others)} was ignored: no column 'arch' with architectures of space={space.name}"
         if others
         else ""
     )
-    if not known:
+    if not names:
         return (
             f"device {name!r} is not known: space={space.name} comes without latencies, and neither "
             f"{folder} nor {folder / space.name} has a table of them{ignored}; measure one with `python "
             f"-m nas.measure space={space.name}`, or ask a live board with latency=probe"
         )
-    nearest = get_close_matches(name, sorted(known), cutoff=0.4)
+    nearest = get_close_matches(name, names, cutoff=0.4)
     offer = "the nearest are" if nearest else "known are, among others,"
     return (
-        f"device {name!r} is not known; {offer} {', '.join(nearest or sorted(known)[:3])}{ignored}; "
+        f"device {name!r} is not known; {offer} {', '.join(nearest or names[:3])}{ignored}; "
         f"`python -m nas.data space={space.name} list` lists all devices"
     )
-
-
-def _is_table(path: Path, space: Space) -> bool:
-    return bool(header(path)) and belongs(path, space)
 
 
 def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]:
@@ -138,36 +193,17 @@ def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]
     return alone, Statistic(stated)
 
 
-def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
-    """Ids of the devices in a scenario that have a table; only those of one device if it is given.
-
-    Raises:
-      UserError: if two tables have the same column.
-    """
-    names = {**latency_files(data_folder(), space), **bundled_paths(space)}
-    found = (name for name in names if SCENARIO_MARK in name and "@" not in name)
-    return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
-
-
-def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
-    """Latencies of a device: its column in the data folder, else its bundled table, else None.
-
-    Raises:
-      UserError: if a file is malformed, or a latency is not positive.
-    """
-    files = latency_files(data_folder(), space)
-    path = files.get(device.column) or files.get(device.id)
-    if path is None:
+def _read(space: Space, device: Device, files: Mapping[str, Path]) -> MeasuredLatency | None:
+    column = next((name for name in (device.column, device.id) if name in files), None)
+    if column is None:
         return _bundled(space, device)
-    column = device.column if path == files.get(device.column) else device.id
-    table = read_csv_table(path, space)
+    table = read_csv_table(files[column], space)
     predicted_ms, high_ms = (
-        _positive(table, f"{column}{of}", space) if f"{column}{of}" in table.columns else None
-        for of in (PREDICTED, HIGH)
+        _positive(table, name, space) if name in table.columns else None
+        for name in (f"{column}{PREDICTED}", f"{column}{HIGH}")
     )
-    return MeasuredLatency(
-        path, table.architectures, _positive(table, column, space), predicted_ms, high_ms
-    )
+    measured_ms = _positive(table, column, space)
+    return MeasuredLatency(table.path, table.architectures, measured_ms, predicted_ms, high_ms)
 
 
 def _positive(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:

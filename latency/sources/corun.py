@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 
 from common.types.errors import UserError
@@ -20,67 +20,27 @@ from common.types.task import Task
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
 from latency.devices.measured import device_named
 from latency.devices.registry import SCENARIO_MARK
-from latency.models.confidence import Uncertainty
-from latency.sources.lookup import Table
+from latency.sources.lookup import LookUp, TableLatency
 from latency.sources.table import AutoLatencyConfig
 from runtime.contention.scenario import Scenario, scenario_named
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
 
-_TAILS = tuple(f"@{one.value}" for one in Statistic if one is not Statistic.median)
+_TAILS = tuple(f"@{tail.value}" for tail in Statistic if tail is not Statistic.median)
 
 
 @final
-@dataclass(frozen=True)
-class CorunLatency:
+@dataclass(frozen=True, kw_only=True)
+class CorunLatency(LookUp):
     """A `LiveOracle`: a table answers during the search, the device times the best at its end."""
 
-    table: Table
+    table: TableLatency
     confirm_top: int
     measure_again: Callable[[Int64[ndarray, "n D"]], Latencies]
 
-    @property
-    def device(self) -> str:
-        """Id of the device, with the scenario in it."""
-        return self.table.device
-
-    @property
-    def source(self) -> str:
-        """`corun`."""
-        return self.table.source
-
-    @property
-    def description(self) -> str:
-        """Description of the table, and how many networks are timed at the end."""
-        return f"{self.table.description}; the best {self.confirm_top} are timed here at the end"
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings of the table."""
-        return self.table.warnings
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """Uncertainty of the table's predictions."""
-        return self.table.uncertainty
-
-    @property
-    def instant(self) -> bool:
-        """Whether the table has the whole space."""
-        return self.table.instant
-
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch, in the scenario.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        return self.table.answer(architectures)
-
-    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether each architecture has a latency."""
-        return self.table.known(architectures)
+    def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Latencies of the table."""
+        return self.table.look_up(architectures)
 
     def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Do nothing: a table gives the same answers again."""
@@ -123,7 +83,17 @@ class CorunLatencyConfig(LatencyConfig):
         from latency.measuring.here import timed_here  # noqa: PLC0415 - a look-up times nothing
 
         here = timed_here(device, str(self.scenario), space, task, self.here)
-        return CorunLatency(table, self.confirm_top, partial(here, self.statistic))
+        return CorunLatency(
+            space=space,
+            device=table.device,
+            source=table.source,
+            description=f"{table.description}; the best {self.confirm_top} are timed here at the end",
+            warnings=table.warnings,
+            uncertainty=table.uncertainty,
+            table=table,
+            confirm_top=self.confirm_top,
+            measure_again=partial(here, self.statistic),
+        )
 
     def _scenario(self) -> Scenario:
         if self.scenario is None:

@@ -1,4 +1,4 @@
-"""Latency tables as oracles: dense where architectures have numbers, by row elsewhere."""
+"""Latency tables as oracles: by number where a space can be listed, by row elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from common.types.architectures import Enumerable
 from common.types.kind import Kind
-from latency.base import EnumerableSpace, Latencies, Space, UnmeasuredError
+from latency.base import Latencies, Space, UnmeasuredError
 from latency.models.confidence import Uncertainty
 
 
@@ -30,11 +30,17 @@ class Fill:
     uncertainty: Uncertainty | None = None  # of its predictions, where that is known
 
 
-class _LookUp(ABC):
-    """A table; its subclasses are dataclasses."""
+@dataclass(frozen=True, kw_only=True)
+class LookUp(ABC):
+    """An oracle whose answers are free."""
 
     space: Space
     device: str
+    source: str
+    description: str
+    warnings: tuple[str, ...] = ()
+    uncertainty: Uncertainty | None = None  # of the latencies that are predicted
+    instant: bool = True
 
     @abstractmethod
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
@@ -47,15 +53,15 @@ class _LookUp(ABC):
           IndexError: if an architecture lies outside a space that can be listed.
           UnmeasuredError: if an architecture has no latency.
         """
-        found = self.look_up(architectures)
-        missing = np.isnan(found.ms)
+        latencies = self.look_up(architectures)
+        missing = np.isnan(latencies.ms)
         if missing.any():
             text = self.space.text(architectures[missing][0])
             raise UnmeasuredError(
                 f"architecture {text} was not measured on {self.device}; "
                 f"latency.unmeasured=regression predicts such architectures and marks them"
             )
-        return found
+        return latencies
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether each architecture has a latency."""
@@ -63,59 +69,30 @@ class _LookUp(ABC):
 
 
 @final
-@dataclass(frozen=True)
-class TableLatency(_LookUp):
-    """A lookup by the number of an architecture."""
+@dataclass(frozen=True, kw_only=True)
+class TableLatency(LookUp):
+    """Measured latencies, and a model's predictions of the others; `make_table` makes it."""
 
-    space: EnumerableSpace
-    device: str
-    source: str
-    description: str
-    ms: Float64[ndarray, "size"]  # NaN: not known
-    kind: Int8[ndarray, "size"]
-    instant: bool = True
-    warnings: tuple[str, ...] = ()
-    uncertainty: Uncertainty | None = None  # of the latencies that are predicted
+    ms: Float64[ndarray, "rows"]  # NaN: not known
+    kind: Int8[ndarray, "rows"]
+    row_of: Mapping[bytes, int] | None = None  # by the bytes of the `normal` row; None: by number
+    fill: Fill | None = None
 
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
-        numbers = self.space.numbers(architectures)
-        return Latencies(np.asarray(self.ms[numbers]), np.asarray(self.kind[numbers]))
-
-
-@final
-@dataclass(frozen=True)
-class PartialLatency(_LookUp):
-    """A lookup in a space that cannot be listed; a model predicts what the table lacks."""
-
-    space: Space
-    device: str
-    source: str
-    description: str
-    measured_ms: Mapping[bytes, float]  # by the bytes of the `normal` row
-    fill: Fill | None
-    instant: bool = True
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """Uncertainty of the latencies that are predicted."""
-        return None if self.fill is None else self.fill.uncertainty
-
-    def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
+        if isinstance(self.space, Enumerable):
+            numbers = self.space.numbers(architectures)
+            return Latencies(np.asarray(self.ms[numbers]), np.asarray(self.kind[numbers]))
+        assert self.row_of is not None
         rows = self.space.normal(architectures).reshape(-1, architectures.shape[-1])
-        ms = np.array([self.measured_ms.get(row.tobytes(), np.nan) for row in rows], np.float64)
-        unknown = np.isnan(ms)
-        kind = np.where(unknown, Kind.missing, Kind.measured).astype(np.int8)
-        if self.fill is not None and unknown.any():
-            ms[unknown] = self.fill.predict(rows[unknown])
-            kind[unknown] = self.fill.kind
+        places = np.array([self.row_of.get(row.tobytes(), -1) for row in rows], np.int64)
+        ms, kind = self.ms[places], self.kind[places]
+        missing = np.isnan(ms)
+        if self.fill is not None and missing.any():
+            ms[missing] = self.fill.predict(rows[missing])
+            kind[missing] = self.fill.kind
         shape = architectures.shape[:-1]
         return Latencies(ms.reshape(shape), kind.reshape(shape))
-
-
-Table = TableLatency | PartialLatency
 
 
 def make_table(
@@ -127,7 +104,7 @@ def make_table(
     device: str = "",
     source: str = "",
     description: str = "",
-) -> Table:
+) -> TableLatency:
     """The oracle of a measured column and of the model that fills its holes.
 
     Args:
@@ -139,46 +116,37 @@ def make_table(
       source: the name of the oracle's source.
       description: one line for the user.
     """
-    warnings = () if fill is None else fill.warnings
-    missing = np.isnan(values_ms)
+    row_of = None
     if not isinstance(space, Enumerable):
-        rows = space.normal(architectures[~missing])
-        measured_ms = {
-            row.tobytes(): ms for row, ms in zip(rows, values_ms[~missing].tolist(), strict=True)
-        }
-        return PartialLatency(
-            space, device, source, description, measured_ms, fill, warnings=warnings
-        )
+        rows = space.normal(architectures)
+        row_of = {row.tobytes(): place for place, row in enumerate(rows)}
+        values_ms = np.append(values_ms, np.nan)  # the last: of a row that is not in the table
+    missing = np.isnan(values_ms)
     kind = np.where(missing, Kind.missing, Kind.measured).astype(np.int8)
-    if fill is not None and missing.any():
+    if fill is not None and row_of is None and missing.any():
         values_ms = np.where(missing, fill.predict(None), values_ms)
         kind[missing] = fill.kind
-    uncertainty = None if fill is None else fill.uncertainty
     return TableLatency(
-        space,
-        device,
-        source,
-        description,
-        values_ms,
-        kind,
-        warnings=warnings,
-        uncertainty=uncertainty,
+        space=space,
+        device=device,
+        source=source,
+        description=description,
+        warnings=() if fill is None else fill.warnings,
+        uncertainty=None if fill is None else fill.uncertainty,
+        ms=values_ms,
+        kind=kind,
+        row_of=row_of,
+        fill=fill,
     )
 
 
-def predicting(space: Space, device: str, source: str, description: str, fill: Fill) -> Table:
+def predicting(
+    space: Space, device: str, source: str, description: str, fill: Fill
+) -> TableLatency:
     """The oracle of a model alone."""
-    if isinstance(space, Enumerable):
-        kind = np.full(space.size, fill.kind, np.int8)
-        ms = fill.predict(None)
-        return TableLatency(
-            space,
-            device,
-            source,
-            description,
-            ms,
-            kind,
-            warnings=fill.warnings,
-            uncertainty=fill.uncertainty,
-        )
-    return PartialLatency(space, device, source, description, {}, fill, warnings=fill.warnings)
+    size = space.size if isinstance(space, Enumerable) else 0
+    nothing = np.empty((size, len(space.num_choices)), np.int64)
+    values_ms = np.full(size, np.nan)
+    return make_table(
+        space, nothing, values_ms, fill, device=device, source=source, description=description
+    )

@@ -7,21 +7,21 @@ With the first device's slack as the limit T, the latency is `T * min_j latency_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
 from common.types.units import milliseconds
-from latency.base import Latencies, LatencyConfig, Place, Space, UnmeasuredError
+from latency.base import Latencies, LatencyConfig, Place, Space
 from latency.devices.measured import device_named
-from latency.models.confidence import Uncertainty
-from latency.sources.lookup import Table
+from latency.sources.lookup import LookUp, TableLatency
 from latency.sources.table import AutoLatencyConfig
 from runtime.machine.timing import Statistic
 from runtime.mapping.model.effective_latency import effective_ms
@@ -32,78 +32,33 @@ from runtime.mapping.model.effective_latency import effective_ms
 class Left:
     """The latencies of one device, and the time that it has left."""
 
-    latency: Table
+    latency: TableLatency
     ms: float
 
 
 @final
-@dataclass(frozen=True)
-class MappedLatency:
+@dataclass(frozen=True, kw_only=True)
+class MappedLatency(LookUp):
     """The latency on the best of several devices, as milliseconds of the first."""
 
     devices: tuple[Left, ...]
 
-    @property
-    def device(self) -> str:
-        """All devices with their slack: with another slack it is another device."""
-        return " or ".join(f"{one.latency.device} ({one.ms:.12g} ms)" for one in self.devices)
-
-    @property
-    def source(self) -> str:
-        """`mapped`, whatever the source of each device is."""
-        return "mapped"
-
-    @property
-    def description(self) -> str:
-        """Slack of each device, and the source of its latencies."""
-        said = [f"{one.latency.device} leaves {one.ms:g} ms" for one in self.devices]
-        said += [f"{one.latency.device}: {one.latency.description}" for one in self.devices]
-        return f"mapped, as ms of {self.devices[0].latency.device}: {'; '.join(said)}"
-
-    @property
-    def instant(self) -> bool:
-        """Whether the latencies of all devices are free for the whole space."""
-        return all(one.latency.instant for one in self.devices)
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """The widest uncertainty of a device's predictions; None if none is known."""
-        known = [one.latency.uncertainty for one in self.devices]
-        return max((one for one in known if one is not None), key=lambda one: one.sd, default=None)
-
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds of the first device.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if one was measured on no device.
-        """
-        found = self._look_up(architectures)
-        unknown = np.isnan(found.ms)
-        if unknown.any():
-            text = self.devices[0].latency.space.text(architectures[unknown][0])
-            raise UnmeasuredError(f"architecture {text} was not measured on {self.device}")
-        return found
-
-    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether some device has a latency of each architecture."""
-        return np.asarray(~np.isnan(self._look_up(architectures).ms))
-
     def places(self, architecture: Int64[ndarray, "D"]) -> tuple[Place, ...]:
         """Every device that has a latency of the network, the one with most room first."""
-        found = [(one, one.latency.look_up(architecture)) for one in self.devices]
+        latencies = [(left, left.latency.look_up(architecture)) for left in self.devices]
         places = [
-            Place(one.latency.device, float(each.ms), Kind(int(each.kind)), one.ms)
-            for one, each in found
-            if not np.isnan(each.ms)
+            Place(left.latency.device, float(latency.ms), Kind(int(latency.kind)), left.ms)
+            for left, latency in latencies
+            if not np.isnan(latency.ms)
         ]
         return tuple(sorted(places, key=lambda place: place.latency_ms / place.limit_ms))
 
-    def _look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        left_ms = np.array([one.ms for one in self.devices])
-        each = [one.latency.look_up(architectures) for one in self.devices]
-        ms = np.stack([one.ms for one in each], -1)
-        kinds = np.stack([one.kind for one in each], -1)
+    def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds of the first device, and the kinds of the best; NaN if none has a latency."""
+        left_ms = np.array([left.ms for left in self.devices])
+        latencies = [left.latency.look_up(architectures) for left in self.devices]
+        ms = np.stack([latency.ms for latency in latencies], -1)
+        kinds = np.stack([latency.kind for latency in latencies], -1)
         ratios = ms / left_ms
         # where a device did not measure an architecture, another one is the best
         best = np.where(np.isnan(ratios), np.inf, ratios).argmin(-1)[..., None]
@@ -112,6 +67,25 @@ class MappedLatency:
             np.where(nowhere, np.nan, effective_ms(ms, left_ms, left_ms[0])),
             np.take_along_axis(kinds, best, -1)[..., 0],
         )
+
+
+def best_of(devices: Sequence[Left]) -> MappedLatency:
+    """The latency on the best of several devices; with other times left it is another device.
+
+    Its uncertainty is the widest of a device's predictions.
+    """
+    tables = [left.latency for left in devices]
+    notes = [f"{left.latency.device} leaves {left.ms:g} ms" for left in devices]
+    notes += [f"{table.device}: {table.description}" for table in tables]
+    uncertainties = [table.uncertainty for table in tables if table.uncertainty is not None]
+    return MappedLatency(
+        space=tables[0].space,
+        device=" or ".join(f"{left.latency.device} ({left.ms:.12g} ms)" for left in devices),
+        source="mapped",
+        description=f"mapped, as ms of {tables[0].device}: {'; '.join(notes)}",
+        uncertainty=max(uncertainties, key=lambda uncertainty: uncertainty.sd, default=None),
+        devices=tuple(devices),
+    )
 
 
 @final
@@ -139,12 +113,8 @@ class MappedLatencyConfig(LatencyConfig):
                 f"whose time is T, each once; {_WRITE}"
             )
         auto = AutoLatencyConfig(self.statistic)
-        return MappedLatency(
-            tuple(
-                Left(auto.build(name, space, task), ms)
-                for name, ms in zip(names, left_ms, strict=True)
-            )
-        )
+        tables = [auto.build(name, space, task) for name in names]
+        return best_of([Left(table, ms) for table, ms in zip(tables, left_ms, strict=True)])
 
 
 _WRITE = "write 'latency.left=[<device> 9ms]', with the time that runtime.map computes"

@@ -1,4 +1,4 @@
-"""`latency=table` and `latency=auto`: measured latencies, and models where there are none."""
+"""Measured latencies, and linear models: `latency=table`, `latency=auto`, `latency=regression`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,20 @@ from latency.devices.measured import (
     MeasuredLatency,
     device_named,
     input_caveats,
-    measured_on,
-    scenarios,
+    open_table,
 )
-from latency.devices.registry import SCENARIO_MARK, Device, solo_id
+from latency.devices.registry import Device, solo_id
 from latency.models.plausibility import implausibly_fast
 from latency.models.process import uncertainty_of
-from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
+from latency.models.regression import (
+    EmbeddedModel,
+    disconnected,
+    embedded_models,
+    features_timed,
+    model_of,
+)
 from latency.models.slowdown import FEWEST_BOTH_WAYS, Pairs, fit, quality
-from latency.sources.lookup import Fill, Table, make_table, predicting
+from latency.sources.lookup import Fill, TableLatency, make_table, predicting
 from runtime.machine.timing import Statistic
 
 _DOUBTFUL_ERROR = 0.1
@@ -59,14 +64,14 @@ class AutoLatencyConfig(LatencyConfig):
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
 
-    def build(self, device: str, space: Space, task: Task) -> Table:
+    def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """A table with its holes filled, or the linear model if no file has the device."""
-        found, measured = find_measured(space, device, self.statistic)
+        listed, measured = open_table(space, device, self.statistic)
         if measured is None:
-            return predicted_table(space, found, None, task)
+            return predicted_table(space, listed, None, task)
         unmeasured = Unmeasured.regression
         return _measured_table(
-            space, found, measured, task, unmeasured=unmeasured, implausible=self.implausible
+            space, listed, measured, task, unmeasured=unmeasured, implausible=self.implausible
         )
 
 
@@ -79,18 +84,18 @@ class TableLatencyConfig(LatencyConfig):
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
 
-    def build(self, device: str, space: Space, task: Task) -> Table:
+    def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Read the device's column."""
-        found, measured = find_measured(space, device, self.statistic)
+        listed, measured = open_table(space, device, self.statistic)
         if measured is None:
             raise UserError(
-                f"no latency file in {data_folder()} has column {found.column} of device "
-                f"{found.id}; `python -m nas.data space={space.name} list` lists those that have one, "
+                f"no latency file in {data_folder()} has column {listed.column} of device "
+                f"{listed.id}; `python -m nas.data space={space.name} list` lists those that have one, "
                 f"latency=auto falls back to predictions"
             )
         return _measured_table(
             space,
-            found,
+            listed,
             measured,
             task,
             unmeasured=self.unmeasured,
@@ -98,38 +103,25 @@ class TableLatencyConfig(LatencyConfig):
         )
 
 
-def find_measured(
-    space: Space, name: str, statistic: Statistic
-) -> tuple[Device, MeasuredLatency | None]:
-    """A device and its measurements; None if only a model can know the device.
+@final
+@dataclass
+class RegressionLatencyConfig(LatencyConfig):
+    """The device's linear model for every architecture, even for those that were measured."""
 
-    Raises:
-      UserError: if there is no such device, or it has no measurements in this scenario or of this
-        statistic.
-    """
-    device = device_named(space, name, statistic)
-    measured = measured_on(space, device)
-    if measured is None and device.has_scenario:
-        known = ", ".join(scenarios(space, solo_id(device.id))) or "none"
-        raise UserError(
-            f"{device.id} was not measured; scenarios of this device with a table: {known} "
-            f"(docs/how-to/when-the-board-is-busy.md)"
-        )
-    if measured is None and device.statistic is not Statistic.median:
-        tail = device.statistic.value
-        bundled = ", ".join(name for name in bundled_paths(space) if SCENARIO_MARK not in name)
-        raise UserError(
-            f"latency.statistic={tail}, but no table has column {device.column}: public tables have one "
-            f"number for an architecture; for your own measurement, `python -m nas.measure` with the "
-            f"same settings and statistic={tail} writes {tail} to another file, from the times it has; "
-            f"bundled devices with tails: {bundled or 'none'}"
-        )
-    return device, measured
+    statistic: Statistic = Statistic.median
+
+    def build(self, device: str, space: Space, task: Task) -> TableLatency:
+        """The embedded model; a device that has none is fitted on its measured architectures."""
+        listed = device_named(space, device, self.statistic)
+        measured = None
+        if listed.id not in embedded_models(space):
+            listed, measured = open_table(space, device, self.statistic)
+        return predicted_table(space, listed, measured, task)
 
 
 def predicted_table(
     space: Space, device: Device, measured: MeasuredLatency | None, task: Task
-) -> Table:
+) -> TableLatency:
     """Latencies from the device's linear model alone.
 
     Raises:
@@ -142,13 +134,13 @@ def predicted_table(
         f"regression: every latency is predicted by {fitted} {model.measured_count:,} architectures "
         f"of {device.source} ({model.quality})"
     )
-    said = [
+    parts = [
         how,
         *_extrapolation(space, device, model, None),
         *device.flaws,
         *input_caveats(device, space, task),
     ]
-    return predicting(space, device.id, "regression", "; ".join(said), fill)
+    return predicting(space, device.id, "regression", "; ".join(parts), fill)
 
 
 def _measured_table(
@@ -159,7 +151,7 @@ def _measured_table(
     *,
     unmeasured: Unmeasured,
     implausible: Implausible,
-) -> Table:
+) -> TableLatency:
     faults = np.zeros(len(measured.values_ms), bool)
     # our own tables were watched while they were measured
     watched = measured.path in bundled_paths(space).values()
@@ -171,17 +163,17 @@ def _measured_table(
         measured = replace(measured, values_ms=np.where(faults, np.nan, measured.values_ms))
     missing = np.isnan(measured.values_ms) if isinstance(space, Enumerable) else None
     others = "all others" if missing is None else f"{missing.sum():,}"
-    said = [f"table: {device.source}, {measured.count:,} measured architectures"]
+    parts = [f"table: {device.source}, {measured.count:,} measured architectures"]
     fill = None
     if missing is None or missing.any():
         if unmeasured is Unmeasured.regression:
             fill = _fill(space, device, measured, missing, task)
-        said.append(f"{others} {'not measured' if fill is None else fill.description}")
+        parts.append(f"{others} {'not measured' if fill is None else fill.description}")
     if faults.any():
-        said.append(
+        parts.append(
             f"{faults.sum():,} implausibly fast times set aside (latency.implausible=keep takes them)"
         )
-    said += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
+    parts += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
     return make_table(
         space,
         measured.architectures,
@@ -189,7 +181,7 @@ def _measured_table(
         fill,
         device=device.id,
         source="table",
-        description="; ".join(said),
+        description="; ".join(parts),
     )
 
 
@@ -214,7 +206,7 @@ def _fill(
         alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), space, task)
         return _slowed(space, device, measured, alone)
     model, _ = model_of(space, device, measured)
-    extrapolated = "".join(f"; {one}" for one in _extrapolation(space, device, model, missing))
+    extrapolated = "".join(f"; {note}" for note in _extrapolation(space, device, model, missing))
     return _regression(
         space, device, model, f"predicted by regression ({model.quality}){extrapolated}"
     )
@@ -240,7 +232,7 @@ def _stored(
     return predict
 
 
-def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Table) -> Fill:
+def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: TableLatency) -> Fill:
     """Latencies in a scenario: those without it times a slowdown, learned where both were timed.
 
     The slowdown is the fitted one, or one factor for all if that errs less on held-out architectures.
@@ -258,9 +250,9 @@ def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Tabl
             f"networks={2 * FEWEST_BOTH_WAYS}"
         )
     rows = measured.architectures[both]
-    known = Pairs(solo.ms[both], measured.values_ms[both], space.features(rows), space.groups(rows))
-    how_good = quality(known)
-    model = fit(known) if how_good.ridge_is_better else None
+    pairs = Pairs(solo.ms[both], measured.values_ms[both], space.features(rows), space.groups(rows))
+    how_good = quality(pairs)
+    model = fit(pairs) if how_good.ridge_is_better else None
 
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         if architectures is None:

@@ -16,7 +16,7 @@ from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
-from latency.base import EnumerableSpace, LatencyConfig, Space
+from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
 from latency.devices.measured import measured_on
 from latency.devices.registry import Device, find, registered
 from latency.models import log_linear
@@ -27,7 +27,7 @@ from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
 from latency.sources.blocks import any_choices
-from latency.sources.lookup import Fill, Table, TableLatency, make_table
+from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig
 
 _SAMPLED = 2000
@@ -41,28 +41,35 @@ class TransferLatencyConfig(LatencyConfig):
 
     probes: str = MISSING  # CSV with the columns arch and latency_ms
 
-    def build(self, device: str, space: Space, task: Task) -> Table:
+    def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Predict the space; the task is the one that the calibration networks were timed for."""
         if not isinstance(space, Enumerable):
             return _predicted_one_by_one(device, space, task, Path(self.probes))
         listed = require_known_devices(space)
-        found = transfer_from(listed, device, read_calibration(Path(self.probes), listed))
-        kind = np.full(listed.size, Kind.transfer, np.int8)
-        kind[found.calibration.index] = Kind.measured
-        said = [
+        transferred = transfer_from(listed, device, read_calibration(Path(self.probes), listed))
+        calibration = transferred.calibration
+        values_ms = np.full(listed.size, np.nan)
+        values_ms[calibration.index] = calibration.latency_ms
+        fill = Fill(
+            Kind.transfer,
+            "",
+            lambda _: transferred.transfer.latency_ms,
+            uncertainty=transferred.transfer.uncertainty,
+        )
+        notes = [
             "transfer: all but the calibration networks are predicted",
-            found.summary,
-            found.comparison,
+            transferred.summary,
+            transferred.comparison,
             f"the calibration networks are assumed to be networks for {task.name}",
         ]
-        return TableLatency(
+        return make_table(
             listed,
-            device,
-            "transfer",
-            "; ".join(said),
-            found.latency_ms,
-            kind,
-            uncertainty=found.transfer.uncertainty,
+            every_architecture(listed),
+            values_ms,
+            fill,
+            device=device,
+            source="transfer",
+            description="; ".join(notes),
         )
 
 
@@ -88,14 +95,14 @@ def _devices(space: Space) -> list[Device]:
     Raises:
       UserError: if there is none.
     """
-    found = [device for device in registered(space) if device.for_transfer]
-    if not found:
+    devices = [device for device in registered(space) if device.for_transfer]
+    if not devices:
         raise UserError(
             f"space={space.name} comes without latencies of known devices, from which a new one could "
             f"be predicted; measure it with `python -m nas.measure space={space.name} networks=200`, or "
             f"ask a live board with latency=probe"
         )
-    return found
+    return devices
 
 
 @lru_cache(maxsize=4)
@@ -108,8 +115,7 @@ def known_latency(space: EnumerableSpace) -> Known:
     devices = _devices(space)
     task = next(iter(space.tasks.values()))
     tables = [AutoLatencyConfig().build(device.id, space, task) for device in devices]
-    values = [table.ms for table in tables if isinstance(table, TableLatency)]
-    return known_from(space, devices, np.array(values))
+    return known_from(space, devices, np.array([table.ms for table in tables]))
 
 
 def choose_networks(
@@ -141,7 +147,7 @@ def _linear_models(space: Space) -> tuple[LinearLatency, ...]:
     return tuple(model_of(space, one, measured_on(space, one))[0].model for one in _devices(space))
 
 
-def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -> Table:
+def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -> TableLatency:
     """The oracle of a space that cannot be listed: networks are predicted when they are asked for.
 
     Raises:

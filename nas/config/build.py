@@ -33,9 +33,9 @@ from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.mapped import MappedLatencyConfig
 from latency.sources.probe import ProbeLatencyConfig
-from latency.sources.regression import RegressionLatencyConfig
 from latency.sources.table import (
     AutoLatencyConfig,
+    RegressionLatencyConfig,
     TableLatencyConfig,
 )
 from latency.sources.transfer import TransferLatencyConfig

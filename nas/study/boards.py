@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import final
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from latency.base import LatencyOracle
 from latency.sources.lookup import TableLatency
-from latency.sources.mapped import Left, MappedLatency
+from latency.sources.mapped import Left, MappedLatency, best_of
 
 
 @final
@@ -68,7 +69,7 @@ def together(units: Sequence[tuple[LatencyOracle, float]]) -> tuple[Board, Mappe
     """
     left = []
     for oracle, left_ms in units:
-        if not isinstance(oracle, TableLatency):
+        if not isinstance(oracle, TableLatency) or not isinstance(oracle.space, Enumerable):
             raise UserError(
                 f"boards: latencies of {oracle.device} from {oracle.source} are no table; "
                 f"use latency=auto"
@@ -78,6 +79,6 @@ def together(units: Sequence[tuple[LatencyOracle, float]]) -> tuple[Board, Mappe
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"boards: {twice} is twice on one board; name each device once")
-    mapped = MappedLatency(tuple(left))
+    mapped = best_of(left)
     board_units = tuple(Unit(name, ms) for name, (_, ms) in zip(names, units, strict=True))
     return Board(mapped.device, board_units), mapped

@@ -16,7 +16,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.sources.lookup import TableLatency
-from latency.sources.mapped import Left, MappedLatency, MappedLatencyConfig
+from latency.sources.mapped import Left, MappedLatencyConfig, best_of
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
@@ -28,7 +28,12 @@ GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"
 def device(name, *ms, predicted=False):
     kind = np.where(np.isnan(ms), Kind.missing, Kind.regression if predicted else Kind.measured)
     return TableLatency(
-        SmallSpace((len(ms),)), name, "table", "made up", np.array(ms, float), kind.astype(np.int8)
+        space=SmallSpace((len(ms),)),
+        device=name,
+        source="table",
+        description="made up",
+        ms=np.array(ms, float),
+        kind=kind.astype(np.int8),
     )
 
 
@@ -41,8 +46,8 @@ some_ms = st.floats(0.01, 100)
 
 @given(some_ms, some_ms, some_ms, some_ms)
 def test_it_is_within_t_if_and_only_if_a_device_has_room(one_ms, other_ms, left_one, left_other):
-    oracle = MappedLatency(
-        (Left(device("gpu", one_ms), left_one), Left(device("cpu", other_ms), left_other))
+    oracle = best_of(
+        [Left(device("gpu", one_ms), left_one), Left(device("cpu", other_ms), left_other)]
     )
 
     (latency_ms,) = oracle.answer(rows(0)).ms
@@ -54,7 +59,7 @@ def test_it_is_within_t_if_and_only_if_a_device_has_room(one_ms, other_ms, left_
 
 def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
     gpu, cpu = device("gpu", 1, nan, nan), device("cpu", 9, 9, nan, predicted=True)
-    oracle = MappedLatency((Left(gpu, 2.0), Left(cpu, 6.0)))
+    oracle = best_of([Left(gpu, 2.0), Left(cpu, 6.0)])
 
     assert oracle.answer(rows(0, 1)).ms.tolist() == [1, 3]
     assert oracle.answer(rows(0, 1)).is_predicted.tolist() == [False, True]
@@ -66,7 +71,7 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
 def test_a_board_that_leaves_another_time_is_another_device():
     gpu, cpu = device("gpu", 1.0), device("cpu", 9.0)
 
-    one, other = (MappedLatency((Left(gpu, 2.0), Left(cpu, ms))).device for ms in (6.0, 6.0001))
+    one, other = (best_of([Left(gpu, 2.0), Left(cpu, ms)]).device for ms in (6.0, 6.0001))
 
     assert (one, other) == (
         "gpu (2 ms) or cpu (6 ms)",

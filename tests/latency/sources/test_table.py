@@ -4,20 +4,23 @@ import csv
 import re
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from common.files import keyed_table
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
 from latency.models.regression import fit
-from latency.sources.regression import RegressionLatencyConfig
 from latency.sources.table import (
     AutoLatencyConfig,
+    RegressionLatencyConfig,
     TableLatencyConfig,
     Unmeasured,
 )
@@ -57,6 +60,33 @@ def test_a_table_answers_with_what_the_file_holds(folder):
     assert not oracle.look_up(ARCHITECTURES).is_predicted.any()
     assert (oracle.device, oracle.source) == ("my-board", "table")
     assert "15,625 measured" in oracle.description
+
+
+def test_each_csv_is_opened_once_and_the_device_s_own_once_more_until_it_is_cached(
+    folder, monkeypatch
+):
+    write_column(folder, "my-board", LAW_MS, range(15_625))
+    (folder / "own.csv").rename(folder / "chosen.csv")
+    for other in ("a", "b"):
+        write_column(folder, other, LAW_MS, range(100))
+        (folder / "own.csv").rename(folder / f"{other}.csv")
+    opens = Counter()
+    open_path = Path.open
+
+    def counted(path, *arguments, **named):
+        opens[path.name] += path.suffix == ".csv"
+        return open_path(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", counted)
+    table = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
+    first = +opens
+    keyed_table._read_first_lines.cache_clear()  # as another process starts
+    opens.clear()
+    again = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
+
+    assert np.array_equal(table.ms, again.ms)
+    assert first == {"chosen.csv": 2, "a.csv": 1, "b.csv": 1}
+    assert +opens == {"chosen.csv": 1, "a.csv": 1, "b.csv": 1}
 
 
 def test_an_id_and_its_column_name_the_same_device(folder):

@@ -10,8 +10,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.measuring.journal import read
-from latency.sources.regression import RegressionLatencyConfig
-from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
+from latency.sources.table import AutoLatencyConfig, RegressionLatencyConfig, TableLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import TASKS
 from nas.spaces.registry import space_named
