@@ -9,9 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
-from omegaconf import OmegaConf
 
-from common.command.conf_folder import CONF
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
@@ -43,36 +41,29 @@ def timed_here(
             f"latency.confirm_top times networks on this machine, with latency.here={here.value}: {error}"
         ) from error
 
-    def timed(statistic: Statistic, architectures: Int64[ndarray, "n D"]) -> Latencies:
-        texts = [space.text(one) for one in architectures]
+    def latencies(statistic: Statistic, architectures: Int64[ndarray, "n D"]) -> Latencies:
+        texts = [space.text(architecture) for architecture in architectures]
         with TemporaryDirectory() as place:
             folder = MeasurementFolder(replace(config, out=place), machine.device_id, {})
             _, rounds = machine.rounds(texts, folder)
-            found = [one for _, some in rounds for one in some]
+            timed = [measurement for _, measured in rounds for measurement in measured]
         return Latencies(
-            np.array([statistic.of(one.samples.ms) for one in found], np.float64),
-            np.array([_kind(one) for one in found], np.int8),
+            np.array([statistic.of(each.samples.ms) for each in timed], np.float64),
+            np.array([_kind(each) for each in timed], np.int8),
         )
 
-    return timed
+    return latencies
 
 
-def _kind(one: Measurement) -> Kind:
-    return Kind.disturbed if one.drift or one.disturbances else Kind.measured
+def _kind(measurement: Measurement) -> Kind:
+    is_disturbed = measurement.drift or measurement.disturbances
+    return Kind.disturbed if is_disturbed else Kind.measured
 
 
 def _config(device: str, scenario: str, space: Space, task: Task, here: Device) -> MeasureConfig:
-    values = OmegaConf.load(CONF / "measure.yaml")
-    merged = OmegaConf.merge(
-        OmegaConf.structured(MeasureConfig),
-        {name: value for name, value in values.items() if name not in {"defaults", "hydra"}},
-    )
-    config = OmegaConf.to_object(merged)
-    assert isinstance(config, MeasureConfig)
     try:
         board, runtime, precision, batch = device.split("/")
-        return replace(
-            config,
+        return MeasureConfig(
             board=board,
             device=here.value,
             backend=_BACKENDS[runtime],

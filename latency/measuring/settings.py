@@ -1,4 +1,4 @@
-"""Settings of a measurement, of this machine or of boards; conf/measure.yaml holds the defaults."""
+"""Settings of a measurement, of this machine or of boards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
+
+from omegaconf import MISSING
 
 from common.types.errors import UserError
 from latency.probe.config import BoardsConfig, addresses
@@ -19,21 +21,21 @@ from runtime.network.backend import Backend, Precision
 class MeasureConfig:
     """Settings of a measurement: the networks, the device, the timing."""
 
-    board: str | None  # None: the name that the board gives itself
-    device: Any  # cpu, cuda, or the address of a board, or a list of them
-    backend: Backend | None  # of this machine
-    space: str
-    dataset: str  # a task of the space
-    batch_size: int
-    core: int | None
-    shard: str
-    networks: int | None
-    repeats: int | None
-    together: int
-    statistic: Statistic
-    on_disturbance: OnDisturbance
-    seed: int
-    out: str
+    board: str | None = None  # None: the name that the board gives itself
+    device: Any = "cpu"  # cpu, cuda, or the address of a board, or a list of them
+    backend: Backend | None = None  # of this machine
+    space: str = MISSING
+    dataset: str = "auto"  # a task of the space
+    batch_size: int = 1
+    core: int | None = None
+    shard: str = "1/1"
+    networks: int | None = None
+    repeats: int | None = None
+    together: int = 1
+    statistic: Statistic = Statistic.median
+    on_disturbance: OnDisturbance = OnDisturbance.stop
+    seed: int = 0
+    out: str = "measurements"
     precision: Precision = Precision.fp32
     threads: int = 1
     probes: int | None = None  # number of calibration networks, chosen as `nas.transfer` does

@@ -39,19 +39,15 @@ def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
     """As if so many networks had been measured: the table, and what is said to do next."""
     config = MeasureConfig(
         board="b3",
-        device="cpu",
         backend=Backend.torch,
         space="nas_bench_201",
         dataset="cifar100",
-        batch_size=1,
         core=0,
-        shard="1/1",
         networks=networks,
         repeats=0,
         together=4,
         statistic=statistic,
         on_disturbance=OnDisturbance.flag,
-        seed=0,
         out=str(out),
         scenario="hog" if "|" in device else None,
     )

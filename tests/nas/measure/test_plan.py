@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,25 +32,20 @@ from runtime.network.backend import Backend, Precision
 
 
 def config(**changes):
-    settings = {
-        "board": "board",
-        "device": "cpu",
-        "backend": Backend.torch,
-        "space": "nas_bench_201",
-        "dataset": "cifar100",
-        "batch_size": 1,
-        "core": 0,
-        "shard": "1/1",
-        "networks": 6,
-        "repeats": 2,
-        "together": 4,
-        "statistic": Statistic.median,
-        "on_disturbance": OnDisturbance.stop,
-        "seed": 0,
-        "out": "unused",
-        "timing": TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01),
-    }
-    return MeasureConfig(**{**settings, **changes})
+    timing = TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01)
+    settings = MeasureConfig(
+        board="board",
+        backend=Backend.torch,
+        space="nas_bench_201",
+        dataset="cifar100",
+        core=0,
+        networks=6,
+        repeats=2,
+        together=4,
+        out="unused",
+        timing=timing,
+    )
+    return replace(settings, **changes)
 
 
 CONTROL = 1462  # every edge is a 3x3 convolution
