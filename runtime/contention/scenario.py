@@ -57,14 +57,14 @@ class Scenario:
         Raises:
           ValueError: naming the value and the allowed ones.
         """
-        for key, given, known in (
+        for key, names, allowed in (
             ("hogs", self.hogs, (*_CPU_HOGS, *_GPU_HOGS)),
             ("beside", self.beside, tuple(BESIDE)),
         ):
-            for one in given:
-                if one not in known:
+            for name in names:
+                if name not in allowed:
                     raise ValueError(
-                        f"{key}: {one!r} must be one of {', '.join(known)}{did_you_mean(one, known)}"
+                        f"{key}: {name!r} must be one of {', '.join(allowed)}{did_you_mean(name, allowed)}"
                     )
         self._check_isolation()
         if self.memory_budget is not None:
@@ -180,18 +180,18 @@ class Scenario:
 SOLO = Scenario(name="solo")
 
 
-def scenario_named(given: str) -> Scenario:
+def scenario_named(name: str) -> Scenario:
     """Return a bundled scenario by name, or a user's scenario by the path of its file.
 
     Raises:
       ValueError: if there is no such scenario, or its file is invalid.
     """
     bundled = {path.stem: path for path in sorted(BUNDLED.glob("*.yaml"))}
-    path = bundled.get(given, Path(given).expanduser())
+    path = bundled.get(name, Path(name).expanduser())
     if path.suffix != ".yaml" or not path.is_file():
         raise ValueError(
-            f"scenario={given} must be one of {', '.join(bundled)} or a .yaml file"
-            f"{did_you_mean(given, bundled)}"
+            f"scenario={name} must be one of {', '.join(bundled)} or a .yaml file"
+            f"{did_you_mean(name, bundled)}"
         )
     try:
         return _read(path)

@@ -28,7 +28,7 @@ from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.formats.tracing import differs
-from runtime.network.packed import Given, Packed, is_plain, tensors_of
+from runtime.network.packed import ModelInput, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.order import ServingOrder
@@ -38,7 +38,7 @@ from runtime.scheduling.policies.names import POLICIES, policy_named
 
 def run(
     models: Sequence[nn.Module],
-    inputs: Sequence[Given] | None = None,
+    inputs: Sequence[ModelInput] | None = None,
     *,
     policy: str | Policy = "earliest_finish",
     inferences: int = 20,
@@ -76,8 +76,8 @@ def run(
         output is not that of the model in eager torch.
       RuntimeError: if a model cannot be compiled, or `gpu=True` and there is no GPU.
     """
-    given = [*_assumed(models)] if inputs is None else inputs
-    _check_networks(models, given)
+    examples = [*_assumed(models)] if inputs is None else inputs
+    _check_networks(models, examples)
     _check_load(inferences, fps, deadline_ms)
     cut, chosen = _rule(rule), _policy(policy)
     if requests is None:
@@ -94,8 +94,8 @@ def run(
         raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
     if engine not in _ENGINES:
         raise ValueError(f"engine={engine!r} must be one of {', '.join(_ENGINES)}")
-    taken = [
-        _one_tensor(i, model, x) for i, (model, x) in enumerate(zip(models, given, strict=True))
+    prepared = [
+        _one_tensor(i, model, x) for i, (model, x) in enumerate(zip(models, examples, strict=True))
     ]
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
@@ -103,7 +103,7 @@ def run(
             EagerEngine(lane.engine.device) if engine == "torch" else lane.engine for lane in lanes
         ]
         networks = []
-        for i, (model, (module, x)) in enumerate(zip(models, taken, strict=True)):
+        for i, (model, (module, x)) in enumerate(zip(models, prepared, strict=True)):
             with _named(i, model, "take engine='torch' and rule='whole', or change that line"):
                 compiled = Compiled(decompose(module, x, cut), x, engines)
             name = f"{type(model).__name__}#{i}"
@@ -113,13 +113,13 @@ def run(
         watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
         schedule, results = execute(networks, asked, lanes, chosen, order=ServingOrder(order))
         disturbances = watch.disturbances()
-    _require_as_eager([module for module, _ in taken], [x for _, x in taken], asked, results)
-    report = report_of(schedule, results, given if inputs is None else ())
+    _require_as_eager([module for module, _ in prepared], [x for _, x in prepared], asked, results)
+    report = report_of(schedule, results, examples if inputs is None else ())
     outputs = (
         module.unpack(output)
         if isinstance(module, Packed) and isinstance(output, Tensor)
         else output
-        for (module, _), output in zip(taken, report.outputs, strict=True)
+        for (module, _), output in zip(prepared, report.outputs, strict=True)
     )
     return replace(report, outputs=tuple(outputs), disturbances=tuple(disturbances))
 
@@ -127,18 +127,18 @@ def run(
 _ENGINES = ("onnxruntime", "torch")
 
 
-def _one_tensor(number: int, model: nn.Module, given: Given) -> tuple[nn.Module, Tensor]:
+def _one_tensor(number: int, model: nn.Module, example: ModelInput) -> tuple[nn.Module, Tensor]:
     """The model as a module from one tensor to one tensor, and its input as one."""
-    shapes = ", ".join(str(tuple(one.shape)) for one in tensors_of(given))
+    shapes = ", ".join(str(tuple(one.shape)) for one in tensors_of(example))
     with _named(
         number, model, "call it by itself on an input that it takes", f" of shape {shapes}"
     ):
-        if isinstance(given, tuple) and len(given) == 1:
-            (given,) = given
-        if isinstance(given, Tensor) and is_plain(model, given):
-            return model, given
-        packed = Packed(model, given)
-        return packed, packed.pack(given)
+        if isinstance(example, tuple) and len(example) == 1:
+            (example,) = example
+        if isinstance(example, Tensor) and is_plain(model, example):
+            return model, example
+        packed = Packed(model, example)
+        return packed, packed.pack(example)
 
 
 @contextmanager
@@ -193,10 +193,10 @@ def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
             raise ValueError(f"model {i}: {error}") from error
 
 
-def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Given]) -> None:
-    for name, given in (("models", models), ("inputs", inputs)):
-        if isinstance(given, nn.Module | Tensor):
-            raise ValueError(f"{name} is a {type(given).__name__}; give a list: {name}=[...]")  # noqa: TRY004 - one kind of error for all arguments
+def _check_networks(models: Sequence[nn.Module], inputs: Sequence[ModelInput]) -> None:
+    for name, values in (("models", models), ("inputs", inputs)):
+        if isinstance(values, nn.Module | Tensor):
+            raise ValueError(f"{name} is a {type(values).__name__}; give a list: {name}=[...]")  # noqa: TRY004 - one kind of error for all arguments
     if not models or len(models) != len(inputs):
         raise ValueError(
             f"{len(models)} models and {len(inputs)} inputs: give at least one model, and one input "

@@ -48,8 +48,8 @@ def usable_cores() -> list[int]:
 
 def versions() -> dict[str, str]:
     """Versions of the installed packages that affect execution times."""
-    found = {name: _version(name) for name in PACKAGES}
-    return {name: number for name, number in found.items() if number is not None}
+    numbers = {name: _version(name) for name in PACKAGES}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _version(name: str) -> str | None:

@@ -39,10 +39,10 @@ class OtherLoad:
         taken_s, everywhere, here = (
             now - then for now, then in zip(self._mark, before, strict=True)
         )
-        found = loaded(everywhere / taken_s, self._limit + self._expected)
+        lines = loaded(everywhere / taken_s, self._limit + self._expected)
         if self._expected and here / taken_s > self._limit:
-            found.append(f"other processes keep {here / taken_s:.1f} of this processor busy")
-        return found
+            lines.append(f"other processes keep {here / taken_s:.1f} of this processor busy")
+        return lines
 
     def _read(self) -> tuple[float, float, float]:
         """Now, and busy seconds of all processors and of `cores`, both without this process."""

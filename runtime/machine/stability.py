@@ -97,10 +97,10 @@ class Watch:
     def disturbances(self, clock_mhz: float | None = None) -> list[str]:
         """Other disturbances since the last call, given the current clock."""
         self._clock_mhz = self._clock_mhz or clock_mhz
-        found = clock_dropped(clock_mhz, self._clock_mhz, self._config.clock_drop)
+        lines = clock_dropped(clock_mhz, self._clock_mhz, self._config.clock_drop)
         for monitor in self._monitors:
-            found += monitor()
-        return found
+            lines += monitor()
+        return lines
 
 
 def watch_disturbances(*, on_gpu: bool) -> Watch:

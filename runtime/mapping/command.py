@@ -57,7 +57,7 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
     table, platform = read_board(tasks, config)
     times_ms = (1 + config.margin) * table.of(config.bound)
-    found = analyse_frame(
+    analysis = analyse_frame(
         table.networks,
         times_ms,
         table.configurations,
@@ -72,10 +72,10 @@ def _answer(tasks: str, config: MapConfig, console: Console) -> None:
         ),
     )
     if config.json:
-        sys.stdout.write(_json(config, platform, found))
+        sys.stdout.write(_json(config, platform, analysis))
     else:
-        _print(config, platform, found, console)
-    if found.answer is not Feasibility.feasible:
+        _print(config, platform, analysis, console)
+    if analysis.answer is not Feasibility.feasible:
         sys.exit(DOES_NOT_FIT)
 
 
@@ -84,17 +84,17 @@ def _rounded_down(ms: float) -> str:
     return f"{math.floor(1e3 * ms + 1e-6) / 1e3:.3f}"
 
 
-def _json(config: MapConfig, platform: Platform, found: FrameAnalysis) -> str:
+def _json(config: MapConfig, platform: Platform, analysis: FrameAnalysis) -> str:
     content: dict[str, Any] = {
         "platform": platform.name,
         "frame_ms": config.frame_ms,
         "bound": config.bound.value,
         "margin": config.margin,
-        "answer": found.answer.value,
-        "why": found.infeasibility,
-        "timetable": [asdict(run) for run in found.timetable],
-        "left": [{**asdict(slack), "search": _search(slack)} for slack in found.slack],
-        "interrupted": len(found.slack) < found.places,
+        "answer": analysis.answer.value,
+        "why": analysis.infeasibility,
+        "timetable": [asdict(run) for run in analysis.timetable],
+        "left": [{**asdict(slack), "search": _search(slack)} for slack in analysis.slack],
+        "interrupted": len(analysis.slack) < analysis.places,
     }
     return json.dumps(content, indent=1) + "\n"
 
@@ -104,27 +104,29 @@ def _search(slack: Slack) -> str | None:
     return f"python -m nas.search T={limit_ms}ms device=..." if limit_ms != "0" else None
 
 
-def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console: Console) -> None:
+def _print(
+    config: MapConfig, platform: Platform, analysis: FrameAnalysis, console: Console
+) -> None:
     frame = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
     if config.margin:
         frame += f" plus {100 * config.margin:g} %"
     print_lines(console, f"{platform.name}: {frame}")
-    if found.answer is not Feasibility.feasible:
+    if analysis.answer is not Feasibility.feasible:
         print_lines(
             console,
-            f"infeasible: the networks have no mapping; {found.infeasibility}"
-            if found.answer is Feasibility.infeasible
+            f"infeasible: the networks have no mapping; {analysis.infeasibility}"
+            if analysis.answer is Feasibility.infeasible
             else "unknown: the solver reached its time limit without a mapping or a proof",
         )
         return
     mapping = _columns("On the board", ("network", "configuration", "on"), ("from ms", "to ms"))
-    for run in sorted(found.timetable, key=lambda run: (run.start_ms, run.place)):
+    for run in sorted(analysis.timetable, key=lambda run: (run.start_ms, run.place)):
         from_to = (f"{run.start_ms:.2f}", f"{run.end_ms:.2f}")
         _add(mapping, run.network, run.configuration, run.place, *from_to)
     console.print(mapping)
     free = _columns("Slack for one more network", ("on", "configuration"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for slack in sorted(found.slack, key=lambda slack: -slack.ms):
+    for slack in sorted(analysis.slack, key=lambda slack: -slack.ms):
         up_to = "" if slack.most_ms <= slack.ms else f" to {slack.most_ms:.3f}"
         row = (
             _some(slack.configurations),
@@ -135,10 +137,10 @@ def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console:
     for row, places in rows.items():
         _add(free, " or ".join(places), *row)
     console.print(free)
-    if len(found.slack) < found.places:
+    if len(analysis.slack) < analysis.places:
         print_lines(
             console,
-            f"interrupted: the slack of {len(found.slack)} of {found.places} places is known",
+            f"interrupted: the slack of {len(analysis.slack)} of {analysis.places} places is known",
         )
     console.print(
         "each row holds alone, because the other networks move to make room; search on a device whose "

@@ -93,10 +93,10 @@ class MapConfig(BoardConfig):
           ValueError: naming the value and what is allowed.
         """
         super().check()
-        given = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
-        if len(given) != 1:
+        tables = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
+        if len(tables) != 1:
             raise ValueError(
-                f"got {' and '.join(given) or 'neither'}; give either tasks=<table>.csv (slack on a "
+                f"got {' and '.join(tables) or 'neither'}; give either tasks=<table>.csv (slack on a "
                 "board) or profile=<table to write>.csv (times networks on this machine)"
             )
         self.profiling.check()

@@ -41,8 +41,8 @@ class Compiled(SegmentedNetwork):
           ValueError: if there is no engine, the engines are of several GPUs, or a segment changes
             its input and there are engines of both the CPU and a GPU.
         """
-        given = [engine for engine in engines if engine is not None]
-        devices = {engine.device for engine in given}
+        there = [engine for engine in engines if engine is not None]
+        devices = {engine.device for engine in there}
         if not devices or len(devices - {CPU}) > 1:
             raise ValueError(f"a network runs on the CPU, one GPU or both, not on {devices}")
         self._program = program

@@ -282,7 +282,7 @@ def _fuses_with(node: fx.Node, group: list[fx.Node], kind_of: dict[fx.Node, Segm
 
 def _output(network: fx.GraphModule, owners: dict[fx.Node, int]) -> fx.Node:
     (node,) = network.graph.find_nodes(op="output")
-    given = node.args[0]
-    if not isinstance(given, fx.Node) or given not in owners:
-        raise ValueError(f"the module returns {given!r}, not one computed tensor")
-    return given
+    returned = node.args[0]
+    if not isinstance(returned, fx.Node) or returned not in owners:
+        raise ValueError(f"the module returns {returned!r}, not one computed tensor")
+    return returned

@@ -77,11 +77,11 @@ def _in_onnx_runtime(
     network: nn.Module, images: Tensor, device: Device, precision: Precision, threads: int
 ) -> Callable[[], object]:
     # The CPU's kernels would convert 16 bits to 32 and back.
-    known = [Precision.fp32, Precision.int8 if device is Device.cpu else Precision.fp16]
-    if precision not in known:
+    supported = [Precision.fp32, Precision.int8 if device is Device.cpu else Precision.fp16]
+    if precision not in supported:
         raise ValueError(
             f"backend=onnxruntime on device={device.value} computes in "
-            f"{' or '.join(one.value for one in known)}, not {precision.value}; use backend=torch"
+            f"{' or '.join(one.value for one in supported)}, not {precision.value}; use backend=torch"
         )
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports onnxruntime
     from runtime.network.formats.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - imports onnxruntime

@@ -16,7 +16,7 @@ from jaxtyping import Shaped
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree  # torch has no other for dicts, tuples and their like
 
-Given: TypeAlias = Tensor | tuple[Any, ...] | dict[str, Any]
+ModelInput: TypeAlias = Tensor | tuple[Any, ...] | dict[str, Any]
 """Input of a model: a tensor, its positional arguments, or its keyword arguments."""
 
 
@@ -75,7 +75,7 @@ class PackedLayout:
 class Packed(nn.Module):
     """A module of any inputs and outputs, as one from a flat tensor to a flat tensor."""
 
-    def __init__(self, module: nn.Module, given: Given) -> None:
+    def __init__(self, module: nn.Module, example: ModelInput) -> None:
         """Run the module once on its input, whose layout and output's it keeps.
 
         Raises:
@@ -84,30 +84,30 @@ class Packed(nn.Module):
         """
         super().__init__()
         self.module = module
-        self._takes = PackedLayout.of(given, "its input")
+        self._takes = PackedLayout.of(example, "its input")
         with torch.no_grad():
-            self._returns = PackedLayout.of(_called(module, given), "its output")
+            self._returns = PackedLayout.of(_called(module, example), "its output")
         self.eval()
 
     def forward(self, flat: Shaped[Tensor, " n"]) -> Shaped[Tensor, " m"]:
         """Rebuild the inputs, call the module, and lay its outputs end to end."""
         return self._returns.pack(_called(self.module, self._takes.unpack(flat)))
 
-    def pack(self, given: Given) -> Tensor:
+    def pack(self, example: ModelInput) -> Tensor:
         """The input as one tensor."""
-        return self._takes.pack(given)
+        return self._takes.pack(example)
 
     def unpack(self, output: Tensor) -> Any:
         """The output as the module returns it."""
         return self._returns.unpack(output)
 
 
-def tensors_of(given: Given) -> list[Tensor]:
+def tensors_of(example: ModelInput) -> list[Tensor]:
     """The tensors of an input, in order."""
-    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
 
 
-def is_plain(module: nn.Module, given: Tensor) -> bool:
+def is_plain(module: nn.Module, example: Tensor) -> bool:
     """Whether a module maps this tensor to one tensor, so that it need not be packed.
 
     One with a default that is true or false is not: the ONNX exporter gives it as a tensor.
@@ -116,10 +116,10 @@ def is_plain(module: nn.Module, given: Tensor) -> bool:
     if any(isinstance(parameter.default, bool) for parameter in parameters):
         return False
     with torch.no_grad():
-        return isinstance(module(given.clone()), Tensor)
+        return isinstance(module(example.clone()), Tensor)
 
 
-def _called(module: nn.Module, given: Given) -> Any:
-    if isinstance(given, dict):
-        return module(**given)
-    return module(*given) if isinstance(given, Sequence) else module(given)
+def _called(module: nn.Module, example: ModelInput) -> Any:
+    if isinstance(example, dict):
+        return module(**example)
+    return module(*example) if isinstance(example, Sequence) else module(example)

@@ -90,16 +90,16 @@ class _Values(Mapping[str, Tensor]):
         self._places: dict[str, str | None] = {}
         for layer in layers.layers:
             for weight in layer.weights:
-                known = names.get(id(own[weight.name]), [])
+                aliases = names.get(id(own[weight.name]), [])
                 # the last name, as in load_state_dict
-                there = next((name for name in reversed(known) if name in stored), None)
+                there = next((name for name in reversed(aliases) if name in stored), None)
                 if there is not None:
                     _require_same(file, source, there, weight)
                     self._places[weight.name] = there
                     continue
                 self._places[weight.name] = None
-                if any(name in kept for name in known):
-                    raise WeightFileError(f"{source} has no {known[-1]!r}, which the model needs")
+                if any(name in kept for name in aliases):
+                    raise WeightFileError(f"{source} has no {aliases[-1]!r}, which the model needs")
                 if own[weight.name].is_meta:
                     raise ValueError(
                         f"{weight.name} is not in the model's state_dict (a buffer with "

@@ -90,7 +90,7 @@ def read_timing_table(path: Path) -> TimingTable:
             f"{path} has no column {', '.join(missing)}; a timing table has the columns "
             f"{', '.join(COLUMNS)}, or ms for the last three"
         )
-    found: dict[tuple[str, str], tuple[float, ...]] = {}
+    by_pair: dict[tuple[str, str], tuple[float, ...]] = {}
     for number, row in lines:
         where = f"{path}, line {number}"
         if None in row:  # csv's key for fields beyond the header
@@ -101,12 +101,12 @@ def read_timing_table(path: Path) -> TimingTable:
         pair = tuple((row[name] or "").strip() for name in _NAMES)
         if not all(pair):
             raise ValueError(f"{where}: network and configuration must not be empty")
-        if pair in found:
+        if pair in by_pair:
             raise ValueError(f"{where}: {' in '.join(pair)} is given twice")
-        found[pair[0], pair[1]] = _times([row[name] or "" for name in times], where)
-    if not found:
+        by_pair[pair[0], pair[1]] = _times([row[name] or "" for name in times], where)
+    if not by_pair:
         raise ValueError(f"{path} has no lines of times")
-    return _table(found)
+    return _table(by_pair)
 
 
 def _times(texts: Sequence[str], where: str) -> tuple[float, ...]:
@@ -124,9 +124,9 @@ def _times(texts: Sequence[str], where: str) -> tuple[float, ...]:
     return times
 
 
-def _table(found: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
-    networks = tuple(dict.fromkeys(network for network, _ in found))
-    configurations = tuple(dict.fromkeys(configuration for _, configuration in found))
+def _table(by_pair: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
+    networks = tuple(dict.fromkeys(network for network, _ in by_pair))
+    configurations = tuple(dict.fromkeys(configuration for _, configuration in by_pair))
     if len(networks) * len(configurations) > _MOST_PAIRS:
         raise ValueError(
             f"{len(networks):,} networks in {len(configurations):,} configurations are more than the "
@@ -136,7 +136,7 @@ def _table(found: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
     rows, columns = (
         {name: i for i, name in enumerate(names)} for names in (networks, configurations)
     )
-    for (network, configuration), times in found.items():
+    for (network, configuration), times in by_pair.items():
         ms[rows[network], columns[configuration]] = times
     return TimingTable(networks, configurations, ms)
 

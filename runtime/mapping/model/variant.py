@@ -70,9 +70,13 @@ def parse_variant(name: str) -> Variant:
     parts = () if match is None else match.groups()
     try:
         device, unit, share, execution, precision, last = parts
-        known = {letter: one for one, letter in _UNITS.items() if one.value == device}
+        device_of = {letter: one for one, letter in _UNITS.items() if one.value == device}
         return Variant(
-            known[unit], int(share), Execution(execution), VariantPrecision(precision), bool(last)
+            device_of[unit],
+            int(share),
+            Execution(execution),
+            VariantPrecision(precision),
+            bool(last),
         )
     except (KeyError, ValueError) as error:
         raise ValueError(

@@ -72,8 +72,8 @@ class BuiltVariant:
 
 def unsupported_reason(variant: Variant) -> str | None:
     """Return the reason why this machine cannot run a variant natively; None if it can."""
-    known = _SUPPORTED[variant.device].get(variant.execution, set())
-    if variant.precision not in known:
+    supported = _SUPPORTED[variant.device].get(variant.execution, set())
+    if variant.precision not in supported:
         return f"{variant.execution.value} on {variant.device.value} does not compute in " + (
             variant.precision.value
         )

@@ -75,16 +75,16 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
             one = build_network(
                 name, batch=config.batch, width=config.width, compared=config.compared
             )
-            found = [*profile_variants(one, variants, timing, generator)]
+            profiles = [*profile_variants(one, variants, timing, generator)]
         except ValueError as error:
             failed.append(" ".join(str(error).split()))
             continue
         flagged[name] = watch.disturbances()
-        rows += found
+        rows += profiles
         write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
         write_whole(path.with_suffix(".yaml"), platform)
         write_whole(path, table_text(rows, config.tolerance, flagged))
-        console.print(_shown(found, config.tolerance, time.monotonic() - began_s))
+        console.print(_shown(profiles, config.tolerance, time.monotonic() - began_s))
         print_lines(console, *(f"flagged: {line}" for line in flagged[name]))
     if not rows:
         over = f"profiling.minutes={config.minutes:g} leaves no time for a network"

@@ -104,8 +104,8 @@ def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor
 
 def agreement(outputs: Sequence[Tensor], reference: Sequence[Tensor]) -> Agreement:
     """Compare outputs pairwise; the last dimension has the classes."""
-    found, expected = torch.stack([*outputs]), torch.stack([*reference])
-    difference = float((found - expected).abs().max())
-    same = found.argmax(-1) == expected.argmax(-1)
+    stacked, expected = torch.stack([*outputs]), torch.stack([*reference])
+    difference = float((stacked - expected).abs().max())
+    same = stacked.argmax(-1) == expected.argmax(-1)
     largest = float(expected.abs().max())
     return Agreement(difference, difference / largest, float(same.float().mean()))

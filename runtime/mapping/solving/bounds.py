@@ -90,17 +90,17 @@ def bisected_slack(
         configuration=np.zeros(more.shape, np.int64),
     )
     generator = np.random.default_rng(0)
-    found: Int64[ndarray, " networks"] | None = None
+    mapping: Int64[ndarray, " networks"] | None = None
     least_ms, most_ms, ends_s = 0.0, frame_ms, time.monotonic() + time_limit_s
     for _ in range(_HALVINGS):
         middle_ms = (least_ms + most_ms) / 2
         more[-1, -1] = middle_ms
         (answer,), (chosen,) = screen(wider, more[None], frame_ms, generator, ends_s)
         if answer == FITS:
-            least_ms, found = middle_ms, chosen[:-1]
+            least_ms, mapping = middle_ms, chosen[:-1]
         else:
             most_ms = middle_ms
-    return least_ms, found
+    return least_ms, mapping
 
 
 def _perturbed(

@@ -103,30 +103,30 @@ def analyse_frame(
     """
     choices = mapping_choices(times_ms, configurations, platform)
     check_networks(networks, choices)
-    found = solve(choices, frame_ms)
-    if found.answer is Feasibility.unknown:
+    solution = solve(choices, frame_ms)
+    if solution.answer is Feasibility.unknown:
         ends_s, generator = time.monotonic() + TIME_LIMIT_S, np.random.default_rng(0)
         (answer,), (chosen,) = screen(choices, choices.ms[None], frame_ms, generator, ends_s)
-        found = Solution(Feasibility.feasible, chosen) if answer == FITS else found
-    if found.chosen is None:
-        is_none = found.answer is Feasibility.infeasible
+        solution = Solution(Feasibility.feasible, chosen) if answer == FITS else solution
+    if solution.chosen is None:
+        is_none = solution.answer is Feasibility.infeasible
         reason = _infeasibility(networks, choices, frame_ms) if is_none else ""
-        return FrameAnalysis(found.answer, (), (), reason)
-    places, slack, known = _places_alike(platform), list[Slack](), [found.chosen]
+        return FrameAnalysis(solution.answer, (), (), reason)
+    places, slack, mappings = _places_alike(platform), list[Slack](), [solution.chosen]
     ends_s = time.monotonic() + _ALL_PLACES_S
     with suppress(KeyboardInterrupt):
         for same in watched(places):
             place = np.array([unit in same[0] for unit in platform.units])
             share_s = (ends_s - time.monotonic()) / (len(places) - len(slack)) / 2
-            longest = longest_slack(choices, frame_ms, place, known, min(share_s, TIME_LIMIT_S))
+            longest = longest_slack(choices, frame_ms, place, mappings, min(share_s, TIME_LIMIT_S))
             timetable: tuple[TimetableEntry, ...] = ()
             if longest.chosen is not None:
-                known.append(longest.chosen)
+                mappings.append(longest.chosen)
                 timetable = _timetable(networks, longest.chosen, choices, configurations)
             slack.append(_slack(same, longest, timetable, platform, frame_ms))
     return FrameAnalysis(
-        found.answer,
-        _timetable(networks, found.chosen, choices, configurations),
+        solution.answer,
+        _timetable(networks, solution.chosen, choices, configurations),
         tuple(slack),
         places=len(places),
     )
@@ -150,35 +150,37 @@ def longest_slack(
     choices: MappingChoices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
-    known: Sequence[Int64[ndarray, " networks"]] = (),
+    mappings: Sequence[Int64[ndarray, " networks"]] = (),
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
     """Return the largest slack at a place; after the solver's time limit, by bisection if larger.
 
-    `known` are mappings that fit: the slack is at least what they leave.
+    `mappings` are mappings that fit: the slack is at least what they leave.
     """
-    found = Solution(Feasibility.unknown, bound_ms=frame_ms)
-    for chosen in known:
+    longest = Solution(Feasibility.unknown, bound_ms=frame_ms)
+    for chosen in mappings:
         slack_ms = max(0.0, float(frame_ms - frame_loads(chosen, choices)[place].max()))
-        if found.chosen is None or slack_ms > found.slack_ms:
-            found = Solution(Feasibility.feasible, chosen, slack_ms, frame_ms)
-    if found.slack_ms < frame_ms and time_limit_s > 0:
+        if longest.chosen is None or slack_ms > longest.slack_ms:
+            longest = Solution(Feasibility.feasible, chosen, slack_ms, frame_ms)
+    if longest.slack_ms < frame_ms and time_limit_s > 0:
         solved = maximise_slack(choices, frame_ms, place, time_limit_s=time_limit_s)
         bound_ms = frame_ms if solved.answer is Feasibility.unknown else solved.bound_ms
         best = (
-            max(solved, found, key=lambda one: one.slack_ms) if found.chosen is not None else solved
+            max(solved, longest, key=lambda one: one.slack_ms)
+            if longest.chosen is not None
+            else solved
         )
-        found = replace(best, bound_ms=bound_ms)
-        if solved.answer is Feasibility.unknown or bound_ms > found.slack_ms:
+        longest = replace(best, bound_ms=bound_ms)
+        if solved.answer is Feasibility.unknown or bound_ms > longest.slack_ms:
             slack_ms, bisected = bisected_slack(choices, frame_ms, place, time_limit_s)
-            if bisected is not None and slack_ms > found.slack_ms:
-                found = Solution(Feasibility.feasible, bisected, slack_ms, bound_ms)
-    return found
+            if bisected is not None and slack_ms > longest.slack_ms:
+                longest = Solution(Feasibility.feasible, bisected, slack_ms, bound_ms)
+    return longest
 
 
 def _slack(
     same: Sequence[Place],
-    found: Solution,
+    longest: Solution,
     timetable: tuple[TimetableEntry, ...],
     platform: Platform,
     frame_ms: float,
@@ -186,8 +188,8 @@ def _slack(
     return Slack(
         tuple(platform.place_name(one) for one in same),
         tuple(name for name, own in platform.configurations.items() if same[0] in own),
-        found.slack_ms,
-        frame_ms if found.answer is Feasibility.unknown else found.bound_ms,
+        longest.slack_ms,
+        frame_ms if longest.answer is Feasibility.unknown else longest.bound_ms,
         timetable,
     )
 
@@ -198,10 +200,10 @@ def _places_alike(platform: Platform) -> list[list[Place]]:
     group_of = {unit: unit for unit in platform.units}
     for group in interchangeable_units(platform, names):
         group_of |= {platform.units[unit]: platform.units[group[0]] for unit in group}
-    found: dict[tuple[str, ...], list[Place]] = {}
+    alike: dict[tuple[str, ...], list[Place]] = {}
     for place in dict.fromkeys(place for name in names for place in platform.configurations[name]):
-        found.setdefault(tuple(sorted(group_of[unit] for unit in place)), []).append(place)
-    return [*found.values()]
+        alike.setdefault(tuple(sorted(group_of[unit] for unit in place)), []).append(place)
+    return [*alike.values()]
 
 
 def _timetable(

@@ -53,23 +53,23 @@ def one_by_one(
     """Schedule (network, place) pairs in order, each as soon as its units are free."""
     free_ms = np.zeros(len(choices.platform.units))
     last = np.full(len(free_ms), -1)
-    found: list[Placed] = []
+    placed: list[Placed] = []
     for i, at in order:
         units = choices.occupies[at]
         start_ms = float(free_ms[units].max())
         end_ms = start_ms + float(choices.ms[i, at])
         after = tuple(sorted({int(one) for one in last[units]} - {-1}))
-        free_ms[units], last[units] = end_ms, len(found)
+        free_ms[units], last[units] = end_ms, len(placed)
         name = configurations[int(choices.configuration[i, at])]
-        found.append(Placed(i, name, choices.places[at], start_ms, end_ms, after))
-    return _by_begin(found)
+        placed.append(Placed(i, name, choices.places[at], start_ms, end_ms, after))
+    return _by_begin(placed)
 
 
-def _by_begin(found: Sequence[Placed]) -> Timetable:
+def _by_begin(placed: Sequence[Placed]) -> Timetable:
     """Sort by start; ties by decreasing length, because one thread starts them all."""
-    order = sorted(range(len(found)), key=lambda k: (found[k].start_ms, -found[k].end_ms))
+    order = sorted(range(len(placed)), key=lambda k: (placed[k].start_ms, -placed[k].end_ms))
     now_at = {k: at for at, k in enumerate(order)}
     return tuple(
-        replace(found[k], after=tuple(sorted(now_at[before] for before in found[k].after)))
+        replace(placed[k], after=tuple(sorted(now_at[before] for before in placed[k].after)))
         for k in order
     )

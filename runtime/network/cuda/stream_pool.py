@@ -49,15 +49,15 @@ class StreamPool:
 @cache
 def stream_pool(device: int) -> StreamPool:
     """Return the pool of a GPU's unrestricted streams; over 32 per priority need cuda-bindings."""
-    known: set[torch.cuda.Stream] = set()
+    distinct: set[torch.cuda.Stream] = set()
 
     def made(priority: int) -> torch.cuda.Stream:
         for _ in range(
             _STREAMS_OF_TORCH
         ):  # torch then repeats its streams, which two lanes must not share
             stream: torch.cuda.Stream = torch.cuda.Stream(device, priority=priority)
-            if stream not in known:
-                known.add(stream)
+            if stream not in distinct:
+                distinct.add(stream)
                 return stream
         return _beyond_torch(device, priority)
 

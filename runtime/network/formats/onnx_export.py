@@ -69,8 +69,10 @@ def onnx_bytes(
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0]  # a dump of the graph may follow
-        found = re.search(r"operator '([\w:]+)'", reason)
-        line = found and re.search(rf"{found[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs)))
+        operator = re.search(r"operator '([\w:]+)'", reason)
+        line = operator and re.search(
+            rf"{operator[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs))
+        )
         where = f" (at {line[1]})" if line else ""
         raise RuntimeError(f"torch cannot export this network to ONNX: {reason}{where}") from error
     finally:
@@ -82,7 +84,7 @@ def onnx_bytes(
 def _kept_off_the_terminal(graphs: list[object]) -> Iterator[None]:
     """Collect the graph of a failed export, which torch prints, whatever its log level."""
     log = torch._C._jit_onnx_log  # noqa: SLF001 - torch has no other way
-    torch._C._jit_onnx_log = lambda *said: graphs.extend(said)  # noqa: SLF001 - as above
+    torch._C._jit_onnx_log = lambda *logged: graphs.extend(logged)  # noqa: SLF001 - as above
     try:
         yield
     finally:

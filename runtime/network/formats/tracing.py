@@ -31,8 +31,8 @@ def tracing(module: nn.Module, examples: Sequence[Tensor]) -> Iterator[None]:
         warned = torch.jit.TracerWarning  # type: ignore[attr-defined]  # public, but not listed as such
         doubts = [one for one in caught if issubclass(one.category, warned)]
         if doubts:
-            said = str(doubts[0].message).partition(". ")[0].partition("\n")[0]
-            where = f"{said} at {doubts[0].filename}:{doubts[0].lineno}"
+            warning = str(doubts[0].message).partition(". ")[0].partition("\n")[0]
+            where = f"{warning} at {doubts[0].filename}:{doubts[0].lineno}"
             _require_same_for_other_values(module, examples, where)
 
 

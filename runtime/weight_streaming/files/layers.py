@@ -130,11 +130,11 @@ def split_layers(
     for segments in _merge(program, merged_bytes):
         weights, end = [], 0
         for name, tensor in _tensors([program.segments[i].body for i in segments]):
-            known = names.get(id(tensor), f"{program.segments[segments[0]].name}.{name}")
-            values[known] = tensor
+            full_name = names.get(id(tensor), f"{program.segments[segments[0]].name}.{name}")
+            values[full_name] = tensor
             weights.append(
                 Weight(
-                    name=known,
+                    name=full_name,
                     dtype=tensor.dtype,
                     shape=tuple(tensor.shape),
                     stride=_dense_stride(tensor),
@@ -178,11 +178,11 @@ def _merge(program: Program, merged_bytes: int) -> Iterator[range]:
 
 def _tensors(bodies: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
     """Return the tensors of all bodies in order, each once, with a name."""
-    found: dict[int, tuple[str, Tensor]] = {}
+    by_id: dict[int, tuple[str, Tensor]] = {}
     for body in bodies:
         for name, tensor in named_weights(body):
-            found.setdefault(id(tensor), (name, tensor))
-    return list(found.values())
+            by_id.setdefault(id(tensor), (name, tensor))
+    return list(by_id.values())
 
 
 def _paired(

@@ -263,9 +263,9 @@ def dtype_name(weight: Weight) -> str:
       ValueError: if the format does not support the type.
     """
     if weight.dtype not in _DTYPES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+        supported = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
         raise ValueError(
-            f"{weight.name} has the type {weight.dtype}; a weight file supports {known}"
+            f"{weight.name} has the type {weight.dtype}; a weight file supports {supported}"
         )
     return _DTYPES[weight.dtype]
 

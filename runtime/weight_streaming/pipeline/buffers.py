@@ -128,13 +128,13 @@ class Buffers:
 
     def places(self) -> list[Tensor]:
         """Return the bytes that the kernels use, by layer of the network."""
-        found: dict[int, Tensor] = {}
+        by_layer: dict[int, Tensor] = {}
         for layer, begin in self._resident_begin.items():
             assert self._residents is not None
-            found[layer] = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
+            by_layer[layer] = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
         for ordinal, layer in enumerate(self.layout.streamed):
-            found[layer] = self._used(ordinal)
-        return [found[i] for i in range(len(self._layers))]
+            by_layer[layer] = self._used(ordinal)
+        return [by_layer[i] for i in range(len(self._layers))]
 
     def versions(self) -> list[int]:
         """Return torch's write counters, which kernels that write to weights increase; reads do not."""

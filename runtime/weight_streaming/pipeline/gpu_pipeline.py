@@ -121,15 +121,15 @@ class GpuPipeline(Pipeline):
     def times(self) -> list[LayerTimes]:
         """Stage durations of each layer in the latest run, by CUDA events except for reads."""
         self._copier.synchronize()  # prefetched copies are timed too
-        found = []
+        durations = []
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
             copy_ms = 0.0
             if ordinal is not None and self._layout.device is not None:
                 copy_ms = self._copies[ordinal].elapsed_time(self._copied[ordinal])
             kernel_ms = self._begins[layer].elapsed_time(self._ends[layer])
-            found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
-        return found
+            durations.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
+        return durations
 
     def sync_ms(self, stage: StreamStage) -> float:
         """Median synchronisation delay of a stage in the latest run, by CUDA events.

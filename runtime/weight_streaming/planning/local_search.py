@@ -41,17 +41,17 @@ def local_search(
         fresh = [one for one in front if one not in seen]
         if not fresh:
             break
-        found: list[StreamPlan] = []
+        tried: list[StreamPlan] = []
         for one in fresh:
             seen.add(one)
             later = (other.memory_bytes for other in front)
             next_bytes = next((size for size in later if size > one.memory_bytes), 0)
             around = [*_around(one, next_bytes - 1, layers, stages, alignment, ahead=ahead)]
-            found += around
+            tried += around
             tries -= len(around)
             if tries <= 0:
                 break
-        front = pareto_front([*front, *found])
+        front = pareto_front([*front, *tried])
     return front
 
 

@@ -119,13 +119,13 @@ def places(
       ValueError: if a length does not fit into the ring.
     """
     ring = ByteRing(capacity_bytes, alignment)
-    found: list[RingPlace] = []
+    reserved: list[RingPlace] = []
     for i, nbytes in enumerate(lengths):
         while (offset := ring.reserve(nbytes)) is None:
             ring.release()
         released = i - len(ring)  # earlier reservations that were released
-        found.append(RingPlace(offset, released if released >= 0 else None))
-    return tuple(found)
+        reserved.append(RingPlace(offset, released if released >= 0 else None))
+    return tuple(reserved)
 
 
 def cyclic_places(
@@ -149,15 +149,15 @@ def cyclic_places(
     laps = [*_laps(rounded, usable.capacity_bytes)]
     begins = [[*accumulate((rounded[i] for i in lap[:-1]), initial=0)] for lap in laps]
     ends = [own[-1] + rounded[lap[-1]] for own, lap in zip(begins, laps, strict=True)]
-    found = []
+    reserved = []
     for number, lap in enumerate(laps):
         for i, begin in zip(lap, begins[number], strict=True):
             before = number - 1
             while ends[before] <= begin:  # negative numbers are laps of the previous pass
                 before -= 1
             last = laps[before][bisect_left(begins[before], begin + rounded[i]) - 1]
-            found.append(RingPlace(begin, last if before >= 0 else last - len(lengths)))
-    return tuple(found)
+            reserved.append(RingPlace(begin, last if before >= 0 else last - len(lengths)))
+    return tuple(reserved)
 
 
 def _laps(lengths: Sequence[int], capacity: int) -> Iterator[range]:
