@@ -123,6 +123,17 @@ class Controller(Protocol):
         """
 
 
+class NoPreference:
+    """Parts of a controller that prefers no architecture and has nothing to log."""
+
+    def mode(self) -> None:
+        """There is no preference."""
+
+    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
+        """Nothing to log."""
+        return {}
+
+
 @runtime_checkable
 class StochasticPolicy(Protocol):
     """A controller that draws each choice from a distribution that it can report."""
@@ -141,6 +152,16 @@ class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""
 
     batch_size: int
+
+    def require_at_least(self, **least: int) -> None:
+        """Check settings against their least values.
+
+        Raises:
+          ValueError: for the first that is less.
+        """
+        for name, bound in least.items():
+            if (value := getattr(self, name)) < bound:
+                raise ValueError(f"controller.{name}={value} must be at least {bound}")
 
     @abstractmethod
     def build(self, space: Choices, seeds: Sequence[int]) -> Controller:

@@ -155,10 +155,7 @@ class EvolutionConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        if self.population_size < 1:
-            raise ValueError(
-                f"controller.population_size={self.population_size} must be at least 1"
-            )
+        self.require_at_least(population_size=1)
         if not 1 <= self.sample_size <= self.population_size:
             raise ValueError(
                 f"controller.sample_size={self.sample_size} must be between 1 and "

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 
 from common.types.architectures import Enumerable
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, ControllerConfig, NoPreference, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing
 from controller.state import require_shapes
@@ -20,7 +20,7 @@ _MOST = 10_000_000
 
 
 @final
-class ExhaustiveController:
+class ExhaustiveController(NoPreference):
     """Goes through the whole space in an order of each replica's own, and then again."""
 
     def __init__(self, space: Enumerable, seeds: Sequence[int]) -> None:
@@ -37,13 +37,6 @@ class ExhaustiveController:
 
     def learn(self, trials: Trials, score: Score) -> None:
         """Nothing to learn."""
-
-    def mode(self) -> None:
-        """There is no preference."""
-
-    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """Nothing to log."""
-        return {}
 
     def state(self) -> dict[str, ndarray]:
         """The orders, and the number of architectures proposed so far."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, Score, Trials
+from controller.base import Choices, NoPreference, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
@@ -42,7 +42,7 @@ class OneSearch(Protocol):
 
 
 @final
-class ReplicatedController:
+class ReplicatedController(NoPreference):
     """A search for each seed, each with a generator of its own."""
 
     def __init__(
@@ -65,13 +65,6 @@ class ReplicatedController:
         batches = zip(architectures, trials.accuracy, trials.ratios, trials.failed, strict=True)
         for search, batch in zip(self._searches, batches, strict=True):
             search.learn(*batch, score)
-
-    def mode(self) -> None:
-        """There is no preference."""
-
-    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """Nothing to log."""
-        return {}
 
     def state(self) -> dict[str, ndarray]:
         """The trials of each search, and the position of the random streams."""

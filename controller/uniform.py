@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, ControllerConfig, NoPreference, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
 from controller.state import require_shapes
@@ -36,7 +36,7 @@ class UniformDraws:
 
 
 @final
-class UniformController:
+class UniformController(NoPreference):
     """Draws architectures uniformly and learns nothing: the baseline of every searcher."""
 
     def __init__(self, space: Choices, seeds: Sequence[int]) -> None:
@@ -49,13 +49,6 @@ class UniformController:
 
     def learn(self, trials: Trials, score: Score) -> None:
         """Nothing to learn."""
-
-    def mode(self) -> None:
-        """There is no preference."""
-
-    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """Nothing to log."""
-        return {}
 
     def state(self) -> dict[str, ndarray]:
         """Position of the random streams."""

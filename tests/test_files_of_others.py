@@ -46,7 +46,7 @@ from nas.report.summary import SCHEMA, Summary, read_summary
 from nas.search.checkpoint import load_checkpoint, save_checkpoint
 from nas.search.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.public.nats_pickle import load_bz2
+from nas.spaces.nas_bench_201.public.archive import load_bz2
 from nas.study.search_log import load_log
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.trial import State, Trials

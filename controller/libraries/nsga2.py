@@ -29,10 +29,7 @@ class Nsga2Config(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range, or pymoo is not installed.
         """
-        if self.population_size < 2:
-            raise ValueError(
-                f"controller.population_size={self.population_size} must be at least 2"
-            )
+        self.require_at_least(population_size=2)
         try:
             from controller.libraries.pymoo_nsga2 import (  # noqa: PLC0415 - an extra, and slow to import
                 PymooNsga2,

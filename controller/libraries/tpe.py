@@ -27,9 +27,7 @@ class TpeConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range, or Optuna is not installed.
         """
-        for name in ("n_startup_trials", "n_ei_candidates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"controller.{name}={getattr(self, name)} must be at least 1")
+        self.require_at_least(n_startup_trials=1, n_ei_candidates=1)
         try:
             from controller.libraries.optuna_tpe import (  # noqa: PLC0415 - an extra, and slow to import
                 OptunaTpe,

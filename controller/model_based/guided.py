@@ -276,10 +276,7 @@ class GuidedConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        for name, least in (("random", 2), ("polish", 1), ("anywhere", 1), ("memory", 10)):
-            value = getattr(self, name)
-            if value < least:
-                raise ValueError(f"controller.{name}={value} must be at least {least}")
+        self.require_at_least(random=2, polish=1, anywhere=1, memory=10)
 
         def begin(generator: np.random.Generator) -> GuidedSearch:
             return GuidedSearch(space, generator, self)

@@ -253,10 +253,7 @@ class ReinforceConfig(ControllerConfig):
           ValueError: if a setting lies outside its range.
         """
         require_hidden_size(self.hidden_size)
-        for name in ("update_every", "elite", "horizon"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"controller.{name}={value} must be at least 1")
+        self.require_at_least(update_every=1, elite=1, horizon=1)
         for name in ("lr", "converged_at"):
             value = getattr(self, name)
             if not 0 < value < math.inf:

@@ -100,12 +100,16 @@ def test_every_controller_searches_it(controller, search, tmp_path, space):
 
 
 @pytest.mark.usefixtures("tables")
-def test_a_controller_that_lists_the_space_refuses_it_in_one_line(search):
-    status, _, error = search("controller=exhaustive")
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("controller=exhaustive", "exhaustive"), ("device=null", "space=toy_space board=")],
+)
+def test_what_the_space_cannot_do_is_refused_in_one_line(search, word, named):
+    status, _, error = search(word)
 
     assert status == 2
     assert len(error.strip().splitlines()) == 1
-    assert "exhaustive" in error
+    assert named in error
 
 
 @pytest.mark.usefixtures("tables")

@@ -1,23 +1,28 @@
 """NATS-Bench's official topology archive (Dong et al., TPAMI 2021), read one cell at a time.
 
-Its own package, `nats_bench`, computes every number. It is given objects that were read by
-`nats_pickle`, and opens none of the pickles itself, because they may come from an untrusted source.
+Its own package, `nats_bench`, computes every number. It is given objects that were read by `load_bz2`
+(protocol 4, written with NumPy 1, bz2-compressed), and opens none of the pickles itself, because they may
+come from an untrusted source.
 """
 
 from __future__ import annotations
 
+import bz2
 import math
 import sys
 from pathlib import Path
 from typing import Any, final
 
+from common.files import safe_pickle
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.spaces.nas_bench_201.public.nats_pickle import load_bz2
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
 """Folder that the official archive unpacks to."""
+
+MOST_BYTES = 32 * 2**20
+"""Limit on one file, decompressed. The archive's largest, `meta`, has 1.4 MB; a cell has 0.3 MB."""
 
 _OFFICIAL_NAMES = {"cifar10": "cifar10", "cifar100": "cifar100", "imagenet16": "ImageNet16-120"}
 _GET_IT = (
@@ -133,3 +138,30 @@ class NatsArchive:
         return UserError(
             f"{self._file(index)} does not hold the results of cell {index}; download it again"
         )
+
+
+def load_bz2(path: Path, most_bytes: int = MOST_BYTES) -> object:
+    """Load the object of a bz2-compressed pickle.
+
+    Raises:
+      UserError: if the file cannot be read, is corrupt, is larger than `most_bytes`, or asks
+        for any other global.
+    """
+    return safe_pickle.load(path, _decompress(path, most_bytes))
+
+
+def _decompress(path: Path, most_bytes: int) -> bytes:
+    decompressor = bz2.BZ2Decompressor()
+    try:
+        content = decompressor.decompress(path.read_bytes(), most_bytes + 1)
+    except OSError as error:  # bz2 reports bad bytes as one, without a strerror
+        reason = error.strerror or "it is damaged, or not a bz2 file"
+        raise UserError(f"cannot read {path}: {reason}") from error
+    if len(content) > most_bytes:
+        raise UserError(
+            f"{path} decompresses to more than {most_bytes:,} bytes, so it is not a file of the "
+            f"archive; download it again"
+        )
+    if not decompressor.eof:
+        raise UserError(f"{path} is truncated; download it again")
+    return content

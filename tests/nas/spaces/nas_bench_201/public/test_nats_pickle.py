@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from common.types.errors import UserError
-from nas.spaces.nas_bench_201.public.nats_pickle import load_bz2
+from nas.spaces.nas_bench_201.public.archive import load_bz2
 
 F8 = b"cnumpy\ndtype\n(Vf8\nI0\nI1\ntR(I3\nV<\nNNNI-1\nI-1\nI0\ntb"
 
