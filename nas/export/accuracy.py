@@ -65,8 +65,8 @@ def classes_of(
     def classes(start: int) -> Int64[ndarray, "b"]:
         which = slice(start, start + _CHUNK * batch_size)
         batch = prepared(images, image_set, side, which)
-        found: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
-        return found
+        numbers: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
+        return numbers
 
     starts = range(0, len(images), _CHUNK * batch_size)
     with ThreadPoolExecutor(len(usable_cores())) as pool:
@@ -78,8 +78,8 @@ def prepared(
 ) -> Float32[ndarray, "n 3 side side"]:
     """Some of the images as a network for images of this side takes them."""
     about = {"mean": image_set.mean, "sd": image_set.sd}
-    found: Float32[ndarray, "n 3 h w"] = normalised(resized(images.pixels[which], side), about)
-    return found
+    inputs: Float32[ndarray, "n 3 h w"] = normalised(resized(images.pixels[which], side), about)
+    return inputs
 
 
 def resized(
@@ -88,5 +88,6 @@ def resized(
     """Images of another side, as `infer.py` makes them; training resizes alike, without rounding."""
     if pixels.shape[1] == side:
         return pixels
-    each = [Image.fromarray(one).resize((side, side), Image.Resampling.BILINEAR) for one in pixels]
-    return np.stack([np.asarray(one) for one in each])
+    pictures = (Image.fromarray(image) for image in pixels)
+    size, how = (side, side), Image.Resampling.BILINEAR
+    return np.stack([np.asarray(picture.resize(size, how)) for picture in pictures])

@@ -79,10 +79,8 @@ def export(config: ExportConfig, console: Console) -> Path:
 
 def _default_folder(config: ExportConfig) -> Path:
     """`export` where the network is from: in the run's folder, in that of the trained network, or here."""
-    weights = None if config.weights is None else Path(config.weights).expanduser()
-    if config.run is not None:
-        return Path(config.run).expanduser() / "export"
-    return (weights if weights is not None and weights.is_dir() else Path()) / "export"
+    folder = Path(config.run or config.weights or "").expanduser()
+    return (folder if config.run or folder.is_dir() else Path()) / "export"
 
 
 @contextmanager

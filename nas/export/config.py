@@ -9,25 +9,30 @@ from typing import Any, final
 
 from common.types.errors import UserError, require_at_least_1
 from latency.probe.config import BoardsConfig
-from nas.export.precisions import Precision
 from nas.export.searched import Which
 from runtime.machine.timing import TimingConfig
+
+
+class Precision(Enum):
+    """Number format of a file's weights and activations; input and output are always fp32."""
+
+    fp32 = "fp32"
+    fp16 = "fp16"
+    int8 = "int8"  # QDQ: 8-bit weights, scaled per channel, and 8-bit activations but for sums
+
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return "network.onnx" if self is Precision.fp32 else f"network-{self.value}.onnx"
 
 
 class Precisions(Enum):
     """ONNX files to write; fp32, with which the others are compared, always."""
 
-    fp32 = "fp32"
-    fp16 = "fp16"
-    int8 = "int8"
-    all = "all"
-
-    @property
-    def each(self) -> tuple[Precision, ...]:
-        """Precision of each file."""
-        return tuple(
-            one for one in Precision if self is Precisions.all or one.value in {"fp32", self.value}
-        )
+    fp32 = (Precision.fp32,)
+    fp16 = (Precision.fp32, Precision.fp16)
+    int8 = (Precision.fp32, Precision.int8)
+    all = tuple(Precision)
 
 
 @final
@@ -55,13 +60,6 @@ class ExportConfig:
     board: str | None
     timing: TimingConfig = field(default_factory=TimingConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
-
-    def precisions(self, *, is_trained: bool, has_images: bool) -> tuple[Precision, ...]:
-        """Precision of each file to write, fp32 first; int8 needs images to be calibrated on."""
-        default = Precisions.fp32
-        if is_trained:
-            default = Precisions.all if has_images else Precisions.fp16
-        return (self.precision or default).each
 
     @property
     def fixed_batch(self) -> int | None:

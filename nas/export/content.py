@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 from numpy import ndarray
 from safetensors.torch import save
 from torch import nn
@@ -20,20 +20,19 @@ from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared, resized
 from nas.export.card import card
-from nas.export.config import ExportConfig
+from nas.export.config import ExportConfig, Precision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.latency import Latency, timed_here, timed_on_board
+from nas.export.latency import timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
-    images_of,
+    half,
     initialised,
     logits_of,
     outputs_of,
     require_same_elsewhere,
     with_weights,
 )
-from nas.export.precisions import Precision, half
 from nas.export.record import SCHEMA, Architecture, Comparison, Export, Form, compared_with_search
 from nas.export.subject import Subject
 from nas.report.environment import environment
@@ -49,54 +48,54 @@ MOST_LOST = 0.01
 
 SAMPLE = "test_images.npz"
 
-Tell = Callable[[str], None]
-
 Inputs = Float32[ndarray, "n 3 h w"]
 
 
-def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Export:
+def fill(
+    folder: Path, subject: Subject, config: ExportConfig, tell: Callable[[str], None]
+) -> Export:
     """Write every file of the export, `export.json` last.
 
     Raises:
       UserError: if the weights are of another network, or a check fails.
       OSError: if a file cannot be written.
     """
-    network = _network(subject, config)
+    space, architecture, task = subject.space, subject.architecture, subject.task
+    if subject.weights is None:
+        network = initialised(space, architecture, task, config.seed)
+    else:
+        network = with_weights(space, architecture, task, subject.weights)
     inputs = _compared_inputs(subject)
     expected = outputs_of(network, torch.from_numpy(inputs))
     files = _onnx_files(network, subject, config, inputs)
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
-    errors = _errors(sessions, inputs, expected.numpy(), config, tell)
+    errors = _errors(sessions, inputs, expected.numpy(), config)
     dynamic = _dynamic_batch_error(sessions[Precision.fp32], inputs, config)
 
-    about = docstring(_about(subject))
-    source = f"{about}\n{subject.space.source(subject.architecture, subject.task)}"
+    source = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
     (folder / "network.py").write_text(source, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
     require_same_elsewhere(folder, torch.from_numpy(inputs), expected)
-    tell("network.py in a fresh interpreter: bit-exact")
     for precision, content in files.items():
         (folder / precision.file).write_bytes(content)
 
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
     sample = _write_scripts(folder, subject, config)
-    latencies = _latencies(files, inputs, subject, config, tell)
+    if config.device is None:
+        batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
+        latencies = timed_here(files, batch, config.timing, config.board)
+    else:
+        latencies = timed_on_board(files, config.device, subject, config, tell)
     ratio, comparison = compared_with_search(subject.searched, latencies[Precision.fp32])
     record = Export(
         schema=SCHEMA,
-        space=subject.space.name,
+        space=space.name,
         architecture=Architecture(
             subject.arch,
             subject.index,
-            dict(
-                zip(
-                    subject.space.positions,
-                    subject.space.describe(subject.architecture),
-                    strict=True,
-                )
-            ),
+            dict(zip(space.positions, space.describe(architecture), strict=True)),
         ),
-        dataset=subject.task.name,
+        dataset=task.name,
         trained=subject.is_trained,
         weights=subject.weights_text,
         training=subject.training,
@@ -133,23 +132,25 @@ def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Ex
         sha256={},
     )
     (folder / "README.md").write_text(card(subject, record), encoding="utf-8")
-    write_json(folder / RECORD, _with_hashes(record, folder))
+    hashes = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.iterdir())
+    }
+    write_json(folder / RECORD, replace(record, sha256=hashes))
     return record
-
-
-def _network(subject: Subject, config: ExportConfig) -> nn.Module:
-    space, architecture, task = subject.space, subject.architecture, subject.task
-    if subject.weights is None:
-        return initialised(space, architecture, task, config.seed)
-    return with_weights(space, architecture, task, subject.weights)
 
 
 def _compared_inputs(subject: Subject) -> Inputs:
     """Images that the forms of the network are compared on: of the test split, or noise without one."""
     if subject.images is not None:
         return prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
-    noise: Inputs = images_of(subject.space, subject.architecture, subject.task, IMAGES).numpy()
-    return noise
+    return _noise(subject, IMAGES)
+
+
+def _noise(subject: Subject, count: int) -> Inputs:
+    noise = subject.space.example_input(subject.architecture, subject.task, count)
+    images: Inputs = noise.numpy()
+    return images
 
 
 def _onnx_files(
@@ -187,8 +188,7 @@ def _calibration(subject: Subject, batch_size: int) -> Iterator[Inputs]:
                 "int8 is calibrated on training images: name them with data=, or leave int8 out by "
                 "precision=fp16"
             )
-        noise = images_of(subject.space, subject.architecture, subject.task, batch_size)
-        yield noise.numpy()
+        yield _noise(subject, batch_size)
         return
     for start in range(0, min(CALIBRATED_ON, len(subject.images.train)), batch_size):
         which = slice(start, start + batch_size)
@@ -207,24 +207,18 @@ def _errors(
     inputs: Inputs,
     expected: Float32[ndarray, "n classes"],
     config: ExportConfig,
-    tell: Tell,
 ) -> dict[Precision, float]:
     """Largest absolute difference of a logit against torch."""
     errors = {}
     for precision, session in sessions.items():
         logits = logits_of(session, inputs, config.fixed_batch or 1)
-        errors[precision] = error = float(np.abs(logits - expected).max())
-        is_fp32 = precision is Precision.fp32
-        allowed = f", allowed {config.tolerance:g}" if is_fp32 else ""
-        said = f"{precision.file} in ONNX Runtime: max abs error {error:.3g} against torch{allowed}"
-        tell(said)
-        if not error <= (config.tolerance if is_fp32 else np.finfo(np.float32).max):
+        errors[precision] = float(np.abs(logits - expected).max())
+        if precision is Precision.fp32:
+            _require_within(config, errors[precision], f"{precision.file} differs from torch")
+        elif not np.isfinite(errors[precision]):
             raise UserError(
-                f"{precision.file} differs from torch by {error:.3g}, more than "
-                f"tolerance={config.tolerance:g}; nothing was exported"
-                if is_fp32
-                else f"{precision.file} gives numbers that are not finite: its range is too small for "
-                f"this network; leave it out by precision="
+                f"{precision.file} gives numbers that are not finite: its range is too small for this "
+                f"network; leave it out by precision="
             )
     return errors
 
@@ -234,36 +228,43 @@ def _dynamic_batch_error(fp32: OnnxSession, inputs: Inputs, config: ExportConfig
     if config.fixed_batch is not None:
         return None
     error = float(np.abs(fp32(inputs) - logits_of(fp32, inputs, 1)).max())
-    if not error <= config.tolerance:
-        raise UserError(
-            f"images in one batch differ from single ones by {error:.3g}, more than "
-            f"tolerance={config.tolerance:g}; nothing was exported"
-        )
+    _require_within(config, error, "images in one batch differ from single ones")
     return error
 
 
+def _require_within(config: ExportConfig, error: float, what: str) -> None:
+    if not error <= config.tolerance:
+        raise UserError(
+            f"{what} by {error:.3g}, more than tolerance={config.tolerance:g}; nothing was exported"
+        )
+
+
 def _accuracies(
-    sessions: Mapping[Precision, OnnxSession], subject: Subject, config: ExportConfig, tell: Tell
+    sessions: Mapping[Precision, OnnxSession],
+    subject: Subject,
+    config: ExportConfig,
+    tell: Callable[[str], None],
 ) -> tuple[dict[Precision, Accuracy], dict[Precision, int]]:
     """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test = subject.images.test
     tell(f"evaluating on {len(test):,} test images")
-    classes = {
+    classes: dict[Precision, Int64[ndarray, "n"]] = {
         precision: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
         for precision, session in sessions.items()
     }
+    accuracies = {
+        precision: accuracy_of(numbers, classes[Precision.fp32], test)
+        for precision, numbers in classes.items()
+    }
     first = slice(config.sample)
     sample_right = {
-        precision: int((found[first] == test.labels[first]).sum())
-        for precision, found in classes.items()
+        precision: int((numbers[first] == test.labels[first]).sum())
+        for precision, numbers in classes.items()
+        if config.sample
     }
-    accuracies = {
-        precision: accuracy_of(found, classes[Precision.fp32], test)
-        for precision, found in classes.items()
-    }
-    return accuracies, sample_right if config.sample else {}
+    return accuracies, sample_right
 
 
 def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
@@ -274,9 +275,9 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     if images is None:
         return 0
     shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    wanted = subject.precisions(config)
+    named = subject.precisions(config)[-1] if config.precision is not None else Precision.fp32
     about = {
-        "network": wanted[-1].file if config.precision is not None else Precision.fp32.file,
+        "network": named.file,
         "input": "input_0",
         "batch": config.fixed_batch,
         "cropped_to": images.side,
@@ -292,23 +293,8 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     count = min(config.sample, len(images.test)) if subject.is_trained else 0
     if count:
         pixels = resized(images.test.pixels[:count], subject.side)
-        labels = images.test.labels[:count]
-        np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=labels)
+        np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
     return count
-
-
-def _latencies(
-    files: Mapping[Precision, bytes],
-    inputs: Inputs,
-    subject: Subject,
-    config: ExportConfig,
-    tell: Tell,
-) -> dict[Precision, Latency]:
-    batch_size = config.fixed_batch or 1
-    if config.device is None:
-        batch = np.resize(inputs, (batch_size, *inputs.shape[1:]))
-        return timed_here(files, batch, config.timing, config.board)
-    return timed_on_board(files, config.device, subject, config, tell)
 
 
 def _notes(accuracies: Mapping[Precision, Accuracy], subject: Subject) -> Iterator[str]:
@@ -323,11 +309,11 @@ def _notes(accuracies: Mapping[Precision, Accuracy], subject: Subject) -> Iterat
             )
     training = subject.training
     if training is not None and training.test is not None:
-        change = fp32 - training.test.fraction
-        if abs(change) > MOST_LOST / 2:
+        of_training = training.test.fraction
+        if abs(fp32 - of_training) > MOST_LOST / 2:
             yield (
                 f"the fp32 file has {fp32:.2%} on the test images, and the training reported "
-                f"{training.test.fraction:.2%}"
+                f"{of_training:.2%}"
             )
 
 
@@ -343,11 +329,3 @@ def _about(subject: Subject) -> list[str]:
         *lines,
         "Load the weights with network.load_state_dict(safetensors.torch.load_file('weights.safetensors')).",
     ]
-
-
-def _with_hashes(record: Export, folder: Path) -> Export:
-    hashes = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(folder.iterdir())
-    }
-    return dataclasses.replace(record, sha256=hashes)

@@ -36,16 +36,16 @@ def require_place(out: Path, arch: str, space: str, task: Task) -> None:
     if not record.is_file():
         raise UserError(f"out={out} holds other files; name another folder with out=")
     try:
-        before = read_json(record, _Held)
+        earlier = read_json(record, _Earlier)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{record} is not the record of an export; name another folder with out="
         ) from error
-    held = (before.architecture.arch, before.space, before.dataset)
-    if held != (arch, space, task.name):
+    network = (earlier.architecture.arch, earlier.space, earlier.dataset)
+    if network != (arch, space, task.name):
         raise UserError(
-            f"out={out} holds the export of another network, {held[0]} of {held[1]} for {held[2]}; "
-            f"name another folder with out=, or remove that one"
+            f"out={out} holds the export of another network, {network[0]} of {network[1]} for "
+            f"{network[2]}; name another folder with out=, or remove that one"
         )
 
 
@@ -57,7 +57,7 @@ class _Arch:
 
 @final
 @dataclass(frozen=True)
-class _Held:
+class _Earlier:
     """The part of the record of every version that says which network it is."""
 
     architecture: _Arch

@@ -17,9 +17,9 @@ from latency.probe.board import BoardError, Identity
 from latency.probe.connection import LostConnectionError
 from latency.probe.settings import Precision as ProbePrecision
 from latency.probe.settings import Runtime, Settings
-from nas.export.config import ExportConfig
+from nas.export.config import ExportConfig, Precision
+from nas.export.network import with_batch
 from nas.export.on_board.check import board
-from nas.export.precisions import Precision, with_batch
 from nas.export.subject import Subject
 from runtime.machine.monitors import OtherLoad
 from runtime.machine.stability import StabilityConfig
@@ -74,20 +74,18 @@ def timed_on_board(
     Raises:
       UserError: if the board cannot be used, or cannot run one of the files.
     """
-    runtimes = {
-        Runtime.auto: Runtime.onnxruntime,  # what a board prefers may not run the files as they are
-        Runtime.onnxruntime: Runtime.onnxruntime,
-        Runtime.onnxruntime_cuda: Runtime.onnxruntime_cuda,
-    }
-    if config.latency.runtime not in runtimes:
+    runtime = config.latency.runtime
+    if runtime is Runtime.auto:
+        runtime = Runtime.onnxruntime  # what a board prefers may not run the files as they are
+    if runtime not in {Runtime.onnxruntime, Runtime.onnxruntime_cuda}:
         raise UserError(
-            f"latency.runtime={config.latency.runtime.name} does not run these files as they are; "
-            f"take onnxruntime or onnxruntime_cuda"
+            f"latency.runtime={runtime.name} does not run these files as they are; take onnxruntime "
+            f"or onnxruntime_cuda"
         )
     batch_size = config.fixed_batch or 1
-    fixed = {one.value: with_batch(content, batch_size) for one, content in files.items()}
+    fixed = {kind.value: with_batch(content, batch_size) for kind, content in files.items()}
     try:
-        connected = replace(config.latency, runtime=runtimes[config.latency.runtime]).connect(
+        connected = replace(config.latency, runtime=runtime).connect(
             address,
             subject.space,
             subject.task,
@@ -107,7 +105,7 @@ def timed_on_board(
         raise UserError(str(error)) from error
     identity = connected.pool.boards[0].identity
     device = identity.device(connected.settings)
-    found = {}
+    latencies = {}
     for outcome in outcomes:
         timed = outcome.timed
         if timed is None:
@@ -116,10 +114,10 @@ def timed_on_board(
             )
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
         precision = Precision(outcome.network)
-        found[precision] = _latency(
+        latencies[precision] = _latency(
             device, config.board, precision, identity, samples, outcome.disturbances
         )
-    return {precision: found[precision] for precision in files}
+    return {precision: latencies[precision] for precision in files}
 
 
 def _call(session: OnnxSession, images: Float32[ndarray, "b 3 h w"]) -> Callable[[], object]:
@@ -135,9 +133,9 @@ def _latency(  # noqa: PLR0917 - one call for each of the two kinds of machines
     disturbances: tuple[str, ...] = (),
 ) -> Latency:
     unstable = () if samples.is_stable else ("it was not stable after the warm-up",)
-    own, runtime, _, batch = device.split("/")
+    own_name, runtime, _, batch = device.split("/")
     return Latency(
-        device=f"{name or own}/{runtime}/{precision.value}/{batch}",
+        device=f"{name or own_name}/{runtime}/{precision.value}/{batch}",
         board=identity.board,
         runtime=f"{identity.runtime} {identity.version}".strip(),
         median_ms=float(Statistic.median.of(samples.ms)),

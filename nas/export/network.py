@@ -1,21 +1,23 @@
-"""The weights of an exported network: initialised or read, and compared between its forms."""
+"""The forms of an exported network: in torch, initialised or read, elsewhere, and in ONNX Runtime."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int64
 from numpy import ndarray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from common.types.errors import UserError
 from common.types.task import Task
+from nas.accuracy.training.untrained import renew_statistics
 from nas.spaces.base import SearchSpace
 from runtime.network.formats.onnx_session import OnnxSession
 
@@ -30,7 +32,6 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch
 from network import Network
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 torch.set_num_threads(1)
 network = Network()
@@ -58,15 +59,8 @@ def initialised(
         torch.manual_seed(seed)
         network = space.network(architecture, task)
         noise = space.example_input(architecture, task, _NORMALISED_ON)
-    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
-    usual = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = None  # the statistics become those of the batch, not a tenth of them
-    with torch.no_grad():
-        network.train()(noise)
-    for norm, momentum in zip(norms, usual, strict=True):
-        norm.momentum = momentum
-    return network.eval()
+    renew_statistics(network, [noise])
+    return network
 
 
 def with_weights(
@@ -78,33 +72,22 @@ def with_weights(
       UserError: if the file is corrupt, or holds the weights of another network.
     """
     network = space.network(architecture, task)
-    wanted = network.state_dict()
     try:
-        with safe_open(file, "pt") as stored:
-            names = set(stored.keys())
-            _require_same_names(file, names, set(wanted))
-            for name, tensor in wanted.items():
-                shape = tuple(stored.get_slice(name).get_shape())
-                if shape != tuple(tensor.shape):
-                    raise UserError(
-                        f"weights={file}: {name} is of shape {shape}, and the network's is "
-                        f"{tuple(tensor.shape)}: it is another network, or has other classes"
-                    )
-            weights = {name: stored.get_tensor(name) for name in wanted}
+        weights = load_file(file)
     except (SafetensorError, OSError) as error:
         raise UserError(f"weights={file} is not a safetensors file: {error}") from error
-    for name, tensor in weights.items():
-        if not bool(torch.isfinite(tensor).all()):
+    stored = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    for name in sorted(wanted.keys() | stored.keys()):
+        if stored.get(name) != wanted.get(name):
+            raise UserError(
+                f"weights={file}: {name} is of shape {stored.get(name, 'none')}, and the network's is "
+                f"{wanted.get(name, 'none')}: it is another network, or has other classes"
+            )
+        if not bool(torch.isfinite(weights[name]).all()):
             raise UserError(f"weights={file}: {name} holds numbers that are not finite")
     network.load_state_dict(weights)
     return network.eval()
-
-
-def _require_same_names(file: Path, names: set[str], wanted: set[str]) -> None:
-    for name in sorted(wanted - names):
-        raise UserError(f"weights={file} has no {name}: it is of another network")
-    for name in sorted(names - wanted):
-        raise UserError(f"weights={file} has {name}, and the network has not: it is of another one")
 
 
 def outputs_of(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
@@ -122,21 +105,21 @@ def require_same_elsewhere(
       UserError: if an output differs.
       RuntimeError: if the file does not run; then it is wrong, whoever calls.
     """
-    given, gotten = folder / "images.tmp", folder / "outputs.tmp"
+    inputs, results = folder / "images.tmp", folder / "outputs.tmp"
     try:
-        save_file({"images": images}, given)
+        save_file({"images": images}, inputs)
         done = subprocess.run(  # noqa: S603 - this Python, on the file written just now
-            [sys.executable, "-B", "-c", _ELSEWHERE, str(folder), str(given), str(gotten)],
+            [sys.executable, "-B", "-c", _ELSEWHERE, str(folder), str(inputs), str(results)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
             raise RuntimeError(f"network.py does not run by itself: {done.stderr}")
-        outputs = load_file(gotten)["outputs"]
+        outputs = load_file(results)["outputs"]
     finally:
-        given.unlink(missing_ok=True)
-        gotten.unlink(missing_ok=True)
+        inputs.unlink(missing_ok=True)
+        results.unlink(missing_ok=True)
     if not torch.equal(outputs, expected):
         worst = float((outputs - expected).abs().max())
         raise UserError(
@@ -149,15 +132,31 @@ def logits_of(
     session: OnnxSession, images: Float32[ndarray, "n 3 h w"], batch_size: int
 ) -> Float32[ndarray, "n classes"]:
     """Logits in ONNX Runtime, a batch at a time; the last one is filled up with its own images."""
-    found = []
+    logits = []
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]
-        found.append(session(np.resize(batch, (batch_size, *batch.shape[1:])))[: len(batch)])
-    return np.concatenate(found)
+        logits.append(session(np.resize(batch, (batch_size, *batch.shape[1:])))[: len(batch)])
+    return np.concatenate(logits)
 
 
-def images_of(
-    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task, count: int = IMAGES
-) -> Float[Tensor, "n 3 side side"]:
-    """Noise in the place of images."""
-    return space.example_input(architecture, task, count)
+def half(onnx: bytes) -> bytes:
+    """The network in fp16, between casts of its input and output."""
+    import onnx as onnx_format  # noqa: PLC0415 - only where fp16 is asked for
+    from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415 - as above
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of each weight too small for fp16, which becomes 1e-7
+        model = convert_float_to_float16(onnx_format.load_from_string(onnx), keep_io_types=True)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def with_batch(onnx: bytes, batch_size: int) -> bytes:
+    """The network with this number of images a batch, where it takes any."""
+    import onnx as onnx_format  # noqa: PLC0415 - only for boards
+
+    model = onnx_format.load_from_string(onnx)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = batch_size
+    content: bytes = model.SerializeToString()
+    return content

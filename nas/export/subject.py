@@ -23,9 +23,8 @@ from nas.accuracy.training.trained_folder import (
     read_training,
     trained_folder,
 )
-from nas.export.config import ExportConfig
+from nas.export.config import ExportConfig, Precision, Precisions
 from nas.export.docstring import plain
-from nas.export.precisions import Precision
 from nas.export.searched import Searched, SearchedNetwork, find
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
@@ -40,10 +39,10 @@ class Subject:
     space: SearchSpace
     architecture: Int64[ndarray, "D"]
     task: Task
-    searched: Searched | None  # where a search found it
-    weights: Path | None  # safetensors
-    training: Training | None  # where ours trained it
-    images: ImageSet | None
+    searched: Searched | None = None  # where a search found it
+    weights: Path | None = None  # safetensors
+    training: Training | None = None  # where ours trained it
+    images: ImageSet | None = None
 
     @property
     def arch(self) -> str:
@@ -70,8 +69,11 @@ class Subject:
         return self.space.name if self.index is None else f"{self.space.name} {self.index}"
 
     def precisions(self, config: ExportConfig) -> tuple[Precision, ...]:
-        """Precision of each file to write, fp32 first."""
-        return config.precisions(is_trained=self.is_trained, has_images=self.images is not None)
+        """Precision of each file to write, fp32 first; int8 needs images to be calibrated on."""
+        trained = Precisions.fp16 if self.images is None else Precisions.all
+        default = trained if self.is_trained else Precisions.fp32
+        precisions: tuple[Precision, ...] = (config.precision or default).value
+        return precisions
 
     @property
     def weights_text(self) -> str:
@@ -95,14 +97,14 @@ class Subject:
         """Warnings about the weights, a sentence each."""
         if self.weights is None:
             return ()
-        found = []
+        notes = []
         if self.training is None and self.images is not None:
-            found.append("the weights were trained elsewhere, perhaps on these test images too")
+            notes.append("the weights were trained elsewhere, perhaps on these test images too")
         if self.images is None:
-            found.append("the accuracy is unknown: name the images with data=")
+            notes.append("the accuracy is unknown: name the images with data=")
         if self.training is not None and self.training.state == State.interrupted.value:
-            found.append("the training was interrupted: its recipe had more epochs")
-        return tuple(found)
+            notes.append("the training was interrupted: its recipe had more epochs")
+        return tuple(notes)
 
     @property
     def is_trained(self) -> bool:
@@ -124,27 +126,38 @@ def subject_of(config: ExportConfig) -> Subject:
         return _of_training(folder, config)
     if config.run is None:
         return _of_architecture(config)
-    run = _path(config.run)
-    found = find(run, config.which, config.arch, limit_ms)
-    folder = trained_folder(run, found.arch)
+    run = Path(config.run).expanduser()
+    network = find(run, config.which, config.arch, limit_ms)
+    folder = trained_folder(run, network.arch)
     if config.weights is None and (folder / RECORD).is_file():
-        return _of_training(folder, config, found)
-    return _of_run(run, found, config)
+        return _of_training(folder, config, network)
+    data, side, seed = config.data, config.side, SPLIT_SEED
+    others = sorted(run.glob(f"trained/*/{RECORD}"))
+    if data is None and others:  # a search on images: those that it trained others on
+        training = read_training(others[0].parent)
+        data, side, seed = training.data, side or training.side, training.data_seed
+    images = None if data is None else open_images(data, side=side, seed=seed)
+    task = task_named(network.space, network.dataset) if images is None else images.task
+    weights = _weights_file(config)
+    return Subject(
+        network.space, network.architecture, task, network.searched, weights, images=images
+    )
 
 
 def _training_folder(config: ExportConfig) -> Path | None:
     """The folder that `weights` or `run` names, if a trained network is in it."""
     for name in filter(None, (config.weights, config.run)):
-        if (_path(name) / RECORD).is_file():
-            return _path(name)
-        inside = sorted(file.parent for file in _path(name).glob(f"trained/*/{RECORD}"))
-        if inside and not RunFolder(_path(name)).config.is_file():  # by nas.train without a run
+        folder = Path(name).expanduser()
+        if (folder / RECORD).is_file():
+            return folder
+        inside = sorted(file.parent for file in folder.glob(f"trained/*/{RECORD}"))
+        if inside and not RunFolder(folder).config.is_file():  # by nas.train without a run
             if len(inside) > 1:
                 raise UserError(
                     f"{name} holds {len(inside)} trained networks; name one: weights={inside[-1]}"
                 )
             return inside[0]
-    if config.weights is not None and _path(config.weights).is_dir():
+    if config.weights is not None and Path(config.weights).expanduser().is_dir():
         raise UserError(
             f"weights={config.weights} is not the folder of a trained network: it has no {RECORD}"
         )
@@ -152,7 +165,7 @@ def _training_folder(config: ExportConfig) -> Path | None:
 
 
 def _of_training(
-    folder: Path, config: ExportConfig, found: SearchedNetwork | None = None
+    folder: Path, config: ExportConfig, network: SearchedNetwork | None = None
 ) -> Subject:
     training = read_training(folder)
     space = space_named(training.space)
@@ -160,51 +173,30 @@ def _of_training(
     text = space.text(architecture)
     if config.arch is not None and space.text(architecture_named(space, config.arch)) != text:
         raise UserError(f"arch={config.arch} is not what was trained in {folder}: {text}")
-    if found is None and config.which is not None:
+    if network is None and config.which is not None:
         raise UserError(f"which={config.which.value} names a network of a search; leave it out")
-    if found is None:
-        found = _in_its_run(folder, text, config)
-    images = _images(
-        config.data or training.data,
-        training.side if config.side is None else config.side,
-        training.data_seed,
-    )
+    if network is None:
+        network = _in_its_run(folder, text, config)
+    data = config.data or training.data
+    side = training.side if config.side is None else config.side
+    images = open_images(data, side=side, seed=training.data_seed)
     if images.digest != training.data_digest:
         raise UserError(
-            f"data={config.data or training.data} are not the images that {folder} was trained on, so "
-            f"that its test images may be among them; name those images with data="
+            f"data={data} are not the images that {folder} was trained on, so that its test images may "
+            f"be among them; name those images with data="
         )
-    return Subject(
-        space,
-        architecture,
-        images.task,
-        None if found is None else found.searched,
-        folder / WEIGHTS,
-        training,
-        images,
-    )
+    searched = None if network is None else network.searched
+    weights = folder / WEIGHTS
+    return Subject(space, architecture, images.task, searched, weights, training, images)
 
 
 def _in_its_run(folder: Path, text: str, config: ExportConfig) -> SearchedNetwork | None:
     """What the run knows that the folder lies in, or that `run` names beside `weights`."""
     if config.run is not None and config.weights is not None:
-        return find(_path(config.run), None, text)
+        return find(Path(config.run).expanduser(), None, text)
     run = folder.resolve().parent.parent
     is_inside = trained_folder(run, text) == folder.resolve()
     return find(run, None, text) if is_inside and (run / "summary.json").is_file() else None
-
-
-def _of_run(run: Path, found: SearchedNetwork, config: ExportConfig) -> Subject:
-    """A network that the run did not train in full, or one with weights from elsewhere."""
-    data, side, seed = config.data, config.side, SPLIT_SEED
-    others = sorted(run.glob(f"trained/*/{RECORD}"))
-    if data is None and others:  # a search on images: those that it trained others on
-        training = read_training(others[0].parent)
-        data, side, seed = training.data, side or training.side, training.data_seed
-    images = None if data is None else _images(data, side, seed)
-    task = task_named(found.space, found.dataset) if images is None else images.task
-    weights = _weights_file(config)
-    return Subject(found.space, found.architecture, task, found.searched, weights, None, images)
 
 
 def _of_architecture(config: ExportConfig) -> Subject:
@@ -217,23 +209,15 @@ def _of_architecture(config: ExportConfig) -> Subject:
         raise UserError(f"which={config.which.value} names a network of a search; set run=")
     space = space_named(config.space)
     architecture = architecture_named(space, config.arch)
-    images = None if config.data is None else _images(config.data, config.side, SPLIT_SEED)
+    images = None if config.data is None else open_images(config.data, side=config.side)
     task = task_named(space, config.dataset) if images is None else images.task
-    return Subject(space, architecture, task, None, _weights_file(config), None, images)
+    return Subject(space, architecture, task, weights=_weights_file(config), images=images)
 
 
 def _weights_file(config: ExportConfig) -> Path | None:
     if config.weights is None:
         return None
-    file = _path(config.weights)
+    file = Path(config.weights).expanduser()
     if not file.is_file():
         raise UserError(f"weights={config.weights} is not there")
     return file
-
-
-def _images(data: str, side: int | None, seed: int) -> ImageSet:
-    return open_images(data, side=side, seed=seed)
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()

@@ -27,7 +27,7 @@ from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
-from nas.accuracy.training.untrained import HasNetworks, resize, untrained
+from nas.accuracy.training.untrained import HasNetworks, renew_statistics, resize, untrained
 
 RECALIBRATED_ON = 4096
 """Training images that give an architecture its own statistics of batch normalisation."""
@@ -137,20 +137,9 @@ def recalibrate(
     """Replace the statistics of batch normalisation by those of the first training images."""
     device = device_named(device)
     model = Normalised(network, images.mean, images.sd, device)
-    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
-    usual = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # the mean over all batches
     source = DeviceImages([images.train], device)
-    model.train()
-    with torch.no_grad():
-        for which in torch.arange(min(len(source), RECALIBRATED_ON)).split(_BATCH):
-            if len(which) > 1:
-                model(source.gather(which)[0])
-    for norm, momentum in zip(norms, usual, strict=True):
-        norm.momentum = momentum
-    network.eval()
+    batches = torch.arange(min(len(source), RECALIBRATED_ON)).split(_BATCH)
+    renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))
 
 
 def with_batch_statistics(network: nn.Module) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, UInt8
 from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -63,3 +64,21 @@ def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c s
 
 def _resize(side: int, _network: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     return resized(inputs[0], side)
+
+
+def renew_statistics(
+    model: nn.Module, batches: Iterable[Float[Tensor, "b c h w"] | UInt8[Tensor, "b h w c"]]
+) -> None:
+    """Replace the statistics of batch normalisation by their means over batches; leave training mode."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+    model.train()
+    with torch.no_grad():
+        for images in batches:
+            model(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.eval()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nas.export.docstring import docstring
-from nas.export.network import images_of, initialised, outputs_of
+from nas.export.network import IMAGES, initialised, outputs_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -34,14 +34,16 @@ def test_the_text_computes_what_the_searched_network_computes_bit_by_bit(arch, t
     standing_alone = written["Network"]()
     standing_alone.load_state_dict(network.state_dict())
 
-    images = images_of(SPACE, architecture, task)
+    images = SPACE.example_input(architecture, task, IMAGES)
     assert torch.equal(outputs_of(standing_alone.eval(), images), outputs_of(network, images))
 
 
 def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
     slowest = SPACE.from_operations(["nor_conv_3x3"] * 6)
 
-    outputs = outputs_of(initialised(SPACE, slowest, TASK, 0), images_of(SPACE, slowest, TASK))
+    images = SPACE.example_input(slowest, TASK, IMAGES)
+
+    outputs = outputs_of(initialised(SPACE, slowest, TASK, 0), images)
 
     assert (outputs - outputs[0]).abs().max() > 0.01
 

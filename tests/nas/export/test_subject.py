@@ -13,10 +13,9 @@ from safetensors.torch import load_file, save_file
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.training.trained_folder import read_training, trained_folder, write_trained
-from nas.export.config import Precisions
+from nas.export.config import Precision, Precisions
 from nas.export.content import _calibration
 from nas.export.network import with_weights
-from nas.export.precisions import Precision
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -37,7 +36,7 @@ def test_a_trained_folder_brings_everything(trained, config, digits):
         assert subject.task == digits.task
         assert subject.is_trained
         assert subject.searched is None
-        assert "Trained on Digits: 2 epochs" in subject.weights_text
+        assert "Digits: 2 epochs" in subject.weights_text
 
 
 def test_a_folder_of_trained_networks_brings_its_only_one(trained, config, tmp_path):
@@ -45,7 +44,7 @@ def test_a_folder_of_trained_networks_brings_its_only_one(trained, config, tmp_p
 
     assert subject_of(config(run=str(tmp_path))).is_trained
     shutil.copytree(trained, tmp_path / "trained" / "b")
-    with pytest.raises(UserError, match="holds 2 trained networks; name one: weights="):
+    with pytest.raises(UserError, match=r"2 trained networks.*weights="):
         subject_of(config(run=str(tmp_path)))
 
 
@@ -108,22 +107,22 @@ def test_int8_needs_images_of_a_trained_network(trained, config):
 
     subject = subject_of(settings)
 
-    assert any("accuracy is unknown" in note for note in subject.notes)
+    assert any("data=" in note for note in subject.notes)
     left_to_us = subject.precisions(config())
     assert left_to_us == (Precision.fp32, Precision.fp16)
-    with pytest.raises(UserError, match="training images: name them with data="):
+    with pytest.raises(UserError, match="data="):
         next(_calibration(subject, 1))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "nothing is named: set run="),
+        ({}, "run=.*weights=.*arch="),
         ({"which": "best", "arch": "1462"}, "which=best .* set run="),
         ({"arch": "1462", "space": "no_space"}, "space=no_space"),
-        ({"arch": "1462", "dataset": "mnist"}, "dataset=mnist is none of"),
-        ({"arch": "1462", "weights": "no.safetensors"}, r"weights=no\.safetensors is not there"),
-        ({"arch": "1462", "weights": "."}, "not the folder of a trained network.*training.json"),
+        ({"arch": "1462", "dataset": "mnist"}, "dataset=mnist"),
+        ({"arch": "1462", "weights": "no.safetensors"}, r"weights=no\.safetensors"),
+        ({"arch": "1462", "weights": "."}, r"weights=\. .*training\.json"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes, message, config, tmp_path, monkeypatch):
@@ -142,25 +141,22 @@ def test_images_that_were_not_trained_on_are_refused(trained, config, tmp_path):
     record = json.loads((own / "training.json").read_text())
     (own / "training.json").write_text(json.dumps({**record, "data_digest": "0"}))
 
-    with pytest.raises(UserError, match=r"not the images that .* was trained on"):
+    with pytest.raises(UserError, match="data=digits"):
         subject_of(config(weights=str(own)))
-    with pytest.raises(UserError, match="arch=1462 is not what was trained"):
+    with pytest.raises(UserError, match="arch=1462"):
         subject_of(config(weights=str(trained), arch="1462"))
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda tensors: tensors.pop("stem.0.weight"), "has no stem.0.weight"),
-        (
-            lambda tensors: tensors.update(other=torch.zeros(1)),
-            "has other, and the network has not",
-        ),
+        (lambda tensors: tensors.pop("stem.0.weight"), r"stem\.0\.weight .* none"),
+        (lambda tensors: tensors.update(other=torch.zeros(1)), r"other .* \(1,\).* none"),
         (
             lambda tensors: tensors.update({"classifier.bias": torch.zeros(3)}),
-            r"classifier.bias is of shape \(3,\), and the network's is \(10,\)",
+            r"classifier\.bias .* \(3,\).* \(10,\)",
         ),
-        (lambda tensors: tensors["stem.0.weight"].fill_(float("nan")), "not finite"),
+        (lambda tensors: tensors["stem.0.weight"].fill_(float("nan")), r"stem\.0\.weight.*finite"),
     ],
 )
 def test_weights_of_another_network_are_refused(spoil, message, weights, tmp_path):
@@ -176,5 +172,5 @@ def test_weights_of_another_network_are_refused(spoil, message, weights, tmp_pat
 def test_a_file_that_is_no_safetensors_is_refused(tmp_path):
     (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04 pickled")
 
-    with pytest.raises(UserError, match="is not a safetensors file"):
+    with pytest.raises(UserError, match="not a safetensors"):
         with_weights(SPACE, SPACE.control(), DIGITS, tmp_path / "w.safetensors")
