@@ -25,6 +25,7 @@ import json
 import math
 import time
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import as_completed
 from dataclasses import replace
 from functools import partial
@@ -47,7 +48,7 @@ from benchmarks.own_images import (
 from benchmarks.own_images_proxies import PROXIES, SIGNALS
 from nas.accuracy.base import Split
 from nas.accuracy.proxies.scores import columns_of, scores, signal
-from nas.accuracy.short import proxy_batch, tse_ema
+from nas.accuracy.short import proxy_batch
 from nas.accuracy.supernet.training import (
     initialised,
     path_accuracy,
@@ -60,6 +61,17 @@ from nas.accuracy.training.trainer import TrainingOptions
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT
+
+
+def tse_ema(losses: Sequence[float]) -> float:
+    """Training speed as the moving average of an epoch's mean training loss: e <- 0.1 e + 0.9 loss.
+
+    Lower is better (Ru et al., "Speedy performance estimation for NAS", NeurIPS 2021, TSE-EMA).
+    """
+    average = losses[0]
+    for loss in losses[1:]:
+        average = 0.1 * average + 0.9 * loss
+    return average
 
 
 def device_of(rank: int) -> torch.device:

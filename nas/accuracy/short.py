@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -124,17 +123,6 @@ class SideBySide:
         if not self._closed:
             self._closed = True
             self._pool.__exit__(None, None, None)
-
-
-def tse_ema(losses: Sequence[float]) -> float:
-    """Training speed as the moving average of an epoch's mean training loss: e <- 0.1 e + 0.9 loss.
-
-    Lower is better (Ru et al., "Speedy performance estimation for NAS", NeurIPS 2021, TSE-EMA).
-    """
-    average = losses[0]
-    for loss in losses[1:]:
-        average = 0.1 * average + 0.9 * loss
-    return average
 
 
 def proxy_batch(images: ImageSet, count: int) -> Float[Tensor, "n c h w"]:

@@ -508,11 +508,6 @@ class Answer:
             )
         if failed := summary.states.get("failed", 0):
             yield f"{failed:,} of {summary.samples:,} trials failed; samples.parquet has their errors"
-        if pruned := summary.states.get("pruned", 0):
-            yield (
-                f"{pruned:,} of {summary.samples:,} trials were pruned: so far beyond T that their accuracy "
-                f"was not asked for"
-            )
         if summary.split == Split.test.value:
             yield "the search was on test images, so its test accuracy is no unbiased estimate"
 

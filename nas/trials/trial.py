@@ -18,7 +18,6 @@ class State(IntEnum):
     asked = 0
     done = 1
     failed = 2
-    pruned = 3
 
 
 @final
@@ -60,8 +59,8 @@ class Trials:
 
     @property
     def failed(self) -> Bool[ndarray, "*n"]:
-        """True where an accuracy is missing for good: the trial failed, or was pruned."""
-        return np.asarray((self.state == State.failed) | (self.state == State.pruned))
+        """True where an accuracy is missing for good."""
+        return np.asarray(self.state == State.failed)
 
     def replica(self, number: int) -> Trials:
         """The trials of one replica."""

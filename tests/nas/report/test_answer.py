@@ -215,13 +215,13 @@ def test_a_mean_settles_after_a_window_and_not_where_latencies_were_known_before
     assert "mean latency settled" not in labels(Answer(replace(few, stages=(stage,))))
 
 
-def test_failed_and_pruned_trials_are_counted():
-    states = {1: State.failed, 2: State.pruned, 3: State.pruned}
+def test_failed_trials_are_counted():
+    states = {1: State.failed, 2: State.failed, 3: State.failed}
 
     answer = answer_of(range(50), states=states)
 
-    assert figure(answer, "trials").note.endswith("1 failed, 2 pruned")
-    assert {note.split(" of ")[0] for note in answer.notes} == {"1", "2"}
+    assert figure(answer, "trials").note.endswith("3 failed")
+    assert {note.split(" of ")[0] for note in answer.notes} == {"3"}
 
 
 def test_a_search_on_the_test_split_has_no_other_test_accuracy():

@@ -22,7 +22,7 @@ from nas.trials.trial import State
 def written(tmp_path):
     kinds = np.full(SPACE.size, Kind.measured)
     kinds[2], kinds[3] = Kind.transfer, Kind.penalty
-    states = {4: State.failed, 5: State.pruned}
+    states = {4: State.failed, 5: State.failed}
     made = searched([*range(10), 4], problem_of(Oracle(kind=kinds)), states=states)
     path = tmp_path / "samples.parquet"
     write_record(
@@ -35,7 +35,7 @@ def test_every_trial_is_a_row_with_its_state_its_kinds_and_its_error(written):
     rows = pq.read_table(written).to_pylist()
 
     assert [row["sample"] for row in rows] == list(range(11))
-    states = ["done"] * 4 + ["failed", "pruned"] + ["done"] * 5
+    states = ["done"] * 4 + ["failed", "failed"] + ["done"] * 5
     assert [row["state"] for row in rows] == states
     kinds = [row["latency_kind"] for row in rows[:4]]
     assert kinds == ["measured", "measured", "transfer", "penalty"]
@@ -60,8 +60,8 @@ def test_a_row_is_found_by_its_architecture_where_it_was_finished(written):
     row = read_row(written, text)
 
     assert (row["sample"], row["accuracy"]) == (10, ACCURACY[4])
-    pruned = SPACE.text(SPACE.architectures(np.array(5)))
-    assert read_row(written, pruned) is None
+    failed = SPACE.text(SPACE.architectures(np.array(5)))
+    assert read_row(written, failed) is None
 
 
 def test_a_file_that_is_no_record_is_refused_by_its_name(tmp_path):

@@ -84,13 +84,13 @@ def test_a_share_of_predictions_is_given_and_a_penalty_is_no_prediction():
     assert summary.penalty_share == 0.1
 
 
-def test_failed_and_pruned_trials_are_counted_and_take_no_part():
+def test_failed_trials_are_counted_and_take_no_part():
     best = int(np.argmax(np.where(LATENCY_MS[:50] <= 17, ACCURACY[:50], -1)))
-    states = {best: State.failed, (best + 1) % 50: State.pruned, (best + 2) % 50: State.pruned}
+    states = {best: State.failed, (best + 1) % 50: State.failed, (best + 2) % 50: State.failed}
 
     whole, summary = searched(range(50)).summary, searched(range(50), states=states).summary
 
-    assert summary.states == {"done": 47, "failed": 1, "pruned": 2}
+    assert summary.states == {"done": 47, "failed": 3}
     assert summary.samples == 50
     assert sum(summary.latency_kinds.values()) == pytest.approx(1)
     assert whole.best.index == best != summary.best.index
