@@ -158,13 +158,13 @@ def bananas(samples, at_once=10, networks=5):
             near = np.concatenate([SPACE.numbers(SPACE.neighbours(row)) for row in best])
             new = np.setdiff1d(near, numbers)
             scaled = (rewards - rewards.mean()) / (rewards.std() or 1.0)
-            told = []
+            predictions = []
             for number in range(networks):
                 network = MLPRegressor(
                     hidden_layer_sizes=(20, 20, 20), random_state=number, max_iter=200
                 )
-                told.append(network.fit(paths[numbers], scaled).predict(paths[new]))
-            drawn = generator.normal(np.mean(told, 0), np.std(told, 0))
+                predictions.append(network.fit(paths[numbers], scaled).predict(paths[new]))
+            drawn = generator.normal(np.mean(predictions, 0), np.std(predictions, 0))
             numbers.extend(new[np.argsort(-drawn)[:at_once]].tolist())
 
     return run

@@ -35,8 +35,8 @@ def main():
         ratios = [times[n, exact] / times[n, name] for n in widths]
         pays = [n for n, ratio in zip(widths, ratios, strict=True) if ratio > 1.02]
         always = [n for n in pays if all(m in pays for m in widths if m >= n)]
-        told = f"pays from N = {always[0]}" if always else "does not pay at the widest"
-        print(name, *(f"{ratio:.2f}" for ratio in ratios), told)
+        verdict = f"pays from N = {always[0]}" if always else "does not pay at the widest"
+        print(name, *(f"{ratio:.2f}" for ratio in ratios), verdict)
 
 
 if __name__ == "__main__":

@@ -244,11 +244,11 @@ def honesty(known, columns, count):
         found = known.transfer(probes, truth[probes])
         held = known.held_out(probes, truth[probes])
         inside = ((truth >= found.low_ms) & (truth <= found.high_ms)).mean()
-        told = judge(held.predicted_ms, held.latency_ms).median_error
+        held_out_error = judge(held.predicted_ms, held.latency_ms).median_error
         row(
             column.removeprefix("help-"),
             [
-                f"{told:.1%}",
+                f"{held_out_error:.1%}",
                 f"{judge(found.latency_ms, truth).median_error:.1%}",
                 f"{held.inside.mean():.0%}",
                 f"{inside:.1%}",

@@ -185,8 +185,10 @@ def run_steps(
                 continue
             if not console.is_terminal:
                 left = (now_s - began_s) / done * (len(steps) - done) if done else None
-                told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
-                console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
+                remaining = (
+                    "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
+                )
+                console.print(f"{done + 1} of {len(steps)}: {step.name}{remaining}", soft_wrap=True)
             try:
                 with ends_by(until_s) as deadline:
                     _run_step(step, results, path, control, console)

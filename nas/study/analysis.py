@@ -1,4 +1,4 @@
-"""Analyses of a study beyond the general report: each is a folder that `registry.py` lists."""
+"""Analyses of a study beyond the general report, such as those of `benchmarks.studies`."""
 
 from __future__ import annotations
 

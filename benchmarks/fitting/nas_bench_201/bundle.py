@@ -112,7 +112,7 @@ def _nameless(facts: dict[str, Any]) -> dict[str, Any]:
         return facts
     numbers = {address: f"board {k}" for k, address in enumerate(boards, start=1)}
     numbered = {
-        of: {numbers[address]: told for address, told in facts.get(of, {}).items()}
+        of: {numbers[address]: fact for address, fact in facts.get(of, {}).items()}
         for of in ("boards", "states_at_the_end")
     }
     for board in numbered["boards"].values():

@@ -112,8 +112,8 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
     for limit in limits:
         for way in (Isolation.budget, priority, partition, Isolation.fine_lock):
             on = way if way in hogs else none
-            told = f"{way.value} {limit * MB / GB:g}"
-            limited = partial(beside_hogs, infer[on], hogs[on], told, isolation=way)
+            label = f"{way.value} {limit * MB / GB:g}"
+            limited = partial(beside_hogs, infer[on], hogs[on], label, isolation=way)
             conditions.append(limited(limit_mb_per_s=limit))
     return conditions
 

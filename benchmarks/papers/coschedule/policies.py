@@ -157,7 +157,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             last[variant] = variants[variant].run()
             return makespan_ms(last[variant])
 
-        def told(schedule: Schedule) -> Row:
+        def measures(schedule: Schedule) -> Row:
             return sharing(schedule, plans.alone_ms)
 
         samples = interleaved(
@@ -177,7 +177,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         for row in _rows(common, variants, samples, last, lanes.groups):
             part = "all" if sms is None else sms
             title = f"{name}-{part}-{row['variant']}"
-            yield {**row, **kept_trace(config, title, variants[row["variant"]].timed, told)}
+            yield {**row, **kept_trace(config, title, variants[row["variant"]].timed, measures)}
 
 
 def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:

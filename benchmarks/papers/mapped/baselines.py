@@ -14,7 +14,7 @@ from runtime.mapping.solving.timetable import Placed, Timetable, one_by_one, tim
 
 
 class Method(Enum):
-    """The methods, as `running.ways` names them."""
+    """The methods, as `ways=` names them."""
 
     mapped = "mapped"  # the mapper: minimum sum of times that fits into the frame
     shortest = "shortest"  # the mapper with the shortest frame as objective

@@ -14,27 +14,32 @@ from runtime.mapping.solving.program import Feasibility
 
 
 def result_rows(
-    board: Board, found: Sequence[Candidate], answers: Mapping[float, Feasibility], tolerance: float
+    board: Board,
+    contenders: Sequence[Candidate],
+    answers: Mapping[float, Feasibility],
+    tolerance: float,
 ) -> list[Row]:
     """Return all rows so far; each has a key `timetable`, `network` or `margin`.
 
     `answers` are those of the mapper, by margin.
     """
-    length_ms = {one.name: _lengths_ms(one) for one in found}
-    serial = next((one for one in found if Method.serial in one.methods), None)
+    length_ms = {candidate.name: _lengths_ms(candidate) for candidate in contenders}
+    serial = next(
+        (candidate for candidate in contenders if Method.serial in candidate.methods), None
+    )
     serial_ms = None if serial is None else length_ms[serial.name]
     rows: list[Row] = []
-    for one in found:
-        own_ms = length_ms[one.name]
+    for candidate in contenders:
+        own_ms = length_ms[candidate.name]
         row: Row = {
-            "timetable": one.name,
-            "ways": [way.value for way in one.methods],
+            "timetable": candidate.name,
+            "ways": [way.value for way in candidate.methods],
             "frame_ms": board.frame_ms,
             "planned_ms": None,
-            "error": one.error,
+            "error": candidate.error,
         }
-        if Method.at_once not in one.methods:  # the table does not predict its length
-            row["planned_ms"] = round(planned_ms(one.timetable), 4)
+        if Method.at_once not in candidate.methods:  # the table does not predict its length
+            row["planned_ms"] = round(planned_ms(candidate.timetable), 4)
         if own_ms:
             row |= summary(own_ms)
             row |= {
@@ -49,10 +54,10 @@ def result_rows(
             if serial_ms:
                 row["against_serial"] = round(row["ms"] / float(np.median(serial_ms)) - 1, 4)
         rows.append(row)
-    for one in found:
-        rows += _of_networks(board, one, tolerance)
+    for candidate in contenders:
+        rows += _of_networks(board, candidate, tolerance)
     for margin, answer in answers.items():
-        owner = next((one for one in found if margin in one.margins), None)
+        owner = next((candidate for candidate in contenders if margin in candidate.margins), None)
         own_ms = [] if owner is None else length_ms[owner.name]
         late = sum(ms > board.frame_ms for ms in own_ms)
         rows.append(

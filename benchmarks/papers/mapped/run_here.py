@@ -1,7 +1,7 @@
 """Runs the mapped frame and its baselines.
 
 Timetables are interleaved: some frames of each per round, in random order. A frame begins when the
-previous one has ended and its period is over. Before each turn every network gets another input;
+previous candidate has ended and its period is over. Before each turn every network gets another input;
 after it every output is compared with fp32.
 """
 
@@ -59,11 +59,15 @@ def run_here(
     names = board.table.networks
     for name in names:
         check_name(name)
-    found, answers = candidates(board, [Method(name) for name in config.ways], config.margins)
+    contenders, answers = candidates(board, [Method(name) for name in config.ways], config.margins)
     for margin, answer in answers.items():
         if answer is not answer.feasible:
             console.print(f"margin {margin:g}: no mapping ({answer.value})")
-    variants = [parse_variant(placed.configuration) for one in found for placed in one.timetable]
+    variants = [
+        parse_variant(placed.configuration)
+        for candidate in contenders
+        for placed in candidate.timetable
+    ]
     on_gpu = any(variant.device is Device.cuda for variant in variants)
     settings = {
         "networks": [*names],
@@ -73,13 +77,13 @@ def run_here(
         "weights": "random",
     }
     with PlaceLanes(board.platform) as lanes:
-        _check(found, lanes)  # fails before the slow steps
-        print_lines(console, f"timetables: {'; '.join(one.name for one in found)}")
+        _check(contenders, lanes)  # fails before the slow steps
+        print_lines(console, f"timetables: {'; '.join(candidate.name for candidate in contenders)}")
         results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
 
         def write() -> None:
-            results.rows = result_rows(board, found, answers, config.tolerance)
+            results.rows = result_rows(board, contenders, answers, config.tolerance)
             for row in results.rows:
                 row["flagged"] = flags
             results.write(path)
@@ -90,11 +94,11 @@ def run_here(
             )
             for name in dict.fromkeys(names)
         }
-        references = {name: reference(one, variants) for name, one in known.items()}
+        references = {name: reference(candidate, variants) for name, candidate in known.items()}
         builder = FrameBuilder([known[name] for name in names], lanes)
         rounds = Rounds(
-            found,
-            [builder.frame(one.timetable) for one in found],
+            contenders,
+            [builder.frame(candidate.timetable) for candidate in contenders],
             [references[name] for name in names],
             frame_ms=board.frame_ms,
             tolerance=config.tolerance,
@@ -108,19 +112,19 @@ def run_here(
                     write()
         finally:  # also after Ctrl-C
             flags += watch.disturbances()
-            _close(results, found, config, flags)
+            _close(results, contenders, config, flags)
             write()
             show(results)
     return results
 
 
-def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
+def _check(contenders: Sequence[Candidate], lanes: PlaceLanes) -> None:
     """Check that this machine can run all candidates.
 
     Raises:
       ValueError: naming the place or the variant.
     """
-    for placed in (placed for one in found for placed in one.timetable):
+    for placed in (placed for candidate in contenders for placed in candidate.timetable):
         variant = parse_variant(placed.configuration)
         lanes.lane(variant, placed.place)
         if (why := unsupported_reason(variant)) is not None:
@@ -158,14 +162,18 @@ def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[i
 
 
 def _close(
-    results: Results, found: Sequence[Candidate], config: MappedConfig, flags: list[str]
+    results: Results, contenders: Sequence[Candidate], config: MappedConfig, flags: list[str]
 ) -> None:
     results.controls.append({"when": "all of it", "disturbances": flags})
-    results.faults += [{"step": one.name, "error": one.error} for one in found if one.error]
+    results.faults += [
+        {"step": candidate.name, "error": candidate.error}
+        for candidate in contenders
+        if candidate.error
+    ]
     results.not_measured += [
-        f"{config.frames - len(one.ms)} frames of {one.name}"
-        for one in found
-        if len(one.ms) < config.frames and not one.error
+        f"{config.frames - len(candidate.ms)} frames of {candidate.name}"
+        for candidate in contenders
+        if len(candidate.ms) < config.frames and not candidate.error
     ]
     results.is_complete = not results.faults and not results.not_measured
 
@@ -180,7 +188,7 @@ class Rounds:
 
     def __init__(
         self,
-        found: Sequence[Candidate],
+        contenders: Sequence[Candidate],
         frames: Sequence[Frame],
         references: Sequence[Sequence[Tensor]],
         *,
@@ -188,7 +196,7 @@ class Rounds:
         tolerance: float,
     ) -> None:
         """The references are fp32 outputs of each network, for each of its inputs."""
-        self._found = found
+        self._found = contenders
         self._frames = frames
         self._references = references
         self._frame_ms = frame_ms
@@ -199,13 +207,13 @@ class Rounds:
     def run(self, count: int, watchdog: Watchdog) -> None:
         """Run one more round with `count` frames of each timetable."""
         for i in self._order.permutation(len(self._found)):
-            one = self._found[i]
-            if one.error:
+            candidate = self._found[i]
+            if candidate.error:
                 continue
             try:
-                self._turn(one, self._frames[i], count, watchdog)
+                self._turn(candidate, self._frames[i], count, watchdog)
             except RuntimeError as error:
-                one.error = str(error)
+                candidate.error = str(error)
         self._round += 1
 
     def _turn(self, candidate: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:

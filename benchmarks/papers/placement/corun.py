@@ -106,23 +106,23 @@ def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[
     yield replace(plan("two streams, all D", all_device, [*opposite]), barrier=False)
     for policy in (_H, _M):
         decided = assigned(applications, hardware, among=(policy,))
-        told = f"D and {policy.value}"
+        label = f"D and {policy.value}"
         if policy not in decided.values():  # to see what pairing would give nevertheless
             decided = {
                 application.name: policy if application.kernel_count == 1 else _D
                 for application in applications
             }
-            told += " against guideline 1"
+            label += " against guideline 1"
         alone = sorted(tasks(decided), key=lambda task: task.execution_ms)
-        yield plan(f"serial, {told}", decided, [(one,) for one in alone])
+        yield plan(f"serial, {label}", decided, [(one,) for one in alone])
         if policy is _M:
-            yield plan(f"co-run, {told}", decided, rounds(tasks(decided)))
+            yield plan(f"co-run, {label}", decided, rounds(tasks(decided)))
             continue
         pairs = rounds(tasks(decided, stalls_overlap=True))
         by_name = {one.name: one for one in alone}
         stalled = [tuple(by_name[one.name] for one in together) for together in pairs]
-        yield plan(f"co-run, {told}", decided, stalled)
-        on_slice = plan(f"co-run, {told}, H on {_SLICE} SMs", decided, pairs)
+        yield plan(f"co-run, {label}", decided, stalled)
+        on_slice = plan(f"co-run, {label}, H on {_SLICE} SMs", decided, pairs)
         yield replace(on_slice, sliced=True)
 
 

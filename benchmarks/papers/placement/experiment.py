@@ -41,11 +41,11 @@ _REUSES = {"measured": "measured", "by_size": "by size", "predicted": "by consta
 
 def _simulated(rows: list[Row]) -> str:
     """Note that the rows were simulated, and by which profile; empty if anything was measured."""
-    told = [row for row in rows if row["part"] in {"reuse", "corun"}]
+    modelled = [row for row in rows if row["part"] in {"reuse", "corun"}]
     timed = [row for row in rows if row["part"] == "profile" and not row.get("simulated", True)]
-    if timed or not told or not all(row["simulated"] for row in told):
+    if timed or not modelled or not all(row["simulated"] for row in modelled):
         return ""
-    profiles = " and ".join(dict.fromkeys(row["profile"] for row in told))
+    profiles = " and ".join(dict.fromkeys(row["profile"] for row in modelled))
     return f"Simulated, with measured parameters of {profiles}; nothing was timed."
 
 
@@ -146,8 +146,8 @@ def _responses(rows: list[Row]) -> list[dict[str, Any]]:
             row["resident_ms"] + float(row[CONSTANTS] if row.get(BY_SIZE) is None else row[BY_SIZE])
             for row in own
         ]
-        told = f"{name}, {'simulated' if simulated else 'predicted'}"
-        data.append(line(told, reuse, predicted_ms, color=colour, dash="dot"))
+        label = f"{name}, {'simulated' if simulated else 'predicted'}"
+        data.append(line(label, reuse, predicted_ms, color=colour, dash="dot"))
     return data
 
 
@@ -155,9 +155,9 @@ def _crossings(rows: list[Row]) -> list[dict[str, Any]]:
     data = []
     for colour, ((use,), own) in zip(SERIES, grouped(rows, "use").items(), strict=False):
         sizes = [row["bytes"] for row in own]
-        for (name, told), dash in zip(_REUSES.items(), ("solid", "dot", "dash"), strict=True):
+        for (name, label), dash in zip(_REUSES.items(), ("solid", "dot", "dash"), strict=True):
             least, style = [row.get(name) for row in own], {"color": colour, "dash": dash}
-            data.append(line(f"{use}, {told}", sizes, least, mode="lines+markers", **style))
+            data.append(line(f"{use}, {label}", sizes, least, mode="lines+markers", **style))
     return data
 
 

@@ -272,7 +272,7 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
                 "bytes": nbytes,
                 "simulated": one["simulated"],
                 "most": max(reuse for reuse, _ in case),
-                **{told: _device_wins_from(case, name) for told, name in names.items()},
+                **{column: _device_wins_from(case, name) for column, name in names.items()},
             }
         )
     return found

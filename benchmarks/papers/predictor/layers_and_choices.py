@@ -147,16 +147,18 @@ def _layers(
                 break  # fewer random layers
     timed = alike_as_one(rows)
     times.ms[name] = dict(timed)
-    told = {fitted: held_out(timed, tenths(timed), partial(FITS[fitted], name)) for fitted in FITS}
+    predictions = {
+        fitted: held_out(timed, tenths(timed), partial(FITS[fitted], name)) for fitted in FITS
+    }
     for i, (layer, ms) in enumerate(timed):
         yield {
             "part": "layer",
             "on": name,
             **asdict(layer),
             "layer_ms": ms,
-            "predicted_ms": {fitted: float(one[i]) for fitted, one in told.items()},
+            "predicted_ms": {fitted: float(one[i]) for fitted, one in predictions.items()},
         }
-    yield from _accuracies(name, "tenths", timed, told)
+    yield from _accuracies(name, "tenths", timed, predictions)
     yield from _of_networks(name, inside, times.ms[name])
 
 
@@ -164,10 +166,10 @@ def _accuracies(
     name: str,
     split: str,
     timed: Sequence[tuple[Layer, float]],
-    told: Mapping[str, np.ndarray],
+    predictions: Mapping[str, np.ndarray],
 ) -> Iterator[Row]:
     published = PUBLISHED["gpu" if name == "graph" else "cpu"]
-    for fitted, predicted in told.items():
+    for fitted, predicted in predictions.items():
         for group, one in by_group(timed, predicted, least=5):
             yield {
                 "part": "accuracy",
@@ -185,7 +187,7 @@ def _of_networks(
 ) -> Iterator[Row]:
     """Predict each network by a fit that saw none of its layers."""
     timed: list[tuple[Layer, float]] = []
-    told: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
+    predictions: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
     for model, subjects in inside.items():
         own = [*dict.fromkeys(subject.layer for subject in subjects)]
         count = [sum(subject.layer == layer for subject in subjects) for layer in own]
@@ -196,11 +198,14 @@ def _of_networks(
         for fitted, make in FITS.items():
             model_of = make(name, _without(ms, own))
             predicted = predicted_ms(model_of, own)
-            told[fitted].append(predicted)
+            predictions[fitted].append(predicted)
             row[f"{fitted}_ms"] = round(float(np.nansum(predicted * count)), 4)
         yield row
     yield from _accuracies(
-        name, "networks", timed, {fitted: np.concatenate(parts) for fitted, parts in told.items()}
+        name,
+        "networks",
+        timed,
+        {fitted: np.concatenate(parts) for fitted, parts in predictions.items()},
     )
 
 
@@ -246,10 +251,12 @@ def _regrets(
         blind = simulate(believed, requests, lanes, policy, actual_ms=times_of(known))
         yield _choice(case, fitted, named, right, blind)
     parts = max(1, _SMALL_JOBS // len(known))
-    few, told = ([bundled(chain, parts) for chain in chains] for chains in (known, believed))
+    few, few_believed = (
+        [bundled(chain, parts) for chain in chains] for chains in (known, believed)
+    )
     once = closed(len(few))
     right = best_schedule(few, once, lanes)
-    blind = replayed(best_schedule(told, once, lanes), times_of(few))
+    blind = replayed(best_schedule(few_believed, once, lanes), times_of(few))
     yield _choice(case, fitted, "exhaustive", right, blind)
 
 

@@ -89,7 +89,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     )
     expected = measured[DispatchMode.SERIAL].outputs() if DispatchMode.SERIAL in measured else None
 
-    def told(timed: Schedule) -> Row:
+    def measures(timed: Schedule) -> Row:
         return {"busy": busy(timed), **sharing(timed, alone_ms)}
 
     for way in DispatchMode:
@@ -112,7 +112,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             "memory_ms": round(floor_ms, 4),
             "largest_difference": one.difference(expected),
             "error": one.error,
-            **kept_trace(config, f"{workload.name}-{row['mode']}-{way.value}", one.timed, told),
+            **kept_trace(config, f"{workload.name}-{row['mode']}-{way.value}", one.timed, measures),
         }
 
 
@@ -156,7 +156,7 @@ def _opened(
 
 
 def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext]) -> None:
-    with suppress(Exception):  # it was told where it was asked for
+    with suppress(Exception):  # it was measures where it was asked for
         contexts.result().close()
     waits.shutdown()
 

@@ -24,9 +24,9 @@ from common.page.document import KeyFigure
 
 def _title(rows: list[Row]) -> str:
     error, without = median_error(rows), median_error(rows, "error_without_issuer")
-    told = "" if error is None else f": median error {100 * error:.1f} %"
-    told += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
-    return f"Simulated against real makespan{told}"
+    errors = "" if error is None else f": median error {100 * error:.1f} %"
+    errors += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
+    return f"Simulated against real makespan{errors}"
 
 
 _by_policy = series(
