@@ -186,12 +186,12 @@ def series(
         return [
             trace(
                 str(name).replace("_", " "),
-                [_value(row, x) for row in own],
-                [_value(row, y) for row in own],
-                **({} if label is None else {"text": [label(row) for row in own]}),
+                [_value(row, x) for row in group],
+                [_value(row, y) for row in group],
+                **({} if label is None else {"text": [label(row) for row in group]}),
                 **style,
             )
-            for (name,), own in grouped(rows, by).items()
+            for (name,), group in grouped(rows, by).items()
         ]
 
     return made

@@ -98,16 +98,16 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
     cut = opened.enter_context(RunningHogs([hog], victim_sms=_VICTIM_SMS))
     none, priority, partition = Isolation.none, Isolation.priority, Isolation.partition
     hogs = {none: whole, priority: whole, partition: cut}
-    infer = {way: _prepared(opened, own, way, name) for way, own in hogs.items()}
+    infer = {way: _prepared(opened, hog, way, name) for way, hog in hogs.items()}
     conditions = [
         beside_hogs(
-            infer[way], own, f"{way.value} solo".removeprefix("none "), isolation=way, count=0
+            infer[way], hog, f"{way.value} solo".removeprefix("none "), isolation=way, count=0
         )
-        for way, own in hogs.items()
+        for way, hog in hogs.items()
     ]
     conditions += [
-        beside_hogs(infer[way], own, f"{way.value} unlimited", isolation=way)
-        for way, own in hogs.items()
+        beside_hogs(infer[way], hog, f"{way.value} unlimited", isolation=way)
+        for way, hog in hogs.items()
     ]
     for limit in limits:
         for way in (Isolation.budget, priority, partition, Isolation.fine_lock):

@@ -43,7 +43,7 @@ def _title(rows: list[Row]) -> str:
 def _measured(rows: list[Row]) -> list[Row]:
     """Rows of the workloads and slices of which anything was measured."""
     groups = grouped(rows, "workload", "sms").values()
-    return [row for own in groups if any(one.get("ms") for one in own) for row in own]
+    return [row for group in groups if any(one.get("ms") for one in group) for row in group]
 
 
 def _together(rows: list[Row]) -> list[Row]:
@@ -60,12 +60,12 @@ def _gains(rows: list[Row]) -> list[dict[str, Any]]:
         *(
             points(
                 variant.replace("_", " "),
-                [row["cpu_to_gpu_rate"] for row in own],
-                [100 * row["against_gpu"] for row in own],
-                text=[f"{row['workload']}, {row['sms'] or 'all'} SMs" for row in own],
+                [row["cpu_to_gpu_rate"] for row in group],
+                [100 * row["against_gpu"] for row in group],
+                text=[f"{row['workload']}, {row['sms'] or 'all'} SMs" for row in group],
                 color=colour,
             )
-            for colour, ((variant,), own) in zip(
+            for colour, ((variant,), group) in zip(
                 SERIES, grouped(rows, "variant").items(), strict=False
             )
         ),

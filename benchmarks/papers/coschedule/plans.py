@@ -104,8 +104,8 @@ class Plans:
             i, j = jobs[execution.lane][execution.job.index]
             executed.append(replace(execution, job=Job(i, i % self._networks, j)))
         chains = tuple(
-            Chain(self._names[k], own, ((0.0,) * len(ran.lanes),) * len(own))
-            for k, own in zip(self._of, kinds, strict=False)
+            Chain(self._names[k], kind, ((0.0,) * len(ran.lanes),) * len(kind))
+            for k, kind in zip(self._of, kinds, strict=False)
         )
         requests = closed(self._networks, self.inferences // self._networks)
         return Schedule(chains, ran.lanes, requests, tuple(executed))

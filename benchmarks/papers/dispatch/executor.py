@@ -76,10 +76,10 @@ def outcome(  # noqa: PLR0917 - called in two places, with all of them
     chains = tuple(
         Chain(
             name,
-            tuple(own),
-            (tuple(0.0 if i == lane else math.inf for i in range(len(lanes))),) * len(own),
+            tuple(kind),
+            (tuple(0.0 if i == lane else math.inf for i in range(len(lanes))),) * len(kind),
         )
-        for name, own, lane in zip(names, kinds, lane_of, strict=True)
+        for name, kind, lane in zip(names, kinds, lane_of, strict=True)
     )
     executed = [
         Executed(

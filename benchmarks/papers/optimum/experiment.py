@@ -24,8 +24,8 @@ from common.page.chart import axes, bars
 def _by_workload(rows: list[Row]) -> list[Row]:
     """One row for each workload, with the rows of its policies by their names."""
     return [
-        {**own[0], "policies": {row["policy"]: row for row in own}}
-        for own in grouped(rows, "workload").values()
+        {**group[0], "policies": {row["policy"]: row for row in group}}
+        for group in grouped(rows, "workload").values()
     ]
 
 

@@ -77,9 +77,9 @@ def _better(rows: list[Row]) -> list[Row]:
 def _coruns(rows: list[Row]) -> list[Row]:
     """Plans, each beside the first of its device, which is serial."""
     found = []
-    for own in grouped(part("corun")(rows), "profile").values():
-        serial = own[0]
-        for row in own:
+    for group in grouped(part("corun")(rows), "profile").values():
+        serial = group[0]
+        for row in group:
             ms = "predicted_ms" if row["simulated"] else "ms"
             found.append(
                 {
@@ -127,10 +127,10 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
 def _by_reuse(rows: list[Row]) -> list[Row]:
     """The smallest, a middle and the largest size of each use."""
     found = []
-    for own in grouped(part("reuse")(rows), "profile", "use").values():
-        sizes = sorted({row["bytes"] for row in own})
+    for group in grouped(part("reuse")(rows), "profile", "use").values():
+        sizes = sorted({row["bytes"] for row in group})
         shown = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-        found += [row for nbytes in shown for row in own if row["bytes"] == nbytes]
+        found += [row for nbytes in shown for row in group if row["bytes"] == nbytes]
     return found
 
 
@@ -153,10 +153,10 @@ def _responses(rows: list[Row]) -> list[dict[str, Any]]:
 
 def _crossings(rows: list[Row]) -> list[dict[str, Any]]:
     data = []
-    for colour, ((use,), own) in zip(SERIES, grouped(rows, "use").items(), strict=False):
-        sizes = [row["bytes"] for row in own]
+    for colour, ((use,), group) in zip(SERIES, grouped(rows, "use").items(), strict=False):
+        sizes = [row["bytes"] for row in group]
         for (name, label), dash in zip(_REUSES.items(), ("solid", "dot", "dash"), strict=True):
-            least, style = [row.get(name) for row in own], {"color": colour, "dash": dash}
+            least, style = [row.get(name) for row in group], {"color": colour, "dash": dash}
             data.append(line(f"{use}, {label}", sizes, least, mode="lines+markers", **style))
     return data
 

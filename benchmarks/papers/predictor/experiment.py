@@ -49,11 +49,11 @@ def _means(rows: list[Row]) -> list[Row]:
         {
             **dict(zip(("on", "split", "fit"), key, strict=True)),
             **{
-                name: _mean([row[name] for row in own if row["kind"] != "all"])
+                name: _mean([row[name] for row in group if row["kind"] != "all"])
                 for name in _AVERAGED
             },
         }
-        for key, own in grouped(_judged(rows), "on", "split", "fit").items()
+        for key, group in grouped(_judged(rows), "on", "split", "fit").items()
     ]
 
 
@@ -87,9 +87,9 @@ def _predicted(rows: list[Row]) -> list[Row]:
     layers = part("layer")(rows)
     return [
         {**row, "fit": fit, "predicted": row["predicted_ms"][fit], "group": row["kind"].split()[0]}
-        for (_,), own in grouped(layers, "on").items()
+        for (_,), group in grouped(layers, "on").items()
         for fit in layers[0]["predicted_ms"]
-        for row in own
+        for row in group
         if (row["predicted_ms"][fit] or 0) > 0
     ]
 

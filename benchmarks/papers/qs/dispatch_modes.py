@@ -235,8 +235,8 @@ def busy(schedule: Schedule) -> Row:
 def compared(rows: Sequence[Row]) -> list[Row]:
     """Q-S relative to each other mode, for each workload, beside the published values."""
     found = []
-    for (workload, mode), own in grouped(rows, "workload", "mode").items():
-        ms = {DispatchMode(row["way"]): float(row["ms"]) for row in own if row.get("ms")}
+    for (workload, mode), group in grouped(rows, "workload", "mode").items():
+        ms = {DispatchMode(row["way"]): float(row["ms"]) for row in group if row.get("ms")}
         ours = ms.get(DispatchMode.QUEUE_STREAM)
         if ours is None:
             continue

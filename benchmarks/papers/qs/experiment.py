@@ -38,8 +38,8 @@ _WAYS = {
 def _makespans(rows: list[Row]) -> list[Row]:
     """One row for each workload and mode, with the rows of its ways by their names."""
     return [
-        {"workload": workload, "mode": mode, "ways": {row["way"]: row for row in own}}
-        for (workload, mode), own in grouped(rows, "workload", "mode").items()
+        {"workload": workload, "mode": mode, "ways": {row["way"]: row for row in group}}
+        for (workload, mode), group in grouped(rows, "workload", "mode").items()
     ]
 
 

@@ -28,9 +28,9 @@ def _by_threshold(rows: list[Row]) -> list[Row]:
         {
             "scenario": scenario,
             "threshold": threshold,
-            "shares": {row["column"]: row for row in own},
+            "shares": {row["column"]: row for row in group},
         }
-        for (scenario, threshold), own in grouped(rows, "scenario", "threshold").items()
+        for (scenario, threshold), group in grouped(rows, "scenario", "threshold").items()
     ]
 
 
@@ -38,12 +38,12 @@ def _curves(rows: list[Row]) -> list[dict[str, Any]]:
     return [
         line(
             column,
-            [row["threshold"] for row in own],
-            [100 * _feasible(row) for row in own],
+            [row["threshold"] for row in group],
+            [100 * _feasible(row) for row in group],
             mode="lines+markers",
             color=colour,
         )
-        for colour, ((column,), own) in zip(SERIES, grouped(rows, "column").items(), strict=False)
+        for colour, ((column,), group) in zip(SERIES, grouped(rows, "column").items(), strict=False)
     ]
 
 
@@ -81,8 +81,8 @@ def _sentences(rows: list[Row]) -> list[str]:
         for row in rows
         if (row["scenario"], row["column"], row["threshold"]) == (scenario, column, threshold)
     ]
-    for (scenario,), own in grouped(rows, "scenario").items():
-        if differences := [*_differences(own)]:
+    for (scenario,), group in grouped(rows, "scenario").items():
+        if differences := [*_differences(group)]:
             lines.append(
                 f"{scenario}: the mean number of networks differs from the published one by "
                 f"{median(differences):.1%} in the median, {max(differences):.1%} at most, in "
@@ -90,7 +90,7 @@ def _sentences(rows: list[Row]) -> list[str]:
             )
         column = [*MEAN_SIZES[scenario]][-1]
         published = 1 + 0.2 * (len(MEAN_SIZES[scenario][column]) - 1)
-        last = [row for row in own if row["column"] == column]
+        last = [row for row in group if row["column"] == column]
         some = max((row["threshold"] for row in last if row["feasible"]), default=None)
         lines.append(
             f"{scenario}, {column}: all sets fit up to {_reach(last) or 'no threshold'}, "

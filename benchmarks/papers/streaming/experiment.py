@@ -107,9 +107,9 @@ def _model_errors(rows: list[Row]) -> list[Row]:
     return [
         {
             "of": name,
-            **model_error([row["predicted_ms"] for row in own], [row["ms"] for row in own]),
+            **model_error([row["predicted_ms"] for row in group], [row["ms"] for row in group]),
         }
-        for name, own in groups.items()
+        for name, group in groups.items()
     ]
 
 

@@ -81,7 +81,7 @@ def _by_samples(
     data = []
     for name, colour in zip(names, SERIES, strict=False):
         if name in values[-1]:
-            dots = _dots(name, counts, [each.get(name) for each in values], colour)
+            dots = _dots(name, counts, [value.get(name) for value in values], colour)
             data.append({**dots, "mode": "lines+markers", "line": {"color": colour, "width": 2}})
     nothing = "; ".join(
         f"after {one.samples:,}, "

@@ -138,7 +138,7 @@ def variants(results: Results) -> list[Variants]:
 
 def _variants(boards: list[Board], reward: str, controller: str, results: Results) -> Variants:
     curves = [_curves(board, reward, controller, results) for board in boards]
-    found = [searched(board, own) for board, own in zip(boards, curves, strict=True)]
+    found = [searched(board, curve) for board, curve in zip(boards, curves, strict=True)]
     units, budget = boards[0].units, results.config.budget
     counts = [count for count in CHECKPOINTS if len(units) <= count < budget]
     return Variants(
@@ -160,9 +160,9 @@ def _after(
     gaps: dict[str, list[Float64[ndarray, "R"]]] = {}
     gains: dict[str, list[Float64[ndarray, "R"]]] = {}
     fits: dict[str, list[float]] = {}
-    for board, own in zip(boards, curves, strict=True):
-        together = own[TOGETHER]
-        found = found_by(board.board, own, samples)
+    for board, curve in zip(boards, curves, strict=True):
+        together = curve[TOGETHER]
+        found = found_by(board.board, curve, samples)
         test = {name: mean_test(which, together.answers) for name, which in found.items()}
         for title, name in {TOGETHER: TOGETHER, **board.baselines}.items():
             fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
@@ -182,7 +182,8 @@ def _means(
 ) -> dict[str, Interval]:
     """Mean over the boards for each seed, then over the seeds, where anything is known."""
     means = {
-        title: known_interval(mean_known(np.stack(each, axis=1))) for title, each in values.items()
+        title: known_interval(mean_known(np.stack(value, axis=1)))
+        for title, value in values.items()
     }
     return {title: mean for title, mean in means.items() if mean}
 
