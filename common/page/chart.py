@@ -60,7 +60,7 @@ def limit_line(value: float, name: str) -> dict[str, Any]:
     return {"shapes": [limit("x", value)], "annotations": [label]}
 
 
-def counts(x: Values, y: Values, numbers: Real[ndarray, "y x"], title: str) -> dict[str, Any]:
+def count_map(x: Values, y: Values, numbers: Real[ndarray, "y x"], title: str) -> dict[str, Any]:
     """A heat map of counts, in logarithmic colours; 0 is left out."""
     most = max(float(numbers.max()), 10.0)
     ticks = [10**power for power in range(math.ceil(math.log10(most)) + 1)]

@@ -27,9 +27,9 @@ from benchmarks.studies.thesis.measure import (
     is_the_thesis_problem,
     reproductions,
 )
-from common.page.chart import limit
+from common.page.chart import count_map, limit
 from common.page.document import KeyFigure, Section
-from common.page.palette import BLUE, ORANGE, SEQUENTIAL, VERMILLION
+from common.page.palette import BLUE, ORANGE, VERMILLION
 from common.page.parts import Columns, Figure, Part, Table
 from nas.study.analysis import Analysis
 from nas.study.evaluation.charts import accuracy_by_bins, latency_by_bins
@@ -124,16 +124,11 @@ def _heat_map_figure(
     return Figure(
         title,
         [
-            {
-                "type": "heatmap",
-                "x": bins,
-                "y": np.arange(rows.start, rows.stop) + 0.5,
-                "z": np.where(counted > 0, np.log10(np.maximum(counted, 0.1)), np.nan),
+            count_map(bins, np.arange(rows.start, rows.stop) + 0.5, counted, "samples")
+            | {
                 "text": [[f"{c:.0f}" if c >= 0.5 else "" for c in row] for row in counted],
                 "texttemplate": "%{text}",
-                "customdata": counted,
                 "hovertemplate": "%{y:.0f} ms, %{x} %: %{customdata:.1f} samples<extra></extra>",
-                "colorscale": SEQUENTIAL,
                 "showscale": False,
             }
         ],

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.page.chart import axes, counts, limit_line
+from common.page.chart import axes, count_map, limit_line
 from common.page.parts import Figure
 from nas.report.answer import Answer
 from nas.trials.trial import Trials
@@ -27,7 +27,7 @@ def heat_map(done: Trials, limit_ms: float, answer: Answer) -> Figure:
     rows, top = _ranges(percent, 100.0, y_step)
     samples = np.zeros((len(top), len(right)), np.int64)
     np.add.at(samples, (rows, columns), 1)
-    trace = counts(right - x_step / 2, top - y_step / 2, samples, "samples")
+    trace = count_map(right - x_step / 2, top - y_step / 2, samples, "samples")
     trace["hovertemplate"] = (
         f"%{{customdata:,}} samples<br>%{{x}} ± {x_step / 2:g} ms<br>%{{y}} ± {y_step / 2:g} %"
         "<extra></extra>"
