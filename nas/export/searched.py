@@ -14,7 +14,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.docstring import plain
-from nas.report.answer import Number, percent
+from nas.report.number import Number, percent
 from nas.report.run_folder import RunFolder
 from nas.report.samples import read_row
 from nas.report.summary import Network, Summary, read_summary

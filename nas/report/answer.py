@@ -16,70 +16,17 @@ from common.page.document import KeyFigure, Tone
 from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
+from nas.report.number import PREDICTED, Number, amount, percent
 from nas.report.summary import Network, OnFront, Summary, predicted_shares
 from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
 
-PREDICTED = "~"
-"""Mark of a number that a model gave, wherever it is shown."""
-
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
-_FLAGS = (*FLAGGED, Kind.penalty)
 _WHY_FLAGGED = {
     Kind.disturbed: "other work ran, the clock fell or the control network drifted, so these are no "
     "measurements of the networks",
     Kind.implausible: "taken twice, and each time far below what the other networks let expect",
 }
-
-
-@final
-@dataclass(frozen=True)
-class Number:
-    """A number as it is reported."""
-
-    value: float  # accuracies in percent, counts as they are, all else in `unit`
-    unit: str  # "%", "ms", "mJ", or empty for a count
-    kind: Kind
-    sd: float | None = None  # standard deviation of a prediction: points, or in `unit`
-    limit: float | None = None  # that it must not exceed
-
-    @property
-    def mark(self) -> str:
-        """`~` for a prediction, else empty."""
-        return PREDICTED if self.kind.is_predicted else ""
-
-    @property
-    def text(self) -> str:
-        """The number with its mark and unit, and the kind of a time that is not to be relied on."""
-        flag = f", {self.kind.name}" if self.kind in _FLAGS else ""
-        return f"{self.mark}{amount(self.value, self.unit)}{flag}"
-
-    @property
-    def text_with_sd(self) -> str:
-        """The text, with the standard deviation where it is known."""
-        if self.sd is None or not self.kind.is_predicted:
-            return self.text
-        unit = "points" if self.unit == "%" else self.unit
-        return f"{self.text} \u00b1 {self.sd:.2g} {unit}"
-
-    @property
-    def is_within(self) -> bool:
-        """Whether it is within its limit; True without one."""
-        return self.limit is None or self.value <= self.limit
-
-
-def amount(value: float, unit: str) -> str:
-    """A value with its unit: 69.76%, 13.34 ms, 0.123 ms, 4.2 mJ, 0.86 M."""
-    if unit == "%":
-        return f"{value:.2f}%"
-    if unit == "ms":
-        return f"{value:.2f} ms" if value >= 1 else f"{value:.3g} ms"
-    return cost_text(value, unit)
-
-
-def percent(fraction: float, kind: Kind, sd: float | None = None) -> Number:
-    """An accuracy, given as fractions."""
-    return Number(100 * fraction, "%", kind, None if sd is None else 100 * sd)
 
 
 @final

@@ -12,11 +12,12 @@ from common.files.atomic_file import replacing
 from common.page.document import KeyFigure, Page, Section, Tone
 from common.page.parts import Listing, Note, Part, Slider
 from common.types.kind import Kind
-from nas.report.answer import Answer, Number, ReportedNetwork, amount, margin_text, percent
+from nas.report.answer import Answer, ReportedNetwork, margin_text
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
+from nas.report.number import Number, amount, percent
 from nas.report.summary import Summary, feasible_of
 from nas.report.tables import best_networks, drawings, reported_networks
 from nas.trials.choice_history import ChoiceHistory

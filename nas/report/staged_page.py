@@ -11,7 +11,8 @@ from rich.console import Console
 from common.command.console import say
 from common.page.document import Page, Section
 from common.page.parts import Listing, Part, Table
-from nas.report.answer import Answer, amount
+from nas.report.answer import Answer
+from nas.report.number import amount
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
 from nas.report.tables import drawings, reported_networks

@@ -13,7 +13,8 @@ from common.page.parts import Columns, Part, Table
 from common.types.architectures import Enumerable
 from common.types.kind import Kind
 from latency.base import OfBlocks
-from nas.report.answer import Answer, Number, ReportedNetwork, network_columns, percent
+from nas.report.answer import Answer, ReportedNetwork, network_columns
+from nas.report.number import Number, percent
 from nas.report.summary import Network
 from nas.spaces.base import Layered, SearchSpace
 from nas.trials.problem import SearchProblem

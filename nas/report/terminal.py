@@ -11,7 +11,8 @@ from rich.text import Text
 
 from common.command.console import say, wrapped
 from common.page.document import KeyFigure
-from nas.report.answer import Answer, amount, network_columns
+from nas.report.answer import Answer, network_columns
+from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain
 
 _STEPS = 8  # of a front, between those that are printed

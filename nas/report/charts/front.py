@@ -13,8 +13,9 @@ from common.page.chart import axes, limit_line, line, points
 from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from common.page.parts import Figure
 from common.types.kind import Kind
-from nas.report.answer import Answer, Number, percent
+from nas.report.answer import Answer
 from nas.report.charts.thinning import spread
+from nas.report.number import Number, percent
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import Trials

@@ -14,7 +14,8 @@ from common.page.document import Tone
 from common.types.kind import Kind
 from nas.accuracy.base import Split, at_chance
 from nas.accuracy.training.trained_folder import Judged
-from nas.report.answer import OVERVIEW, Answer, Number, Status, overview
+from nas.report.answer import OVERVIEW, Answer, Status, overview
+from nas.report.number import Number
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
