@@ -65,77 +65,55 @@ def test_a_column_that_is_not_there_is_a_key_error(tmp_path):
         table.column("watts")
 
 
+def bad(lines, head="index,arch,ms", end=b""):
+    return "\n".join([head, *lines]).encode() + b"\n" + end
+
+
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("content", "named"),
     [
-        ([f"0,{STRINGS[0]},fast"], "corrupt or truncated.*fast"),
-        ([f"0,{STRINGS[0]},1", f"1,{STRINGS[1]}"], "corrupt or truncated"),
-        ([f"0,{STRINGS[0]},1", f"1,{STRINGS[1][:20]}"], "corrupt or truncated"),
-        ([f"0,{STRINGS[0]},nan"], r"ms of .*avg_pool.* is nan"),
-        ([f"0,{STRINGS[0]},inf"], "is inf"),
-        ([f"0,{STRINGS[0]},1", f"0,{STRINGS[0]},1"], "more than once"),
-        (["0,|nor_conv_9x9~0|,1"], "line 2: .*nor_conv_9x9"),
-        ([f"1,{STRINGS[0]},1"], "'index' disagrees"),
-        ([f",{STRINGS[0]},1"], "'index' disagrees"),
-        ([",,"], "line 2"),
+        (bad([f"0,{STRINGS[0]},fast"]), "fast"),
+        (bad([f"0,{STRINGS[0]},1", f"1,{STRINGS[1]}"]), "corrupt"),
+        (bad([f"0,{STRINGS[0]},1", f"1,{STRINGS[1][:20]}"]), "corrupt"),
+        (bad([f"0,{STRINGS[0]},1"], end=b"1,\xff\xfe,2\n"), "corrupt"),
+        (bad([f"0,{STRINGS[0]},nan"]), r"ms of .*avg_pool.* is nan"),
+        (bad([f"0,{STRINGS[0]},inf"]), "is inf"),
+        (bad([f"0,{STRINGS[0]},1", f"0,{STRINGS[0]},1"]), "once"),
+        (bad(["0,|nor_conv_9x9~0|,1"]), "line 2: .*nor_conv_9x9"),
+        (bad([f"1,{STRINGS[0]},1"]), "'index'"),
+        (bad([f",{STRINGS[0]},1"]), "'index'"),
+        (bad([",,"]), "line 2"),
+        (bad([], head="index,cell,ms"), "'arch'"),
+        (bad([], head="index,arch,ms,ms"), "twice"),
+        (bad([], head="arch,device,ms"), "'device'"),
+        (bad([], head=""), "'arch'"),
+        (b"", "'arch'"),
+        (b"\xff\xfe\x00\x80", "'arch'"),
+        (b"PK\x03\x04\x00\x00", "'arch'"),
     ],
 )
-def test_a_wrong_line_is_a_user_error_of_one_line_that_names_the_file(tmp_path, lines, message):
-    path = few(tmp_path, *lines)
+def test_a_wrong_file_is_a_user_error_of_one_line_that_names_it(tmp_path, content, named):
+    path = tmp_path / "few_ms.csv"
+    path.write_bytes(content)
 
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=named) as caught:
         read_csv_table(path, SPACE)
 
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("head", "message"),
-    [
-        ("index,cell,ms", "must name a column 'arch'"),
-        ("index,arch,ms,ms", "names a column twice"),
-        ("arch,device,ms", "has a column 'device', and so rows of several devices"),
-        ("", "must name a column 'arch'"),
-    ],
-)
-def test_a_wrong_first_line_is_a_user_error(tmp_path, head, message):
-    with pytest.raises(UserError, match=message):
-        read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1,2", head=head), SPACE)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x80", b"PK\x03\x04\x00\x00"])
-def test_a_file_that_is_no_text_is_a_user_error(tmp_path, content):
-    path = tmp_path / "few_ms.csv"
-    path.write_bytes(content)
-
-    with pytest.raises(UserError, match="is not a table"):
-        read_csv_table(path, SPACE)
-
-
-def test_bytes_that_are_no_text_after_a_good_start_are_a_user_error(tmp_path):
-    path = few(tmp_path, f"0,{STRINGS[0]},1")
-    path.write_bytes(path.read_bytes() + b"1,\xff\xfe,2\n")
-
-    with pytest.raises(UserError, match="corrupt or truncated"):
-        read_csv_table(path, SPACE)
-
-
-def test_a_missing_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*nowhere\.csv: No such file"):
-        read_csv_table(tmp_path / "nowhere.csv", SPACE)
-
-
-def test_a_folder_in_place_of_a_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="is not a regular file"):
-        read_csv_table(tmp_path, SPACE)
+@pytest.mark.parametrize("name", ["", "nowhere.csv"])
+def test_a_folder_and_a_missing_file_are_user_errors(tmp_path, name):
+    with pytest.raises(UserError, match=name or "regular"):
+        read_csv_table(tmp_path / name, SPACE)
 
 
 @pytest.mark.parametrize("rows", [0, 15_624])
 def test_a_table_named_for_the_whole_space_has_to_cover_it(tmp_path, rows):
     lines = [f"{i},{text},1" for i, text in enumerate(STRINGS[:rows])]
 
-    with pytest.raises(UserError, match=f"has {rows:,} rows, .* 15,625"):
+    with pytest.raises(UserError, match=f"{rows:,} .* 15,625"):
         read_csv_table(write(tmp_path / "nb201_ms.csv", lines), SPACE)
 
 
@@ -152,7 +130,7 @@ def test_a_table_of_the_whole_space_cut_inside_its_last_number_is_a_user_error(t
     path = whole(tmp_path, number=lambda _: 12.5)
     path.write_bytes(path.read_bytes()[:-lost])
 
-    with pytest.raises(UserError, match="is truncated: its last line has no end"):
+    with pytest.raises(UserError, match="truncated"):
         read_csv_table(path, SPACE)
 
 
@@ -264,7 +242,7 @@ def test_nas_data_names_the_folder(tmp_path, monkeypatch):
 def test_nas_data_that_names_no_folder_is_a_user_error(tmp_path, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(tmp_path / "nowhere"))
 
-    with pytest.raises(UserError, match=r"NAS_DATA=.* is not a folder"):
+    with pytest.raises(UserError, match="NAS_DATA="):
         data_folder()
 
 
@@ -294,7 +272,7 @@ def test_latency_columns_are_those_of_every_table_but_accuracy_and_energy(tmp_pa
 def test_a_table_that_speaks_of_energy_is_not_read_as_latencies(tmp_path, name, column):
     write(tmp_path / name, [], f"arch,{column}")
 
-    with pytest.raises(UserError, match=r"rename it to \*_mj\.csv"):
+    with pytest.raises(UserError, match=r"\*_mj\.csv"):
         latency_files(tmp_path, SPACE)
 
 
@@ -302,7 +280,7 @@ def test_one_latency_column_in_two_files_is_a_user_error(tmp_path):
     write(tmp_path / "a_ms.csv", [], "arch,phone")
     write(tmp_path / "b_ms.csv", [], "arch,phone")
 
-    with pytest.raises(UserError, match=r"'phone' is in .*a_ms\.csv and in .*b_ms\.csv"):
+    with pytest.raises(UserError, match=r"'phone' .*a_ms\.csv .*b_ms\.csv"):
         latency_files(tmp_path, SPACE)
 
 
@@ -367,7 +345,7 @@ def test_a_table_of_a_space_without_numbers_keeps_the_order_of_its_file(tmp_path
 def test_two_texts_of_one_architecture_are_one_too_many(tmp_path):
     path = write(tmp_path / "board_ms.csv", ["0-1-0,1", "0-1-2,1"], "arch,board")
 
-    with pytest.raises(UserError, match="more than once"):
+    with pytest.raises(UserError, match="once"):
         read_csv_table(path, Digits())
 
 

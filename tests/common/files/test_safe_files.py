@@ -24,7 +24,7 @@ def test_a_pipe_a_device_and_a_folder_are_not_read(tmp_path):
     (tmp_path / "zeros").symlink_to("/dev/zero")
 
     for path in (tmp_path / "pipe", tmp_path / "zeros", tmp_path):
-        with pytest.raises(UserError, match="not a regular file"):
+        with pytest.raises(UserError, match="regular"):
             read_bytes(path)
 
 
@@ -115,7 +115,7 @@ def test_arrays_that_claim_more_than_there_is_are_refused(tmp_path, shape):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("a.npy", header(shape) + b"\0" * 8)
 
-    with pytest.raises(ValueError, match="claims to have the shape"):
+    with pytest.raises(ValueError, match="shape"):
         load_arrays(tmp_path / "a.npz")
 
 
