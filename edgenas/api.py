@@ -101,8 +101,11 @@ def search(
         values_of_part = add_part(group, part)
         if resume is None:  # else the folder has them
             values |= values_of_part
+    name = _space(space)
+    if resume is not None and not isinstance(space, str):  # known now, and the folder has its name
+        name = None
     chosen = _chosen(
-        {**values, **(settings or {})}, T=T, device=device, space=_space(space), dataset=dataset, data=data,
+        {**values, **(settings or {})}, T=T, device=device, space=name, dataset=dataset, data=data,
         E=E, P=P, budget=budget, hours=hours, seed=seed, workers=workers, runs=runs, resume=resume,
     )  # fmt: skip
     with called(

@@ -116,19 +116,31 @@ def test_a_network_that_cannot_be_traced_is_refused():
         traced_source(Branching(), "mine")
 
 
-def test_a_space_that_a_script_holds_is_searched_and_exported(space, tmp_path):
-    run = edgenas.search(
-        space=space,
-        accuracy=lambda rows: rows.sum(1) / 10,
-        latency=lambda rows: 1 + rows[:, 0] * 1.0,
-        device="desk/torch/fp32/b1",
-        T="2.5ms",
-        reward="constrained",
-        controller="exhaustive",
-        budget=8,
-        runs=tmp_path,
-        quiet=True,
-    )
+def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp_path):
+    parts = {
+        "space": space,
+        "accuracy": lambda rows: rows.sum(1) / 10,
+        "latency": lambda rows: 1 + rows[:, 0] * 1.0,
+    }
+
+    def stop(_trials):
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        edgenas.search(
+            **parts,
+            device="desk/torch/fp32/b1",
+            T="2.5ms",
+            reward="constrained",
+            controller="exhaustive",
+            budget=8,
+            runs=tmp_path,
+            quiet=True,
+            progress=stop,
+            settings={"controller.batch_size": 2},
+        )
+    (folder,) = tmp_path.glob("*/*")
+    run = edgenas.search(**parts, resume=folder, quiet=True)
 
     assert run.best.arch == "depth=2 width=8 kernel=5"
     assert run.best.index == space.numbers(space.parse(run.best.arch))
