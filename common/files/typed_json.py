@@ -45,6 +45,16 @@ def read_json(path: Path, kind: type[T]) -> T:
     return record
 
 
+def typed_record(value: Any, kind: type[T]) -> T:
+    """An object of a dataclass from a value of JSON, such as a line of a journal.
+
+    Raises:
+      ValueError: if a field is missing or of another type; it names the field.
+    """
+    record: T = _checked(value, kind, "")
+    return record
+
+
 def _checked(value: Any, kind: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:

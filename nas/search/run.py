@@ -53,9 +53,10 @@ class Run:
         begun, strategy = self.begun, self.strategy
         problem, folder = begun.experiment.problem, begun.folder
         with self._held():
+            recorded = self._events()
             begun.console.print(f"writing to {folder.path}", soft_wrap=True)
             write_environment(folder.environment)
-            events = strategy.restore(self._events())
+            events = strategy.restore(recorded)
             parts = [event for event in events if isinstance(event, Trials)]
             began_s, before = time.perf_counter(), sum(map(len, parts))
             with strategy:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from common.command.console import say
+from common.files.typed_json import typed_record
 from common.page.document import Page
 from common.types.errors import UserError
 from common.types.kind import Kind
@@ -138,7 +139,7 @@ class Staged:
             if "candidates" in notes:
                 self._candidates = candidates_of(notes["candidates"], self._problem.space)
             if "winner" in notes:
-                self._winner = Winner(**notes["winner"])
+                self._winner = typed_record(notes["winner"], Winner)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             path = self._begun.folder.journal
             raise UserError(f"{path} is not the journal of a staged search: {error}") from error
@@ -157,8 +158,12 @@ class Staged:
             asked=self._asked,
             on_asked=journal.asked,
         )
-        for trial in self._trials:
-            self._proposer.learn(trial.as_batch())
+        try:
+            for trial in self._trials:
+                self._proposer.learn(trial.as_batch())
+        except KeyError as error:
+            path = self._begun.folder.journal
+            raise UserError(f"{path} holds a training of a network that was not drawn") from error
         if self._trials:
             self._say(f"going on after {len(self._trials):,} trainings")
         self._ranked_from_s = time.monotonic()
