@@ -141,8 +141,8 @@ def _fractions(
     wrong = ~((percent >= 0) & (percent <= 100))
     if wrong.any():
         number = int(np.argmax(wrong))
-        found = percent[number]
-        what = "is missing" if np.isnan(found) else f"is {found:g}, not 0 to 100"
+        value = percent[number]
+        what = "is missing" if np.isnan(value) else f"is {value:g}, not 0 to 100"
         text = space.text(space.architectures(np.array(number)))
         raise UserError(
             f"{table.path}: {column} of {text} {what}; remove the file, and fetch or import it "

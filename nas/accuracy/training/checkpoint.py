@@ -105,7 +105,7 @@ def _header(path: Path) -> tuple[Progress, dict[str, Any]]:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
         past, identity = json.loads(header["progress"]), dict(json.loads(header["identity"]))
-        accuracies = (None if one is None else float(one) for one in past["accuracies"])
+        accuracies = (a if a is None else float(a) for a in past["accuracies"])
         losses, seconds = tuple(map(float, past["losses"])), float(past["seconds"])
         return Progress(losses, tuple(accuracies), seconds), identity
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -93,7 +93,7 @@ def write_trained(folder: Path, weights: Mapping[str, Tensor], training: Trainin
     """
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
-    content = save({name: one.detach().cpu().contiguous() for name, one in weights.items()})
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
     (folder / RECORD).unlink(missing_ok=True)  # a record never stands beside weights of another
     with replacing(folder / WEIGHTS) as file:
         file.write(content)

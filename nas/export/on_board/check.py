@@ -35,12 +35,12 @@ def normalised(pixels: Any, about: Dict[str, Any]) -> Any:
 
 def classes_of(session: Any, images: Any, size: int) -> Any:
     """Class number of each image, `size` images at a time."""
-    found = []
+    classes = []
     for start in range(0, len(images), size):
         batch = images[start : start + size]
         filled = np.resize(batch, (size, *batch.shape[1:]))  # the last batch repeats images
-        found.append(session.run(None, {"input_0": filled})[0][: len(batch)].argmax(1))
-    return np.concatenate(found)
+        classes.append(session.run(None, {"input_0": filled})[0][: len(batch)].argmax(1))
+    return np.concatenate(classes)
 
 
 def latency_ms(session: Any, shape: List[int]) -> float:
@@ -68,7 +68,7 @@ def board() -> str:
 
 
 def check(
-    form: Dict[str, Any], card: Dict[str, Any], images: Any, labels: Any, given: bool
+    form: Dict[str, Any], card: Dict[str, Any], images: Any, labels: Any, is_own: bool
 ) -> bool:
     """Print what one network does here; whether it is what the card says."""
     options = onnxruntime.SessionOptions()
@@ -78,29 +78,29 @@ def check(
         str(HERE / form["file"]), options, providers=["CPUExecutionProvider"]
     )
     shape = [card["input_shape"][0] or 1, *card["input_shape"][1:]]
-    said, is_right = [], True
+    parts, is_right = [], True
     if images is not None:
         right = int((classes_of(session, images, shape[0]) == labels).sum())
-        said.append(f"{right:,} of {len(labels):,} images right")
-        if not given:
-            said[-1] += f" (card {form['sample_right']:,})"
+        parts.append(f"{right:,} of {len(labels):,} images right")
+        if is_own:
+            parts[-1] += f" (card {form['sample_right']:,})"
             is_right = abs(right - form["sample_right"]) <= max(1, OTHERS * len(labels))
-            said[-1] += "" if is_right else " OTHER ACCURACY"
+            parts[-1] += "" if is_right else " OTHER ACCURACY"
     ms, carded = latency_ms(session, shape), form["latency"]
     is_fast = ms <= SLOWER * carded["median_ms"] or carded["board"] != board()
-    said.append(f"{ms:.3f} ms (card {carded['median_ms']:.3f} on {carded['device']})")
-    said[-1] += "" if is_fast else " TOO SLOW"
-    print(f"{'ok ' if is_right and is_fast else 'NOT'} {form['file']}: {', '.join(said)}")
+    parts.append(f"{ms:.3f} ms (card {carded['median_ms']:.3f} on {carded['device']})")
+    parts[-1] += "" if is_fast else " TOO SLOW"
+    print(f"{'ok ' if is_right and is_fast else 'NOT'} {form['file']}: {', '.join(parts)}")
     return is_right and is_fast
 
 
 def main() -> int:
     """Print a line for each network, and one for each file that is not the exported one."""
     card = json.loads((HERE / "export.json").read_text(encoding="utf-8"))
-    given = len(sys.argv) > 1
-    file = Path(sys.argv[1]) if given else HERE / "test_images.npz"
+    is_own = len(sys.argv) == 1
+    file = HERE / "test_images.npz" if is_own else Path(sys.argv[1])
     images = labels = None
-    if given or (file.is_file() and card["sample"]):
+    if not is_own or (file.is_file() and card["sample"]):
         about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
         with np.load(str(file), allow_pickle=False) as stored:
             images, labels = normalised(stored["pixels"], about), stored["labels"]
@@ -113,7 +113,7 @@ def main() -> int:
     for name in changed:
         print(f"NOT {name}: it is not the file that was exported")
     forms = [form for form in card["forms"] if (HERE / form["file"]).is_file()]
-    agree = [check(form, card, images, labels, given) for form in forms]
+    agree = [check(form, card, images, labels, is_own) for form in forms]
     return 0 if all(agree) and agree and not changed else 1
 
 

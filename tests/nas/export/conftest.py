@@ -12,15 +12,15 @@ from rich.console import Console
 from common.command.conf_folder import CONF
 from common.files.typed_json import write_json
 from nas.accuracy.images.open import open_images
-from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.trained_folder import SCHEMA, Judged, Training, write_trained
-from nas.accuracy.training.trainer import TrainingOptions, train
+from nas.accuracy.training.train_on import TrainOn
 from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig
 from nas.report.samples import write_record
 from nas.report.summary import Settings, feasible_of, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.train.command import train_into_folder
+from nas.train.config import TrainConfig
 from nas.trials.loop import search
 from nas.trials.trial import Trials
 from runtime.machine.timing import TimingConfig
@@ -95,43 +95,26 @@ def digits():
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory, digits):
+def trained(tmp_path_factory):
     """Folder of a network trained for two epochs on digits of 8 x 8 pixels; read only."""
-    folder = tmp_path_factory.mktemp("trained")
-    recipe = dataclasses.replace(RECIPES["nas_bench_201"], epochs=2)
-    architecture = SPACE.from_operations(CELL)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        network = SPACE.network(architecture, digits.task)
-        result = train(network, digits, recipe, TrainingOptions(seed=0), device="cpu")
-    torch.set_num_threads(before)
-    training = Training(
-        schema=SCHEMA,
-        state="finished",
+    settings = TrainConfig(
+        run=None,
         space=SPACE.name,
-        arch=SPACE.text(architecture),
+        arch=SPACE.text(SPACE.from_operations(CELL)),
         data="digits",
-        data_seed=0,
-        data_name=digits.name,
-        data_title=digits.title,
-        data_digest=digits.digest,
-        classes=digits.classes,
-        side=digits.side,
-        mean=digits.mean,
-        sd=digits.sd,
-        recipe={name: str(value) for name, value in dataclasses.asdict(recipe).items()},
-        epochs=result.epochs,
+        side=8,
+        recipe="nas_bench_201",
+        epochs=2,
+        hours=None,
+        images=TrainOn.train,
         seed=0,
-        trained_on="train",
-        valid=Judged(result.accuracy, len(digits.valid)),
-        test=None,
-        seconds=result.seconds,
         device="cpu",
-        versions={"torch": torch.__version__},
+        runs=str(tmp_path_factory.mktemp("trained")),
     )
-    write_trained(folder, network.state_dict(), training)
+    folder = train_into_folder(settings, Console(quiet=True))
+    torch.set_num_threads(before)
     return folder
 
 

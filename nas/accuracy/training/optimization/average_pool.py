@@ -23,7 +23,7 @@ Images = Float[Tensor, "n c h w"]
 @contextmanager
 def exact_average_pools(network: nn.Module) -> Iterator[None]:
     """Replace the gradient of such pools of a network while the block runs."""
-    pools = [one for one in network.modules() if isinstance(one, nn.AvgPool2d) and _overlaps(one)]
+    pools = [m for m in network.modules() if isinstance(m, nn.AvgPool2d) and _overlaps(m)]
     for pool in pools:
         pool.forward = partial(_pooled, pool)  # type: ignore[method-assign]  # for a while
     try:
@@ -43,7 +43,7 @@ def _pooled(pool: nn.AvgPool2d, images: Images) -> Float[Tensor, "n c i j"]:
     size = _pair(pool.kernel_size)
     is_same = (
         _pair(pool.stride) == (1, 1)
-        and size == tuple(2 * one + 1 for one in _pair(pool.padding))
+        and size == tuple(2 * padding + 1 for padding in _pair(pool.padding))
         and pool.divisor_override is None
     )
     if is_same:

@@ -47,9 +47,9 @@ def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -
 def has_many_shapes(network: nn.Module) -> bool:
     """Whether finding kernels for another size of batch takes longer than the work."""
     different = {
-        (one.in_channels, one.out_channels, one.kernel_size, one.stride, one.groups)
-        for one in network.modules()
-        if isinstance(one, nn.Conv2d)
+        (conv.in_channels, conv.out_channels, conv.kernel_size, conv.stride, conv.groups)
+        for conv in network.modules()
+        if isinstance(conv, nn.Conv2d)
     }
     return len(different) > _FEW
 

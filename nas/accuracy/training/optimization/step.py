@@ -142,7 +142,7 @@ class Step:
                 pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True
             ):
                 loss += self._backward(part, truth) * (len(part) / self.batch_size)
-            gradients = [one.grad for one in self._weights.values() if one.grad is not None]
+            gradients = [w.grad for w in self._weights.values() if w.grad is not None]
             with torch.no_grad():
                 sum_over_processes([*gradients, loss])
         if self._recipe.clip is not None:
@@ -177,9 +177,9 @@ class Step:
     def state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; the tensors themselves, not copies."""
         return {
-            **{f"network.{name}": one for name, one in self.model.network.state_dict().items()},
-            **{f"momentum.{name}": one for name, one in self._momenta.items()},
-            **{f"average.{name}": one for name, one in self._average.items()},
+            **_prefixed("network", self.model.network.state_dict()),
+            **_prefixed("momentum", self._momenta),
+            **_prefixed("average", self._average),
             "losses": self.losses,
             "counter.batch": self._batch,
             "counter.step": self._step,
@@ -199,6 +199,10 @@ class Step:
         """Leave the average in the network, if the recipe has one, and free the gradients."""
         self._optimizer.zero_grad(set_to_none=True)
         restore(self._averaged, self._average)
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
 def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
