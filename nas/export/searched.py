@@ -17,7 +17,7 @@ from nas.export.docstring import plain
 from nas.report.number import Number, percent
 from nas.report.run_folder import RunFolder
 from nas.report.samples import read_row
-from nas.report.summary import Network, Summary, read_summary
+from nas.report.summary import Network, Summary
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 
@@ -111,8 +111,7 @@ def find(
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} name two networks; leave out one")
     folder = RunFolder(run)
-    _require_search(folder)
-    summary = read_summary(folder.summary)
+    summary = folder.finished_summary()
     space = space_named(summary.settings.space)
     if limit_ms is not None:
         architecture = _on_front(summary, limit_ms, space, run)
@@ -153,26 +152,6 @@ def _on_front(
         )
         raise UserError(f"T={limit_ms:g}ms: run={run} has no network within it{fastest}")
     return space.parse(within[-1].arch)
-
-
-def _require_search(folder: RunFolder) -> None:
-    """Refuse folders of other commands, and searches that have not finished."""
-    run = folder.path
-    if (run / "study.json").is_file():
-        raise UserError(
-            f"run={run} is a study, which compares searches and names no network; export a run of "
-            f"nas.search, or name an architecture with arch= and leave out run="
-        )
-    if not folder.config.is_file():
-        inside = sorted(path.parent for path in run.glob("*/summary.json"))
-        offer = f"; it holds {len(inside)} runs, such as run={inside[-1]}" if inside else ""
-        raise UserError(
-            f"run={run} is not the folder of a run: it has no {folder.config.name}{offer}"
-        )
-    if not folder.summary.is_file():
-        raise UserError(
-            f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
-        )
 
 
 def _sample(

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from common.files.safe_file import read_text
 from common.types.errors import UserError
+from nas.report.summary import Summary, read_summary
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 
 _FACTS = {"date", "platform", "processors", "python", "packages"}
@@ -57,6 +58,30 @@ class RunFolder:
         """
         if self.summary.is_file():
             raise UserError(f"{self.path} has finished already; its results are in {self.summary}")
+
+    def finished_summary(self) -> Summary:
+        """Read the results.
+
+        Raises:
+          UserError: if this is the folder of no search, or of one that has not finished.
+        """
+        run = self.path
+        if (run / "study.json").is_file():
+            raise UserError(
+                f"run={run} is a study, which compares searches and names no network; take a run of "
+                f"nas.search, or name an architecture with arch= and leave out run="
+            )
+        if not self.config.is_file():
+            inside = sorted(path.parent for path in run.glob("*/summary.json"))
+            offer = f"; it holds {len(inside)} runs, such as run={inside[-1]}" if inside else ""
+            raise UserError(
+                f"run={run} is not the folder of a run: it has no {self.config.name}{offer}"
+            )
+        if not self.summary.is_file():
+            raise UserError(
+                f"run={run} has not finished; go on with python -m nas.search resume={run}"
+            )
+        return read_summary(self.summary)
 
 
 def new_run_folder(

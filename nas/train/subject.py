@@ -15,7 +15,7 @@ from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.trained_folder import trained_folder
-from nas.report.summary import read_summary
+from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
@@ -66,13 +66,9 @@ def subject_of(config: TrainConfig) -> Subject:
             space, architecture, images, named, Path(config.runs) / f"train-{images.name}"
         )
     run = Path(config.run).expanduser()
-    settings, sources = _begun(run)
-    path = run / "summary.json"
-    if not path.is_file():
-        raise UserError(
-            f"run={run} has not finished; go on with python -m nas.search resume={run}, then train"
-        )
-    summary = read_summary(path)
+    folder = RunFolder(run)
+    summary = folder.finished_summary()
+    settings, sources = _begun(folder.config)
     space = space_named(summary.settings.space)
     if config.arch is not None:
         architecture = architecture_named(space, config.arch)
@@ -93,11 +89,8 @@ def subject_of(config: TrainConfig) -> Subject:
     return Subject(space, architecture, images, data, run)
 
 
-def _begun(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _begun(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings and the sources of a search, of its `config.yaml`."""
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
     stored = load_settings(path)
     settings, sources = stored.get("values"), stored.get("sources")
     if not (isinstance(settings, dict) and isinstance(sources, dict)) or not all(
