@@ -123,12 +123,12 @@ def _predict(
 ) -> None:
     device = config.device or out.stem.removesuffix("_ms")
     require_ours(out, device, space)
-    found = transfer_from(space, device, read_calibration(probes, space))
-    sidecar = write_transferred(out, found)
+    transferred = transfer_from(space, device, read_calibration(probes, space))
+    sidecar = write_transferred(out, transferred)
     say(
         console,
-        f"{found.report} -> {out}, {sidecar}\n"
-        f"next: python -m nas.search device={found.device} latency=transfer "
+        f"{transferred.report} -> {out}, {sidecar}\n"
+        f"next: python -m nas.search device={transferred.device} latency=transfer "
         f"latency.probes={probes}",
     )
 

@@ -109,14 +109,16 @@ def _read(registry: Path) -> tuple[Device, ...]:
 def find(space: Space, name: str) -> Device | None:
     """The registered device of this id or column name, with the scenario that the name states."""
     alone, bar, scenario = name.partition(SCENARIO_MARK)
-    found = next((one for one in registered(space) if alone in {one.id, one.column}), None)
-    if found is None or not bar:
-        return found
+    device = next(
+        (device for device in registered(space) if alone in {device.id, device.column}), None
+    )
+    if device is None or not bar:
+        return device
     return replace(
-        found,
-        id=f"{found.id}{bar}{scenario}",
-        column=f"{found.column}{bar}{scenario}",
-        source=f"{found.source}, in a scenario",
+        device,
+        id=f"{device.id}{bar}{scenario}",
+        column=f"{device.column}{bar}{scenario}",
+        source=f"{device.source}, in a scenario",
     )
 
 

@@ -27,7 +27,7 @@ from runtime.machine.timing import Samples
 
 @final
 class LiveBoards:
-    """A `Subject` of `nas.measure.command`: one board, or several of one kind with one queue."""
+    """Measures networks on one board, or on several of one kind with one queue."""
 
     def __init__(
         self, config: MeasureConfig, space: Space, task: Task, tell: Callable[[str], None]
@@ -43,7 +43,7 @@ class LiveBoards:
                 f"backend={config.backend.value} is for this machine; for a board set "
                 f"latency.runtime={config.backend.value}, or leave it out to take what is there"
             )
-        names = [one.value for one in Precision]
+        names = [precision.value for precision in Precision]
         if config.precision.value not in names:
             raise UserError(
                 f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
@@ -64,12 +64,12 @@ class LiveBoards:
         )
         self._pool, self._export = connected.pool, connected.export
         self._boards = connected.pool.boards
-        found = self._boards[0].identity
-        board, _, rest = found.device(connected.settings).partition("/")
-        self.device_id = f"{config.board or board}/{rest}"
+        identity = self._boards[0].identity
+        board, _, runtime = identity.device(connected.settings).partition("/")
+        self.device_id = f"{config.board or board}/{runtime}"
         self.deciding: dict[str, Any] = {
-            "identity": asdict(found),
-            "asked": connected.settings.request(found.runtime),
+            "identity": asdict(identity),
+            "asked": connected.settings.request(identity.runtime),
             "space": space.name,
             "dataset": task.name,
             "agent": agent.VERSION,
@@ -146,10 +146,10 @@ class LiveBoards:
         return Measurement(network, samples, timed.control_median_ms, mhz, drift, disturbances)
 
     def _refuse(self, outcome: Outcome) -> None:
-        said = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
+        sentence = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self._config.on_disturbance is OnDisturbance.stop:
             raise UserError(
-                f"{said}; on_disturbance=flag leaves its field empty and goes on, and what was "
+                f"{sentence}; on_disturbance=flag leaves its field empty and goes on, and what was "
                 f"measured is kept"
             )
-        self._tell(f"flagged: {said}; its field stays empty")
+        self._tell(f"flagged: {sentence}; its field stays empty")

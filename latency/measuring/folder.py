@@ -87,11 +87,11 @@ class MeasurementFolder:
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Settings by the names that a user writes: `timing.samples`."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
         inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
-        found.update(inner if inner is not None else {f"{prefix}{name}": value})
-    return found
+        flat.update(inner if inner is not None else {f"{prefix}{name}": value})
+    return flat
 
 
 def _slug(text: str) -> str:

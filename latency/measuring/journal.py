@@ -87,7 +87,7 @@ def append(path: Path, measurements: list[Measurement]) -> None:
     )
     if names is None:
         writer.writeheader()
-    writer.writerows(one.fields() for one in measurements)
+    writer.writerows(each.fields() for each in measurements)
     with naming(path), path.open("ab", buffering=0) as file:
         left = memoryview(text.getvalue().encode())
         while left:  # one write; more only where the first falls short, as on a full disk
@@ -173,13 +173,13 @@ def judged(
     verdicts = []
     for row in rows:
         now_ms = float(row["control_ms"])
-        known = {**row, "control_drift": f"{now_ms / quiet_ms - 1:.5f}"}
+        compared = {**row, "control_drift": f"{now_ms / quiet_ms - 1:.5f}"}
         if correct:
             times = {name: f"{float(row[name]) * quiet_ms / now_ms:.7g}" for name in _TIMES}
-            verdicts.append({**known, **times})
+            verdicts.append({**compared, **times})
         else:
-            found = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
-            verdicts.append({**known, "disturbances": "; ".join(filter(None, found))})
+            reasons = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+            verdicts.append({**compared, "disturbances": "; ".join(filter(None, reasons))})
     return verdicts
 
 
@@ -215,5 +215,5 @@ def taken_beside(rows: list[dict[str, str]]) -> list[float] | None:
     """Mean GB/s of each process beside, over undisturbed rows; None if none is recorded."""
     recorded = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
     most = max(map(len, recorded), default=0)
-    taken = np.array([[float(each) for each in one] for one in recorded if len(one) == most])
+    taken = np.array([[float(each) for each in row] for row in recorded if len(row) == most])
     return taken.mean(0).round(3).tolist() if most else None

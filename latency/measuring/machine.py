@@ -43,7 +43,7 @@ _FREE = (
 
 @final
 class ThisMachine:
-    """A `Subject` of `nas.measure.command`."""
+    """Measures networks in this process, pinned to its processors and watched."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ThisMachine:
             self._device = Device(config.addresses)
         except ValueError as error:
             raise UserError(
-                f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
+                f"device={config.addresses} is none of {', '.join(device.value for device in Device)}, "
                 f"nor the address of a board, as in device=ssh://jetson"
             ) from error
         self._space, self._task, self._tell = space, task, tell
@@ -185,10 +185,10 @@ class ThisMachine:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
         core, threads = self._core, self._config.threads
         cores, allowed = set(range(core, core + threads)), self._allowed
-        for one in sorted(cores - allowed):
+        for missing in sorted(cores - allowed):
             because = f" (core={core} threads={threads})" if threads > 1 else ""
             raise UserError(
-                f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}"
+                f"core={missing} is not one of {', '.join(map(str, sorted(allowed)))}{because}"
             )
         os.sched_setaffinity(0, cores)
         return cores

@@ -64,7 +64,7 @@ def write_calibration(path: Path, space: Space, architectures: Int64[ndarray, "n
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    writer.writerows([space.text(one), ""] for one in architectures)
+    writer.writerows([space.text(row), ""] for row in architectures)
     with replacing(path) as file:
         file.write(text.getvalue().encode())
 

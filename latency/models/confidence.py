@@ -79,7 +79,7 @@ class Uncertainty:
 
     def scaled(self, factor: float) -> Uncertainty:
         """The uncertainty of residuals that are larger by a factor."""
-        quantiles = tuple(factor * one for one in self.quantiles)
+        quantiles = tuple(factor * quantile for quantile in self.quantiles)
         return replace(self, sd=factor * self.sd, quantiles=quantiles)
 
     def and_of(self, other: Uncertainty | None) -> Uncertainty:
@@ -103,8 +103,8 @@ class Uncertainty:
         """The confidence that a margin gives; 0 for a negative one."""
         if margin < 0:
             return 0.0
-        known = [self.margin(one) for one in self._levels]
-        at = int(np.searchsorted(known, margin, side="right")) - 1
+        margins = [self.margin(level) for level in self._levels]
+        at = int(np.searchsorted(margins, margin, side="right")) - 1
         return [*self._levels][at] if at >= 0 else 0.0
 
 

@@ -78,7 +78,7 @@ def _summed(
         operation, on, _ = name.partition(" on ")
         if on and operation.endswith(f" {form}"):
             columns.setdefault(operation, []).append(column)
-    counts = [features[:, one].sum(axis=1) for one in columns.values()]
+    counts = [features[:, places].sum(axis=1) for places in columns.values()]
     return np.stack(counts, axis=1) if counts else np.empty((len(features), 0))
 
 

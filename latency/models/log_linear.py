@@ -58,10 +58,10 @@ def held_out_ms(
 ) -> Float64[ndarray, " networks"]:
     """Each network predicted from the others."""
     predicted = np.empty_like(latency_ms)
-    for one in range(len(latency_ms)):
-        rest = np.arange(len(latency_ms)) != one
-        model = fit(sample_ms, known_ms[rest], latency_ms[rest])
-        predicted[one] = model.predict_ms(known_ms[[one]])[0]
+    for held_out in range(len(latency_ms)):
+        others = np.arange(len(latency_ms)) != held_out
+        model = fit(sample_ms, known_ms[others], latency_ms[others])
+        predicted[held_out] = model.predict_ms(known_ms[[held_out]])[0]
     return predicted
 
 

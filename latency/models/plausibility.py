@@ -38,17 +38,17 @@ def implausibly_fast(
     latency_ms: Float64[ndarray, " n"],
 ) -> Bool[ndarray, " n"]:
     """True where a time is a fault; NaN is none, nor is an output that needs no input."""
-    found = np.zeros(len(latency_ms), bool)
+    is_fast = np.zeros(len(latency_ms), bool)
     rows = np.flatnonzero(np.isfinite(latency_ms))
     if len(rows) < FEWEST:
-        return found
+        return is_fast
     features = features_timed(space, device, architectures[rows])
     works = np.logical_not(disconnected(space, features))
     rows, features = rows[works], features[works]
     log_ms = np.log(latency_ms[rows])
     predicted_ms = fit(features, latency_ms[rows]).predict_ms(features)
-    found[rows] = _faults(space, architectures[rows], log_ms, np.log(predicted_ms))
-    return found
+    is_fast[rows] = _faults(space, architectures[rows], log_ms, np.log(predicted_ms))
+    return is_fast
 
 
 def faster_than_others_say(
@@ -58,17 +58,17 @@ def faster_than_others_say(
 
     Each network is predicted by a fit on none of its group; of fewer than `FEWEST_MEASURED`, none is one.
     """
-    found = np.zeros(len(latency_ms), bool)
+    is_fast = np.zeros(len(latency_ms), bool)
     if len(latency_ms) < FEWEST_MEASURED:
-        return found
+        return is_fast
     features = space.features(architectures)
     rows = np.flatnonzero(np.logical_not(disconnected(space, features)))
     if len(rows) < FEWEST_MEASURED:
-        return found
+        return is_fast
     timed = architectures[rows]
     predicted_ms = held_out_ms(features[rows], latency_ms[rows], space.groups(timed))
-    found[rows] = _faults(space, timed, np.log(latency_ms[rows]), np.log(predicted_ms))
-    return found
+    is_fast[rows] = _faults(space, timed, np.log(latency_ms[rows]), np.log(predicted_ms))
+    return is_fast
 
 
 def _faults(

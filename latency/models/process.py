@@ -191,8 +191,8 @@ class Known:
             gain = np.einsum("tc,tc->c", with_targets, with_targets) / (left + _DESIGN_NOISE**2)
             gain[chosen] = -1.0
             best = int(np.argmax(gain))
-            one = self.prior(candidates[[best]])
-            with_best = one.covariance(prior)[0] + level - columns @ columns[best]
+            added = self.prior(candidates[[best]])
+            with_best = added.covariance(prior)[0] + level - columns @ columns[best]
             total = left[best] + _DESIGN_NOISE**2
             with_targets -= np.outer(with_targets[:, best] / total, with_best)
             left = left - with_best**2 / total
@@ -218,8 +218,8 @@ class Known:
         fold = np.arange(len(index)) % _MOST_FOLDS
         mean, sd = np.empty_like(log_ms), np.empty_like(log_ms)
         for out in (fold == number for number in np.unique(fold)):
-            rest = _rows(prior, ~out)
-            mean[out], sd[out] = _posterior(rest, log_ms[~out], _rows(prior, out))
+            others = _rows(prior, ~out)
+            mean[out], sd[out] = _posterior(others, log_ms[~out], _rows(prior, out))
         return HeldOut(np.exp(mean), latency_ms, np.abs(log_ms - mean) <= Z_90 * sd)
 
     def strangers(self, device: int) -> Int64[ndarray, " some"]:

@@ -127,26 +127,26 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
         "features": every[0].features,
         "devices": [
             {
-                "device": one.device,
-                "measured_cells": one.measured_count,
-                "saw_disconnected": one.saw_disconnected,
-                "quality": asdict(one.quality),
-                "uncertainty": None if one.uncertainty is None else _rounded(one.uncertainty),
+                "device": model.device,
+                "measured_cells": model.measured_count,
+                "saw_disconnected": model.saw_disconnected,
+                "quality": asdict(model.quality),
+                "uncertainty": None if model.uncertainty is None else _rounded(model.uncertainty),
             }
-            for one in every
+            for model in every
         ],
     }
     tensors = {
-        "weights_ms": np.stack([one.model.weights_ms for one in every]),
-        "intercept_ms": np.array([one.model.intercept_ms for one in every]),
-        "fastest_ms": np.array([one.model.fastest_ms for one in every]),
+        "weights_ms": np.stack([model.model.weights_ms for model in every]),
+        "intercept_ms": np.array([model.model.intercept_ms for model in every]),
+        "fastest_ms": np.array([model.model.fastest_ms for model in every]),
     }
     single = {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
     save_file(single, path, metadata={"card": json.dumps(card)})
 
 
-def _rounded(one: Uncertainty) -> dict[str, float | list[float]]:
-    return {"sd": round(one.sd, 5), "quantiles": [round(value, 5) for value in one.quantiles]}
+def _rounded(model: Uncertainty) -> dict[str, float | list[float]]:
+    return {"sd": round(model.sd, 5), "quantiles": [round(value, 5) for value in model.quantiles]}
 
 
 def embedded_models(space: Space) -> dict[str, EmbeddedModel]:
@@ -210,8 +210,8 @@ def model_of(
 
 def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> EmbeddedModel:
     """Fit a model on the measured latencies of a device, with its cross-validated quality."""
-    known = np.isfinite(measured.values_ms)
-    architectures, latency_ms = measured.architectures[known], measured.values_ms[known]
+    is_measured = np.isfinite(measured.values_ms)
+    architectures, latency_ms = measured.architectures[is_measured], measured.values_ms[is_measured]
     features = features_timed(space, device, architectures)
     quality, uncertainty = cross_validate(features, latency_ms, space.groups(architectures))
     return EmbeddedModel(
@@ -231,14 +231,14 @@ def fitted_models(space: Space) -> Iterator[tuple[Device, EmbeddedModel]]:
     Raises:
       UserError: if there is none, or a table is malformed.
     """
-    found = False
+    is_empty = True
     for device in registered(space):
         measured = measured_on(space, device)
         if measured is None or device.id in bundled_paths(space):
             continue  # a device with a bundled table needs no model
-        found = True
+        is_empty = False
         yield device, fitted_model(space, device, measured)
-    if not found:
+    if is_empty:
         raise UserError(f"no latency file in {data_folder()} has a registered device")
 
 

@@ -96,7 +96,9 @@ class SlowdownQuality:
         return self.by_ridge if self.ridge_is_better else self.by_one_factor
 
     def __str__(self) -> str:
-        ridge, factor = (f"{one.median_error:.1%}" for one in (self.by_ridge, self.by_one_factor))
+        ridge, factor = (
+            f"{quality.median_error:.1%}" for quality in (self.by_ridge, self.by_one_factor)
+        )
         how = (
             f"by ridge regression, which errs by {ridge} (median) on held-out architectures, one factor "
             f"for all by {factor}"
@@ -126,10 +128,12 @@ def quality(pairs: Pairs) -> SlowdownQuality:
     """Cross-validated quality of `fit`; the ridge is chosen without the held-out architectures."""
     predicted_ms, constant_ms = np.empty_like(pairs.scenario_ms), np.empty_like(pairs.scenario_ms)
     for held_out in pairs.folds():
-        known, others = pairs[~held_out], pairs[held_out]
-        predicted_ms[held_out] = fit(known).predict_ms(others.solo_ms, others.features)
-        constant_ms[held_out] = others.solo_ms * float(np.median(known.scenario_ms / known.solo_ms))
-    by_ridge, by_one_factor = (judge(one, pairs.scenario_ms) for one in (predicted_ms, constant_ms))
+        training, others = pairs[~held_out], pairs[held_out]
+        predicted_ms[held_out] = fit(training).predict_ms(others.solo_ms, others.features)
+        constant_ms[held_out] = others.solo_ms * float(
+            np.median(training.scenario_ms / training.solo_ms)
+        )
+    by_ridge, by_one_factor = (judge(ms, pairs.scenario_ms) for ms in (predicted_ms, constant_ms))
     ridge_is_better = by_ridge.median_error < by_one_factor.median_error
     best_ms = predicted_ms if ridge_is_better else constant_ms
     return SlowdownQuality(

@@ -103,7 +103,7 @@ class Transferred:
 
 
 def write_transferred(
-    path: Path, found: Transferred, taken: Mapping[str, Any] | None = None
+    path: Path, transferred: Transferred, taken: Mapping[str, Any] | None = None
 ) -> Path:
     """Write the table and, beside it, its origin; returns the path of the origin.
 
@@ -114,20 +114,20 @@ def write_transferred(
       UserError: if a file is there that is no prediction for this device.
       OSError: if a file cannot be written.
     """
-    require_ours(path, found.device, found.space)
-    name = f"{found.device}{PREDICTED}"
-    measured = np.full(found.space.size, np.nan)
-    measured[found.calibration.index] = found.calibration.latency_ms
+    require_ours(path, transferred.device, transferred.space)
+    name = f"{transferred.device}{PREDICTED}"
+    measured = np.full(transferred.space.size, np.nan)
+    measured[transferred.calibration.index] = transferred.calibration.latency_ms
     columns = {
-        found.device: measured,
-        name: found.transfer.latency_ms,
-        f"{found.device}{LOW}": found.transfer.low_ms,
-        f"{found.device}{HIGH}": found.transfer.high_ms,
+        transferred.device: measured,
+        name: transferred.transfer.latency_ms,
+        f"{transferred.device}{LOW}": transferred.transfer.low_ms,
+        f"{transferred.device}{HIGH}": transferred.transfer.high_ms,
     }
     sidecar = path.with_suffix(".json")  # first: beside a table without it nothing is written
     with replacing(sidecar) as file:
-        file.write((json.dumps(_origin(found, taken), indent=2) + "\n").encode())
-    write_csv_table(path, found.space, {n: _rounded(values) for n, values in columns.items()})
+        file.write((json.dumps(_origin(transferred, taken), indent=2) + "\n").encode())
+    write_csv_table(path, transferred.space, {n: _rounded(values) for n, values in columns.items()})
     return sidecar
 
 
@@ -161,31 +161,31 @@ def _rounded(values: Float64[ndarray, "size"]) -> Float64[ndarray, "size"]:
     return np.asarray(np.round(values, 6))
 
 
-def _origin(found: Transferred, taken: Mapping[str, Any] | None) -> dict[str, Any]:
+def _origin(transferred: Transferred, taken: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
-        "device": found.device,
-        "space": found.space.name,
+        "device": transferred.device,
+        "space": transferred.space.name,
         "columns": {
-            found.device: "the calibration networks, as measured",
-            f"{found.device}{PREDICTED}": "predicted, of every architecture",
-            f"{found.device}{LOW}, {found.device}{HIGH}": "90 % interval of a single time",
+            transferred.device: "the calibration networks, as measured",
+            f"{transferred.device}{PREDICTED}": "predicted, of every architecture",
+            f"{transferred.device}{LOW}, {transferred.device}{HIGH}": "90 % interval of a single time",
         },
         "probes": {
-            found.space.text(one): latency_ms
-            for one, latency_ms in zip(
-                found.space.architectures(found.calibration.index),
-                found.calibration.latency_ms.tolist(),
+            transferred.space.text(row): latency_ms
+            for row, latency_ms in zip(
+                transferred.space.architectures(transferred.calibration.index),
+                transferred.calibration.latency_ms.tolist(),
                 strict=True,
             )
         },
         "held_out": {
-            **asdict(found.quality),
-            "inside_90_percent_interval": float(found.held_out.inside.mean()),
-            "rms_of_logarithm": found.held_out.rms,
-            "rms_of_known_devices": sorted(found.of_known.tolist()),
+            **asdict(transferred.quality),
+            "inside_90_percent_interval": float(transferred.held_out.inside.mean()),
+            "rms_of_logarithm": transferred.held_out.rms,
+            "rms_of_known_devices": sorted(transferred.of_known.tolist()),
         },
-        "is_unlike_known_devices": found.is_unlike,
-        "known_devices": len(found.of_known),
+        "is_unlike_known_devices": transferred.is_unlike,
+        "known_devices": len(transferred.of_known),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": versions(),
         **({} if taken is None else {"measured": dict(taken)}),

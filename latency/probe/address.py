@@ -74,19 +74,19 @@ def command_of(address: str, connect: Connect) -> list[str]:
         connect.python.startswith("-") or not connect.python.strip()
     ):
         raise ValueError(f"latency.python={connect.python} is not the name of a Python")
-    scheme, _, rest = address.partition("://")
+    scheme, _, place = address.partition("://")
     if scheme == "ssh":
-        return _ssh(address, rest, connect)
+        return _ssh(address, place, connect)
     try:
-        prefix = shlex.split(rest)
+        prefix = shlex.split(place)
     except ValueError as error:
         raise ValueError(f"device={address} cannot be split into words: {error}") from error
-    own = "python3" if prefix else sys.executable
-    return [*prefix, connect.python or own, *INTERPRETER]
+    default = "python3" if prefix else sys.executable
+    return [*prefix, connect.python or default, *INTERPRETER]
 
 
-def _ssh(address: str, rest: str, connect: Connect) -> list[str]:
-    match = _SSH.fullmatch(rest.rstrip("/"))
+def _ssh(address: str, place: str, connect: Connect) -> list[str]:
+    match = _SSH.fullmatch(place.rstrip("/"))
     if match is None:
         raise ValueError(
             f"device={address} is not of the form ssh://[user@]host[:port]; a host begins with a "

@@ -96,14 +96,14 @@ class Decoder:
         return header, body[payload_at - start :]
 
     def _skip_to_magic(self) -> None:
-        found = self._buffer.find(MAGIC)
-        if found < 0:  # keep what may be its beginning
-            found = max(0, len(self._buffer) - len(MAGIC) + 1)
-            first = self._buffer.find(MAGIC[:1], found)
-            found = len(self._buffer) if first < 0 else first
-        self.skipped += self._buffer[:found]
+        start = self._buffer.find(MAGIC)
+        if start < 0:  # keep what may be its beginning
+            start = max(0, len(self._buffer) - len(MAGIC) + 1)
+            first = self._buffer.find(MAGIC[:1], start)
+            start = len(self._buffer) if first < 0 else first
+        self.skipped += self._buffer[:start]
         del self.skipped[:-2000]
-        del self._buffer[:found]
+        del self._buffer[:start]
 
 
 class RefusedError(Exception):
@@ -213,10 +213,10 @@ class OnnxRuntime(_InProcess):
             raise RuntimeError(f"{self._provider} does not start")
         noise = np.random.RandomState(0)
         inputs = {
-            one.name: noise.standard_normal(one.shape).astype(
-                "float16" if "float16" in one.type else "float32"
+            tensor.name: noise.standard_normal(tensor.shape).astype(
+                "float16" if "float16" in tensor.type else "float32"
             )
-            for one in session.get_inputs()
+            for tensor in session.get_inputs()
         }
         return stopwatch(lambda: session.run(None, inputs))
 
@@ -322,36 +322,36 @@ class TensorRT:
             if process.returncode:
                 log.seek(0)
                 lines = log.read().decode("utf-8", "replace").splitlines()
-                said = [line for line in lines if "[E]" in line] or lines
+                errors = [line for line in lines if "[E]" in line] or lines
                 raise RuntimeError(
-                    f"trtexec ended with {process.returncode}: {' '.join(said[-2:])[-500:]}"
+                    f"trtexec ended with {process.returncode}: {' '.join(errors[-2:])[-500:]}"
                 )
 
 
 def find_runtimes() -> Dict[str, str]:
     """Version of each runtime that is here, by name; the best for a board first."""
-    found: Dict[str, str] = {}
+    versions: Dict[str, str] = {}
     trtexec = _trtexec()
     if trtexec:
-        found["tensorrt"] = _tensorrt_version()
+        versions["tensorrt"] = _tensorrt_version()
     if find_spec("onnxruntime"):
         try:
             import onnxruntime
 
             if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-                found["onnxruntime-cuda"] = onnxruntime.__version__
-            found["onnxruntime"] = onnxruntime.__version__
+                versions["onnxruntime-cuda"] = onnxruntime.__version__
+            versions["onnxruntime"] = onnxruntime.__version__
         except Exception as error:  # noqa: BLE001 - whatever a broken package raises
             sys.stderr.write(f"onnxruntime is here, but cannot be imported: {error}\n")
     spec = find_spec("torch")
     if spec and spec.origin:  # read, not imported: that takes seconds on a board
         try:
-            said = Path(spec.origin).with_name("version.py").read_text()
+            text = Path(spec.origin).with_name("version.py").read_text()
         except OSError:
-            said = ""
-        stated = re.search(r"__version__\s*(?::.*)?=\s*['\"]([^'\"]+)", said)
-        found["torch"] = stated.group(1) if stated else "unknown"
-    return found
+            text = ""
+        stated = re.search(r"__version__\s*(?::.*)?=\s*['\"]([^'\"]+)", text)
+        versions["torch"] = stated.group(1) if stated else "unknown"
+    return versions
 
 
 def _trtexec() -> Optional[str]:
@@ -613,8 +613,8 @@ class Agent:
         except BrokenPipeError:  # of a sign of life: the client is gone
             raise
         except Exception as error:
-            said = " ".join(str(error).split())[:500]
-            raise RefusedError(f"{type(error).__name__}: {said}".rstrip(": ")) from error
+            text = " ".join(str(error).split())[:500]
+            raise RefusedError(f"{type(error).__name__}: {text}".rstrip(": ")) from error
 
     def _alive(self) -> None:
         """A sign of life, about one a second, between two timed calls."""

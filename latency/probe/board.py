@@ -16,7 +16,6 @@ from numpy import ndarray
 from common.types.printable import printable
 from latency.probe.connection import Connection, EndedError, LostConnectionError
 from latency.probe.settings import Precision, Runtime, Settings
-from latency.probe.state import UNKNOWN, State, state_of
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
 
@@ -24,6 +23,11 @@ _LONGEST_NAME = 200
 """Characters of a board's name that are used: it becomes part of a file's name."""
 
 _LONGEST_WAIT_S = 60.0
+
+_GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
+"""Matches the names of Jetson's GPU clocks: 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
+
+_ON_GPU = ("tensorrt", "onnxruntime-cuda", "torch-cuda")
 
 _SENSELESS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """Errors that a malformed answer raises."""
@@ -62,6 +66,18 @@ class Identity:
 
 @final
 @dataclass(frozen=True)
+class State:
+    """Clock and load reported by the board right after a timing."""
+
+    clock_mhz: float | None  # of the fastest processor that runs the networks; None if unknown
+    other_load: float  # processors that others kept busy meanwhile; 0 if unknown
+
+
+UNKNOWN = State(None, 0.0)
+
+
+@final
+@dataclass(frozen=True)
 class Timed:
     """Times of one network, and of the control network in turns with it."""
 
@@ -85,9 +101,7 @@ class Patience:
 
     silence_s: float = 120.0
     tries: int = 5
-    backoff_s: float = (
-        2.0  # seconds to wait before the second try; doubles each time, up to a minute
-    )
+    backoff_s: float = 2.0  # before the second try; doubles each time, up to a minute
 
 
 @final
@@ -236,7 +250,7 @@ class Board:
             )
         try:
             control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
-            clock_mhz = state_of(prepared.get("state", {}), runtime).clock_mhz
+            clock_mhz = _state_of(prepared.get("state", {}), runtime).clock_mhz
         except _SENSELESS as error:
             raise self._senseless(prepared) from error
         return connection, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
@@ -244,7 +258,7 @@ class Board:
     def _choose(self, runtimes: dict[str, str]) -> str:
         asked = self._settings.runtime
         if asked is Runtime.auto:
-            there = [one for one in Runtime if one.value in runtimes]
+            there = [runtime for runtime in Runtime if runtime.value in runtimes]
             if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
@@ -274,21 +288,21 @@ class Board:
                 int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
                 report,
-                state_of(report, self.identity.runtime),
+                _state_of(report, self.identity.runtime),
             )
         except _SENSELESS as error:
             raise self._senseless(answer) from error
 
     def _senseless(self, answer: dict[str, Any]) -> BoardError:
-        said = printable(str(answer))[:200]
-        return BoardError(f"{self.address}: the agent's answer makes no sense: {said}")
+        text = printable(str(answer))[:200]
+        return BoardError(f"{self.address}: the agent's answer makes no sense: {text}")
 
     def _positive(self, ms: Sequence[float]) -> Float64[ndarray, " n"]:
-        wrong = [one for one in ms if not 0 < one < math.inf]
+        wrong = [time_ms for time_ms in ms if not 0 < time_ms < math.inf]
         if wrong or not ms:
-            said = f"{wrong[0]:g} ms" if wrong else "no time at all"
+            reason = f"{wrong[0]:g} ms" if wrong else "no time at all"
             raise BoardError(
-                f"{self.address}: an inference took {said}, so the board's clock is broken; "
+                f"{self.address}: an inference took {reason}, so the board's clock is broken; "
                 f"nothing it says is used"
             )
         return np.array(ms, np.float64)
@@ -300,3 +314,24 @@ def _name(text: object) -> str:
 
 def _takes(runtime: str) -> str:
     return "torchscript" if runtime.startswith("torch") else "onnx"
+
+
+def _state_of(reported: dict[str, Any], runtime: str) -> State:
+    """State from the report of an agent, for the runtime that it uses.
+
+    Raises:
+      AttributeError, OverflowError, TypeError, ValueError: if the report is malformed.
+    """
+    hertz = (
+        [
+            float(hz)
+            for name, hz in reported.get("devfreq_hz", {}).items()
+            if _GPU_CLOCK.search(name)
+        ]
+        if runtime in _ON_GPU
+        else [1000 * float(khz) for khz in reported.get("khz", [])]
+    )
+    state = State(max(hertz) / 1e6 if hertz else None, float(reported.get("other_load", 0.0)))
+    if not all(math.isfinite(number) for number in (*hertz, state.other_load)):
+        raise ValueError("a clock or a load is no number")
+    return state

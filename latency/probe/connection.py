@@ -155,7 +155,7 @@ class Connection:
         return GarbledError(f"{self._address}: an answer has too many parts within parts")
 
     def _start(self, source: bytes, timeout_s: float) -> None:
-        """Wait for the interpreter, then give it the agent: what it reads ahead it would lose."""
+        """Send the agent once the interpreter is ready: it discards what it has buffered before that."""
         deadline_s = time.monotonic() + timeout_s
         ready = b"edgenas-agent-%d" % len(source)
         line = (  # an echo of it is not what it prints
@@ -237,8 +237,8 @@ class Connection:
         """The last line that the command said, on standard error if there is one."""
         heard = self._errors or self._decoder.skipped
         lines = heard.decode("utf-8", "replace").split("\n")
-        said = [printable(" ".join(line.split())) for line in lines if line.strip()]
-        return f" ({said[-1][:300]})" if said else ""
+        printed = [printable(" ".join(line.split())) for line in lines if line.strip()]
+        return f" ({printed[-1][:300]})" if printed else ""
 
     @property
     def _stdin(self) -> IO[bytes]:
@@ -254,7 +254,7 @@ class Connection:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether there are more parts within parts than that: others would fail at them later."""
+    """Whether a JSON value is nested deeper than so many levels, at which others would fail later."""
     if not isinstance(value, (dict, list)):
         return False
     parts = value.values() if isinstance(value, dict) else value

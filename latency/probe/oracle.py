@@ -89,7 +89,7 @@ class ProbeLatency:
           LostConnectionError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
         self.space.canonical(architectures)  # refuses what lies outside
-        names = [self.space.text(one) for one in self.space.normal(architectures)]
+        names = [self.space.text(architecture) for architecture in self.space.normal(architectures)]
         again = dict.fromkeys(names, (np.nan, Kind.missing))
         for outcome in self.pool.measure(list(again), self.export):
             if outcome.timed is not None:
@@ -179,37 +179,39 @@ class ProbeLatency:
             )
         if not outcome.disturbances:
             return Kind.measured
-        said = (
+        sentence = (
             f"{outcome.board} was not quiet while {outcome.network} was "
             f"timed, twice: {'; '.join(outcome.disturbances)}"
         )
         if self.on_disturbance is OnDisturbance.stop:
             raise BoardError(
-                f"{said}; keep the board quiet and its clocks fixed, or take "
+                f"{sentence}; keep the board quiet and its clocks fixed, or take "
                 f"latency.on_disturbance=flag, which marks such times"
             )
         self._flag(
             "disturbed times",
-            f"{said}; such times are marked disturbed, and not kept for later runs",
+            f"{sentence}; such times are marked disturbed, and not kept for later runs",
         )
         return Kind.disturbed
 
-    def _flag(self, what: str, said: str) -> None:
+    def _flag(self, what: str, sentence: str) -> None:
         """Tell the first of its sort in full, then how many there were: the 10th, 100th and so on."""
         self._flagged[what] += 1
         count = self._flagged[what]
         if count == 1:
-            self.tell(f"flagged: {said}")
+            self.tell(f"flagged: {sentence}")
         elif count in {10**power for power in range(1, 7)}:
             self.tell(f"flagged: {count:,} {what} so far")
 
     def _refuse(self, outcome: Outcome) -> None:
-        said = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
+        sentence = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self.unrunnable_ms is None:
             raise UnmeasuredError(
-                f"{said}; latency.unrunnable_ms=<milliseconds beyond T> counts such networks as "
+                f"{sentence}; latency.unrunnable_ms=<milliseconds beyond T> counts such networks as "
                 f"that slow and goes on, and what was measured is kept for that run"
             )
         self._known_ms[outcome.network] = self.unrunnable_ms
         self._kind[outcome.network] = Kind.penalty
-        self._flag("networks that cannot run", f"{said}; it counts as {self.unrunnable_ms:g} ms")
+        self._flag(
+            "networks that cannot run", f"{sentence}; it counts as {self.unrunnable_ms:g} ms"
+        )

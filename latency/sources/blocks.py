@@ -136,8 +136,8 @@ class BlocksLatencyConfig(LatencyConfig):
         look_up = BlockLookUp({side: _read(path) for side, path in files.items()})
         rows = any_choices(space, _FITTED_ON)
         ms = space.sum_of_blocks(rows, task, look_up)
-        known = ~np.isnan(ms)
-        if not known.any():
+        is_sum = ~np.isnan(ms)
+        if not is_sum.any():
             key = next(iter(next(iter(look_up.of_side.values())))) if look_up.of_side else ""
             raise UserError(
                 f"latency=blocks: no network of space={space.name} for {task} is made of the blocks in "
@@ -145,15 +145,15 @@ class BlocksLatencyConfig(LatencyConfig):
             )
         description = f"blocks: the sum of measured blocks ({_names(files)})"
         model = quality = None
-        if known.sum() >= FEWEST_MEASURED and not known.all():
-            features, groups = space.smooth_features(rows[known]), space.groups(rows[known])
-            model = replace(fit(features, ms[known]), fastest_ms=_LEAST_MS)
-            quality, _ = cross_validate(features, ms[known], groups)
+        if is_sum.sum() >= FEWEST_MEASURED and not is_sum.all():
+            features, groups = space.smooth_features(rows[is_sum]), space.groups(rows[is_sum])
+            model = replace(fit(features, ms[is_sum]), fastest_ms=_LEAST_MS)
+            quality, _ = cross_validate(features, ms[is_sum], groups)
             description += (
-                f"; networks with other blocks, {1 - known.mean():.0%} of them, are predicted by "
+                f"; networks with other blocks, {1 - is_sum.mean():.0%} of them, are predicted by "
                 f"regression ({quality}, on sums of blocks)"
             )
-        fitted_on = int(known.sum())
+        fitted_on = int(is_sum.sum())
         return BlockLatency(space, task, device, description, look_up, model, quality, fitted_on)
 
 
@@ -173,12 +173,12 @@ def look_ups(space: Space, device: str) -> dict[int | None, Path]:
       UserError: if `NAS_DATA` names no folder.
     """
     folder = data_folder() / space.name
-    found: dict[int | None, Path] = {}
+    files: dict[int | None, Path] = {}
     for path in sorted([*folder.glob("*.y*ml"), *(folder / "raw").glob("*.y*ml")], reverse=True):
         match = _FILE.fullmatch(path.name)
         if match is not None and match["device"] == device:
-            found[int(match["side"]) if match["side"] else None] = path
-    return found
+            files[int(match["side"]) if match["side"] else None] = path
+    return files
 
 
 def _names(files: Mapping[int | None, Path]) -> str:

@@ -88,23 +88,23 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             quiet=quiet,
         )
         settings, boards = connected.settings, connected.pool.boards
-        found = boards[0].identity
+        identity = boards[0].identity
         about = {board.address: board.facts for board in boards}
         key: dict[str, Any] = {
             "space": space.name,
-            "device": found.device(settings),
-            "identity": asdict(found),
-            "settings": settings.request(found.runtime),
+            "device": identity.device(settings),
+            "identity": asdict(identity),
+            "settings": settings.request(identity.runtime),
             "dataset": task.name,
             "agent": agent.VERSION,
         }
         kept = Cache(folder, key, about)
         where = ", ".join(board.address for board in boards)
         oracle = ProbeLatency(
-            device=found.device(settings),
+            device=identity.device(settings),
             description=(
-                f"probe: measured live on {found.board} ({where}), {found.runtime} "
-                f"{found.version}, {self.threads} thread{'s' if self.threads > 1 else ''}, "
+                f"probe: measured live on {identity.board} ({where}), {identity.runtime} "
+                f"{identity.version}, {self.threads} thread{'s' if self.threads > 1 else ''}, "
                 f"{self.statistic.value} of {self.timing.samples}"
             ),
             pool=connected.pool,

@@ -144,7 +144,9 @@ def _known_ms(space: Space, architectures: Int64[ndarray, "n D"]) -> Float64[nda
 @lru_cache(maxsize=4)
 def _linear_models(space: Space) -> tuple[LinearLatency, ...]:
     """The linear model of each known device, embedded or fitted now."""
-    return tuple(model_of(space, one, measured_on(space, one))[0].model for one in _devices(space))
+    return tuple(
+        model_of(space, device, measured_on(space, device))[0].model for device in _devices(space)
+    )
 
 
 def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -> TableLatency:
@@ -230,13 +232,13 @@ def transfer_from(space: EnumerableSpace, device: str, calibration: Calibration)
       UserError: if the device is one whose latencies are known.
     """
     require_new(space, device)
-    known = known_latency(space)
+    devices = known_latency(space)
     timed = calibration.index, calibration.latency_ms
     return Transferred(
         device,
         space,
         calibration,
-        known.transfer(*timed),
-        known.held_out(*timed),
-        known.held_out_of_known(calibration.index),
+        devices.transfer(*timed),
+        devices.held_out(*timed),
+        devices.held_out_of_known(calibration.index),
     )

@@ -89,7 +89,7 @@ class _Bounded:
         """Begin again, with the whole file at once."""
 
     def close(self) -> None:
-        """End."""
+        """Stop the progress bar."""
 
 
 def _reason(error: requests.RequestException) -> str:

@@ -74,8 +74,8 @@ def known_devices(space: Space) -> list[DeviceRow]:
     in_scenarios = [
         device for name in scenarios(space) if (device := find(space, name)) is not None
     ]
-    own = [unregistered(name) for name in columns if find(space, name) is None]
-    return [_row(space, device) for device in (*registered(space), *in_scenarios, *own)]
+    local = [unregistered(name) for name in columns if find(space, name) is None]
+    return [_row(space, device) for device in (*registered(space), *in_scenarios, *local)]
 
 
 def _row(space: Space, device: Device) -> DeviceRow:

@@ -111,8 +111,8 @@ def _faults(space: SearchSpace, table: CsvTable) -> str:
         if device.column in table.columns:
             fast = implausibly_fast(space, device, table.architectures, table.column(device.column))
             counts[device.column] = int(fast.sum())
-    found = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
-    return f"; implausibly fast, and set aside by searches: {found}" if found else ""
+    fault = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
+    return f"; implausibly fast, and set aside by searches: {fault}" if fault else ""
 
 
 def _check(
@@ -121,9 +121,9 @@ def _check(
     if not good.all():
         row = int(np.argmin(good))
         number = table.column(name)[row]
-        found = "missing" if np.isnan(number) else f"{number:g}, {what}"
+        fault = "missing" if np.isnan(number) else f"{number:g}, {what}"
         raise UserError(
-            f"{name} of {space.text(table.architectures[row])} (index {row}) is {found}"
+            f"{name} of {space.text(table.architectures[row])} (index {row}) is {fault}"
         )
 
 

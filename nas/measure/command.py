@@ -28,8 +28,7 @@ from latency.measuring.settings import MeasureConfig
 from latency.sources.transfer import require_new
 from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
-from nas.measure.table import write_measured_table
-from nas.measure.transferred_table import write_predicted_table
+from nas.measure.table import write_measured_table, write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 
@@ -40,8 +39,8 @@ def main() -> None:
 
 
 def _run(config: MeasureConfig) -> None:
-    given = HydraConfig.get().overrides.task
-    measure(config, given, PlainConsole())
+    words = HydraConfig.get().overrides.task
+    measure(config, words, PlainConsole())
 
 
 @runtime_checkable
@@ -83,7 +82,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     task = task_named(space, config.dataset)
     config = completed(config, task)
     architectures = plan(config, space)
-    order = [space.text(one) for one in architectures]
+    order = [space.text(architecture) for architecture in architectures]
     tell = partial(say, console)
 
     kind = LiveBoards if config.is_remote else ThisMachine
@@ -130,11 +129,11 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         mend(journal)
 
     def rows() -> Rows:
-        every = (
-            judged(read(path), config.quiet.control_drift, correct=config.correct_drift)
-            for path in subject.journals(folder)
+        drift, correct = config.quiet.control_drift, config.correct_drift
+        journals = [read(path) for path in subject.journals(folder)]
+        return doubted(
+            [row for lines in journals for row in judged(lines, drift, correct=correct)], space
         )
-        return doubted([row for one in every for row in one], space)
 
     quiet = [row["arch"] for row in rows() if not row["disturbances"]]
     pending = _pending(order, quiet)  # disturbed networks are measured again
@@ -161,9 +160,9 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
                     f"({ended:,} of {total:,} rounds are done)"
                 )
                 return []
-    found = rows()
-    known = {row["arch"] for row in found if not row["disturbances"]}
-    return sorted({row["arch"] for row in found if row["disturbances"] == FAST} - known)
+    lines = rows()
+    undisturbed = {row["arch"] for row in lines if not row["disturbances"]}
+    return sorted({row["arch"] for row in lines if row["disturbances"] == FAST} - undisturbed)
 
 
 def _pending(order: list[str], measured: list[str]) -> list[str]:

@@ -76,9 +76,8 @@ def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
 
     Repeats are spread over the second half, so that an interrupted measurement has some, and half of
     all networks lie between a network and its repeat: their difference holds the noise of minutes.
-    Where there are so few that a network would be timed together with its repeat, repeats come last. Of
-    several parts each gets every so many of both, the repeats moved on by one: a part repeats what
-    another has measured.
+    If a network would be timed in the same round as its repeat, all repeats come last. Each of several
+    parts takes every n-th of both, with the repeats shifted by one: a part repeats what another measured.
 
     Raises:
       UserError: if there are not that many networks.
@@ -92,11 +91,11 @@ def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
         of = "networks" if config.probes is None else "probes"
         raise UserError(f"repeats={repeats} is not between 0 and {of}={len(order)}")
     number, parts = config.part
-    own, again = order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]
-    half = len(own) // 2
-    step = max(1.0, (len(own) - half) / max(1, len(again)))
-    when = np.concatenate([np.arange(len(own)), half + (1 + np.arange(len(again))) * step - 1])
-    last = np.concatenate([own, again])
+    part, again = order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]
+    half = len(part) // 2
+    step = max(1.0, (len(part) - half) / max(1, len(again)))
+    when = np.concatenate([np.arange(len(part)), half + (1 + np.arange(len(again))) * step - 1])
+    last = np.concatenate([part, again])
     spread = last[np.argsort(when, kind="stable")]
     measured = last if _nearest(spread) < config.together else spread
     return np.asarray(chosen[measured])
@@ -123,7 +122,7 @@ def _chosen(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
             raise UserError(f"networks={count} is not between 1 and {len(numbers):,}")
         order = np.random.default_rng(config.seed).permutation(numbers)
         return space.architectures(order[:count])
-    return _drawn(config, space)
+    return _sample(config, space)
 
 
 def distinct(space: EnumerableSpace) -> Int64[ndarray, " n"]:
@@ -131,22 +130,22 @@ def distinct(space: EnumerableSpace) -> Int64[ndarray, " n"]:
     return np.unique(space.numbers(space.canonical(every_architecture(space))))
 
 
-def _drawn(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
+def _sample(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
     """Distinct canonical architectures of a space that cannot be listed, drawn by the seed."""
     if config.networks is None:
         raise UserError(f"space={space.name} cannot be listed; add networks=200, say")
     if config.networks < 1:
         raise UserError(f"networks={config.networks} must be at least 1")
     generator = np.random.default_rng(config.seed)
-    found: dict[bytes, Int64[ndarray, "D"]] = {}
+    distinct_rows: dict[bytes, Int64[ndarray, "D"]] = {}
     for _ in range(_MOST_DRAWS):
-        missing = config.networks - len(found)
+        missing = config.networks - len(distinct_rows)
         for row in space.canonical(space.sample(generator, missing)):
-            found.setdefault(row.tobytes(), row)
-        if len(found) == config.networks:
-            return np.stack(list(found.values()))
+            distinct_rows.setdefault(row.tobytes(), row)
+        if len(distinct_rows) == config.networks:
+            return np.stack(list(distinct_rows.values()))
     raise UserError(
-        f"networks={config.networks}: only {len(found):,} distinct networks of space={space.name} were "
+        f"networks={config.networks}: only {len(distinct_rows):,} distinct networks of space={space.name} were "
         f"found; ask for fewer"
     )
 
@@ -156,7 +155,7 @@ def chosen_in_words(config: MeasureConfig, space: Space, timed: set[str]) -> str
 
     `timed` are the texts of all of them; some may be of commands before this one, in the same folder.
     """
-    planned = {space.text(one) for one in plan(replace(config, shard="1/1"), space)}
+    planned = {space.text(row) for row in plan(replace(config, shard="1/1"), space)}
     others = len(timed - planned)
     before = f"; and {others:,} that other commands measured into the same folder" if others else ""
     if not isinstance(space, Enumerable):

@@ -1,4 +1,7 @@
-"""The result of a measurement: a table in the open layout, and its origin."""
+"""The result of a measurement: a table in the open layout, and its origin.
+
+After a few calibration networks it is a table whose other times are predicted, and marked so.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,11 @@ from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import measured_ms, repeat_differences, taken_beside
 from latency.measuring.settings import MeasureConfig
+from latency.models.calibration import Calibration
+from latency.models.transferred import write_transferred
+from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
-from nas.measure.next_step import next_step
+from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
 
@@ -48,17 +54,53 @@ def write_measured_table(
     lock = folder.path / f"{folder.slug}.lock"
     lock.touch()
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
-        architectures, latency_ms, origin = measured(config, space, folder, facts)
+        architectures, latency_ms, origin = _measured(config, space, folder, facts)
         column = {str(origin["device"]): latency_ms}
         remove_unfinished(folder.path, folder.origin.name)
         write_csv_table(folder.table, space, column, architectures)
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
-    say(console, f"{in_words(origin)} -> {folder.table}, {folder.origin}")
+    say(console, f"{_in_words(origin)} -> {folder.table}, {folder.origin}")
     say(console, next_step(config, space, folder, latency_ms, words))
 
 
-def measured(
+def write_predicted_table(
+    config: MeasureConfig,
+    space: Space,
+    folder: MeasurementFolder,
+    *,
+    order: Int64[ndarray, "n D"],
+    facts: dict[str, Any],
+    console: Console,
+) -> None:
+    """Predict the space from the ordered networks that were measured undisturbed.
+
+    Raises:
+      UserError: if these are too few.
+    """
+    listed = require_known_devices(space)
+    architectures, latency_ms, origin = _measured(config, space, folder, facts)
+    wanted, timed = np.unique(listed.numbers(order)), listed.numbers(architectures)
+    ordered = np.isin(timed, wanted)
+    calibration = Calibration(timed[ordered], latency_ms[ordered])
+    transferred = transfer_from(listed, str(origin["device"]), calibration)
+    sidecar = write_transferred(folder.transferred, transferred, origin)
+    lost = len(wanted) - len(calibration.index)
+    if lost:
+        say(
+            console,
+            f"{lost} of {len(wanted)} calibration networks are missing, see the flagged lines; the same "
+            f"command measures them again",
+        )
+    say(
+        console,
+        f"{_in_words(origin)}; all others are predicted from these\n"
+        f"{transferred.report} -> {folder.transferred}, {sidecar}\n"
+        f"{search_by(config, space, folder, latency_ms, [folder.transferred])}",
+    )
+
+
+def _measured(
     config: MeasureConfig, space: Space, folder: MeasurementFolder, facts: dict[str, Any]
 ) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"], dict[str, Any]]:
     """Architectures that were measured, their milliseconds, and the origin of these.
@@ -67,15 +109,15 @@ def measured(
       UserError: if everything was disturbed.
     """
     rows = doubted(folder.rows(), space)
-    found = measured_ms(rows, config.statistic)
-    if not found:
+    times_ms = measured_ms(rows, config.statistic)
+    if not times_ms:
         raise UserError(
             f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
             f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
             f"(docs/how-to/measure-a-machine.md)"
         )
-    architectures = np.stack([space.parse(arch) for arch in found])
-    latency_ms = np.array(list(found.values()))
+    architectures = np.stack([space.parse(arch) for arch in times_ms])
+    latency_ms = np.array(list(times_ms.values()))
     if isinstance(space, Enumerable):  # the table is in the order of the numbers
         order = np.argsort(space.numbers(architectures))
         architectures, latency_ms = architectures[order], latency_ms[order]
@@ -86,9 +128,9 @@ def measured(
             "space": space.name,
             "device": id_of_statistic(folder.device_id, config.statistic),
             "statistic": config.statistic.value,
-            "networks_measured": len(found),
+            "networks_measured": len(times_ms),
             "networks_distinct": len(distinct(space)) if isinstance(space, Enumerable) else None,
-            "chosen": chosen_in_words(config, space, set(found)),
+            "chosen": chosen_in_words(config, space, set(times_ms)),
             **_quality(rows, config),
             "implausibly_fast_but_confirmed": confirmed_fast(rows, space),
             "control": space.text(space.control()),
@@ -98,7 +140,7 @@ def measured(
     )
 
 
-def in_words(origin: dict[str, Any]) -> str:
+def _in_words(origin: dict[str, Any]) -> str:
     """Number of measured networks and their noise, in one clause."""
     spread = origin["repeats_median_relative_difference"]
     noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
@@ -115,7 +157,7 @@ def in_words(origin: dict[str, Any]) -> str:
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
     """Quality of the times in the journal: repeats, spread and disturbances."""
     kept = [row for row in rows if not row["disturbances"]]
-    signed = {one.value: repeat_differences(rows, one) for one in Statistic}
+    signed = {statistic.value: repeat_differences(rows, statistic) for statistic in Statistic}
     differences = np.abs(signed[config.statistic.value])
     beside = taken_beside(rows)
     column = {
@@ -153,5 +195,5 @@ def _quantile(values: Float64[ndarray, " n"], q: float) -> float | None:
 
 
 def _range(texts: list[str]) -> list[float] | None:
-    told = [float(text) for text in texts if text]
-    return [min(told), max(told)] if told else None
+    numbers = [float(text) for text in texts if text]
+    return [min(numbers), max(numbers)] if numbers else None
