@@ -1,6 +1,6 @@
 """Measurements that come with a search space: a table and its origin for each device.
 
-They lie in the folder `measured/` of the space's resources. A table is a compressed CSV with one row
+They are stored in the folder `measured/` of the space's resources. A table is a compressed CSV with one row
 an architecture that was timed: `index`, its number in the space, and milliseconds. The origin beside
 it (JSON) says where, when and how the times were taken; `measured/README.md` is the card of all.
 """

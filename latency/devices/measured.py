@@ -1,4 +1,4 @@
-"""Measured latencies of the device that is meant: columns of CSV tables, and bundled tables."""
+"""Measured latencies of a device: a column of a CSV table, or a bundled table."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Known:
         return HeldOut(np.exp(mean), latency_ms, np.abs(log_ms - mean) <= Z_90 * sd)
 
     def strangers(self, device: int) -> Int64[ndarray, " some"]:
-        """Devices that share neither board nor runtime with one; or no board, if there are none."""
+        """Devices that share neither board nor runtime with a device; if none, those on other boards."""
         other_board = np.array(self.boards) != self.boards[device]
         neither = other_board & (np.array(self.runtimes) != self.runtimes[device])
         return np.flatnonzero(neither if neither.any() else other_board)

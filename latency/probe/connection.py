@@ -24,7 +24,6 @@ _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes kept of output that is no message
 LONGEST = 15
 """Longest task of a board, in times of the longest silence: half an hour by default."""
-_DEEPEST = 10  # an answer's parts within parts; the agent's have four
 
 
 class LostConnectionError(ConnectionError):
@@ -143,16 +142,8 @@ class Connection:
         except (agent.ProtocolError, ValueError) as error:
             raise GarbledError(f"{self._address}: {error}") from error
         except RecursionError:
-            raise self._too_deep() from None
-        if message is None:
-            return None
-        header, _ = message
-        if _is_deeper(header, _DEEPEST):
-            raise self._too_deep()
-        return header
-
-    def _too_deep(self) -> GarbledError:
-        return GarbledError(f"{self._address}: an answer has too many parts within parts")
+            raise GarbledError(f"{self._address}: an answer is nested too deeply") from None
+        return None if message is None else message[0]
 
     def _start(self, source: bytes, timeout_s: float) -> None:
         """Send the agent once the interpreter is ready: it discards what it has buffered before that."""
@@ -251,14 +242,6 @@ class Connection:
     @property
     def _stderr(self) -> IO[bytes]:
         return _pipe(self._process.stderr)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether a JSON value is nested deeper than so many levels, at which others would fail later."""
-    if not isinstance(value, (dict, list)):
-        return False
-    parts = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _pipe(file: IO[bytes] | None) -> IO[bytes]:

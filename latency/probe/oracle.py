@@ -195,7 +195,7 @@ class ProbeLatency:
         return Kind.disturbed
 
     def _flag(self, what: str, sentence: str) -> None:
-        """Tell the first of its sort in full, then how many there were: the 10th, 100th and so on."""
+        """Print the first flag of a kind in full, then their count at each power of ten."""
         self._flagged[what] += 1
         count = self._flagged[what]
         if count == 1:

@@ -87,13 +87,10 @@ def _row(space: Space, device: Device) -> DeviceRow:
     if measured is not None:
         flaws = (*flaws, *measured.flaws)
     embedded = embedded_models(space).get(device.id)
-    usable = {
-        "table": measured is not None,
-        "regression": embedded is not None,
-    }
+    by_source = {"table": measured, "regression": embedded}
     return DeviceRow(
         device=device,
-        sources=tuple(name for name, is_there in usable.items() if is_there),
+        sources=tuple(name for name, held in by_source.items() if held is not None),
         measured_count=None if measured is None else measured.count,
         quality=None if embedded is None else embedded.quality,
         flaws=flaws,

@@ -16,9 +16,9 @@ Rows = list[dict[str, str]]
 
 
 def doubted(rows: Rows, space: Space) -> Rows:
-    """Lines of journals; an implausibly fast time is disturbed, unless each time of its network is.
+    """Mark implausibly fast times as disturbed, unless every time of the network is that fast.
 
-    A network that was timed once has yet to confirm its time; see `confirmed_fast` for those that did.
+    A network that was timed once has not confirmed its time; `confirmed_fast` lists those that have.
     """
     fast, times = _fast(rows, space)
     of_arch = Counter(rows[at]["arch"] for at in fast)

@@ -28,10 +28,10 @@ class SmallSpace:
 
     def numbers(self, architectures):
         try:
-            found = np.ravel_multi_index(np.moveaxis(architectures, -1, 0), self.num_choices)
+            raveled = np.ravel_multi_index(np.moveaxis(architectures, -1, 0), self.num_choices)
         except ValueError as error:
             raise IndexError(str(error)) from error
-        return np.asarray(found, np.int64)
+        return np.asarray(raveled, np.int64)
 
     def normal(self, architectures):
         return architectures

@@ -51,11 +51,11 @@ def test_it_is_an_oracle(oracle):
 def test_it_answers_each_row_whatever_the_axes_before(oracle, shape):
     rows = SMALL.architectures(np.random.default_rng(0).integers(0, SMALL.size, shape))
 
-    found = oracle.answer(rows)
+    latencies = oracle.answer(rows)
 
-    assert found.ms.shape == found.kind.shape == shape
-    assert found.ms.dtype == np.float64
-    np.testing.assert_allclose(found.ms, law(rows), rtol=1e-12)
+    assert latencies.ms.shape == latencies.kind.shape == shape
+    assert latencies.ms.dtype == np.float64
+    np.testing.assert_allclose(latencies.ms, law(rows), rtol=1e-12)
 
 
 def test_it_knows_every_architecture_that_it_answers(oracle):
@@ -88,10 +88,10 @@ def test_holes_of_a_table_are_filled_with_the_kind_of_the_model():
 
     oracle = make_table(SMALL, ROWS, holes, Fill(Kind.slowdown, "", law))
 
-    found = oracle.answer(ROWS)
-    assert found.ms.tolist() == TABLE_MS.tolist()
-    assert found.is_predicted.tolist() == (TABLE_MS > 20).tolist()
-    assert set(found.kind.tolist()) == {Kind.measured, Kind.slowdown}
+    latencies = oracle.answer(ROWS)
+    assert latencies.ms.tolist() == TABLE_MS.tolist()
+    assert latencies.is_predicted.tolist() == (TABLE_MS > 20).tolist()
+    assert set(latencies.kind.tolist()) == {Kind.measured, Kind.slowdown}
 
 
 class TestASpaceThatCannotBeListed:

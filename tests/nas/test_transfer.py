@@ -78,7 +78,7 @@ def ten(thirty):
 
 
 @pytest.fixture(scope="module")
-def found(ten, board_ms):
+def predicted_board(ten, board_ms):
     return transfer_from(SPACE, "my-board", Calibration(ten, board_ms[ten]))
 
 
@@ -129,7 +129,6 @@ def test_the_commands_lead_from_no_table_to_a_table(transfer, tmp_path, board_ms
 
     assert predicted.returncode == 0, predicted.stderr
     assert "10 calibration networks" in predicted.stdout
-    assert "this device is like the known ones" in predicted.stdout
     columns = read_csv_table(table, SPACE)
     assert columns.columns == (
         "my-board",
@@ -148,16 +147,16 @@ def test_the_commands_lead_from_no_table_to_a_table(transfer, tmp_path, board_ms
     assert origin["known_devices"] == DEVICES
 
 
-def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
-    probes = found.calibration
-    write_transferred(tmp_path / "any name.csv", found)
+def test_a_predicted_table_never_passes_as_measured(tmp_path, predicted_board):
+    probes = predicted_board.calibration
+    write_transferred(tmp_path / "any name.csv", predicted_board)
 
     assert tuple(latency_files(tmp_path, SPACE)) == ("my-board",)
     strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
     auto = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
     assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())
     assert np.array_equal(auto.look_up(ARCHITECTURES).is_predicted, ~strict.known(ARCHITECTURES))
-    assert auto.answer(ARCHITECTURES).ms == pytest.approx(found.latency_ms, abs=1e-6)
+    assert auto.answer(ARCHITECTURES).ms == pytest.approx(predicted_board.latency_ms, abs=1e-6)
     assert "15,615 predicted" in auto.description
 
 
@@ -170,7 +169,6 @@ def test_the_oracle_measures_nothing_but_the_probes(filled):
     assert (oracle.device, oracle.source) == ("my-board", "transfer")
     assert np.array_equal(oracle.look_up(ARCHITECTURES).is_predicted, expected)
     assert np.array_equal(oracle.answer(ARCHITECTURES[probes.index]).ms, probes.latency_ms)
-    assert "all but the calibration networks are predicted" in oracle.description
 
 
 def test_a_search_on_a_new_device_marks_what_it_was_told(in_process, tmp_path, filled):
@@ -187,42 +185,42 @@ def test_a_search_on_a_new_device_marks_what_it_was_told(in_process, tmp_path, f
     assert "predicted" in told
 
 
-def test_a_device_like_no_other_is_said(ten, found):
+def test_a_device_like_no_other_is_said(ten, predicted_board):
     times_ms = np.exp(np.random.default_rng(5).normal(2, 1, 10))
 
     odd = transfer_from(SPACE, "odd-board", Calibration(ten, times_ms))
 
     assert odd.is_unlike
-    assert not found.is_unlike
-    assert odd.comparison.startswith("warning: this device is unlike the known ones")
+    assert not predicted_board.is_unlike
+    assert odd.comparison.startswith("warning: ")
 
 
 def test_a_sheet_that_may_hold_times_is_not_overwritten(filled):
     before = filled.read_bytes()
 
-    with pytest.raises(UserError, match="may hold times; name another"):
+    with pytest.raises(UserError, match="out="):
         write_calibration(filled, SPACE, SPACE.architectures(np.arange(3)))
 
     assert filled.read_bytes() == before
 
 
-def test_another_table_is_not_overwritten_but_its_own_is(tmp_path, found):
+def test_another_table_is_not_overwritten_but_its_own_is(tmp_path, predicted_board):
     other = sheet(tmp_path / "other.csv", [(STRINGS[0], 1.0)], ("arch", "other-board"))
 
-    with pytest.raises(UserError, match="holds no predictions for my-board"):
-        write_transferred(other, found)
-    write_transferred(tmp_path / "own.csv", found)
-    write_transferred(tmp_path / "own.csv", found)
+    with pytest.raises(UserError, match=r"my-board.*out="):
+        write_transferred(other, predicted_board)
+    write_transferred(tmp_path / "own.csv", predicted_board)
+    write_transferred(tmp_path / "own.csv", predicted_board)
 
 
 @pytest.mark.parametrize("name", ["nb201_mine.csv", "table.txt"])
-def test_a_table_is_named_as_one_that_holds_predictions(tmp_path, found, name):
+def test_a_table_is_named_as_one_that_holds_predictions(tmp_path, predicted_board, name):
     with pytest.raises(UserError, match=r"name a file \*\.csv"):
-        write_transferred(tmp_path / name, found)
+        write_transferred(tmp_path / name, predicted_board)
 
 
 def test_a_known_device_is_not_predicted_from_itself(filled):
-    with pytest.raises(UserError, match=r"known already.*device=my-board"):
+    with pytest.raises(UserError, match=r"device=my-board"):
         transfer_from(SPACE, "raspberry-pi-4/b1", read_calibration(filled, SPACE))
 
 
@@ -230,24 +228,24 @@ A, B, C, D = STRINGS[:4]
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
-        ([(A, 1), (B, 2)], "2 calibration networks, but at least 3"),
+        ([(A, 1), (B, 2)], "2 calibration networks"),
         ([(A, 1), (B, 2), (C, 3), ("|huh~0|", 4)], r"line 5: architecture '\|huh~0\|'"),
         ([(A, 1), (B, 2), (C.replace("~0", "~7"), 3)], "line 4: architecture"),
-        ([(A, 1), (B, 2), (C, -3)], "line 4: latency_ms of .* is '-3'; a latency is a positive"),
+        ([(A, 1), (B, 2), (C, -3)], "line 4: .* is '-3'"),
         ([(A, 1), (B, 2), (C, 0)], "is '0'"),
         ([(A, 1), (B, 2), (C, "nan")], "is 'nan'"),
         ([(A, 1), (B, 2), (C, "inf")], "is 'inf'"),
         ([(A, 1), (B, 2), (C, "3 ms")], "is '3 ms'"),
-        ([(A, 1), (B, 2), (C, "")], "line 4: .* has no latency_ms; time it"),
+        ([(A, 1), (B, 2), (C, "")], "line 4: .* no latency_ms"),
         ([(A, 1), (B, 2), (C,)], "has no latency_ms"),
-        ([(A, 1), (B, 2), (C, 3), (A, 4)], "line 5: .* has 4 ms here and 1 ms before"),
+        ([(A, 1), (B, 2), (C, 3), (A, 4)], "line 5: .* 4 ms .* 1 ms"),
         ([(A, 5), (B, 5), (C, 5)], "took 5 ms"),
     ],
 )
-def test_a_sheet_that_cannot_be_used_is_one_line(tmp_path, rows, said):
-    with pytest.raises(UserError, match=said) as error:
+def test_a_sheet_that_cannot_be_used_is_one_line(tmp_path, rows, expected):
+    with pytest.raises(UserError, match=expected) as error:
         read_calibration(sheet(tmp_path / "probes.csv", rows), SPACE)
 
     assert "\n" not in str(error.value)
@@ -267,21 +265,21 @@ def test_columns_of_the_users_own_are_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", r"has the columns \(none\)"),
-        (b"arch,ms\n", "has the columns arch, ms.*arch and latency_ms"),
+        (b"arch,ms\n", "arch, ms.*arch and latency_ms"),
         (b"arch,latency_ms,arch\n", "each once"),
         (b"arch,latency_ms,device\nx,1,a\ny,2,b\n", r"times of several devices .*\(a, b\)"),
-        (b"\xff\xfe\x00", "is no text in UTF-8"),
+        (b"\xff\xfe\x00", "UTF-8"),
         (b'arch,latency_ms\n"x,1\n', "is no CSV file"),
     ],
 )
-def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
+def test_a_file_that_is_no_sheet_is_named(tmp_path, content, expected):
     path = tmp_path / "probes.csv"
     path.write_bytes(content)
 
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=expected):
         read_calibration(path, SPACE)
 
 
@@ -299,29 +297,29 @@ def test_the_chosen_networks_are_exported_for_a_board_without_ssh(transfer, tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
-        (["out=x.csv"], "choose=10 names architectures"),
+        (["out=x.csv"], "choose=10"),
         (["choose=10"], "out is not set"),
         (["probes=x.csv", "export=y"], "out is not set"),
         (["probes=x.csv", "export=y", "out=x.csv"], "export=y is for choose="),
-        (["choose=10", "out=nowhere/x.csv"], "out=nowhere/x.csv: there is no folder nowhere"),
-        (["choose=2", "out=x.csv"], "choose=2 must be at least 3"),
+        (["choose=10", "out=nowhere/x.csv"], "out=nowhere/x.csv"),
+        (["choose=2", "out=x.csv"], "choose=2"),
         (["choose=9999", "out=x.csv"], "choose=9999: 9999 "),
         (["probes=nowhere.csv", "out=x.csv"], "cannot read nowhere.csv"),
         (["choose=ten", "out=x.csv"], "ten"),
-        (["choose=10", "out=x.csv", "space=toy_space"], "space=toy_space comes without latencies"),
+        (["choose=10", "out=x.csv", "space=toy_space"], "space=toy_space"),
     ],
 )
 def test_a_command_that_cannot_work_is_one_line_and_status_2(
-    transfer, tmp_path, monkeypatch, arguments, said
+    transfer, tmp_path, monkeypatch, arguments, expected
 ):
     monkeypatch.chdir(tmp_path)
 
     done = transfer(*arguments)
 
     assert done.returncode == 2
-    assert said in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "x.csv").exists()
 
@@ -334,7 +332,7 @@ def test_ten_probes_of_a_device_of_help_meet_the_published_bar(nas_data, monkeyp
     known = benchmark.training_tables()
     probes = known.choose(10)
     truths = [benchmark.measured(column) for column in benchmark.TEST]
-    found = [judge(known.transfer(probes, t[probes]).latency_ms, t) for t in truths]
+    qualities = [judge(known.transfer(probes, t[probes]).latency_ms, t) for t in truths]
 
-    assert np.mean([quality.spearman for quality in found]) >= 0.96
-    assert np.mean([quality.within_10_percent for quality in found]) >= 0.75
+    assert np.mean([quality.spearman for quality in qualities]) >= 0.96
+    assert np.mean([quality.within_10_percent for quality in qualities]) >= 0.75

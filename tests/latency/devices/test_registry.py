@@ -23,13 +23,13 @@ def test_no_name_means_two_devices():
 @pytest.mark.parametrize("device", registered(SPACE), ids=lambda device: device.id)
 def test_an_id_says_what_is_known_and_nothing_more(device):
     parts = device.id.partition("@")[0].split("/")
-    said = [part for part in (device.precision, f"b{device.batch}") if part is not None]
+    stated = [part for part in (device.precision, f"b{device.batch}") if part is not None]
     if device.runtime is not None:
-        said = [device.runtime, *said]
+        stated = [device.runtime, *stated]
     if device.id == "gtx-1080ti/nats/b256":
-        said = ["nats", *said]
+        stated = ["nats", *stated]
 
-    assert parts[1:] == said
+    assert parts[1:] == stated
 
 
 @pytest.mark.parametrize("name", ["jetson-nano/fp32/b1", "latbench-embedded-gpu-jetson-nano-fp32"])

@@ -54,14 +54,17 @@ def test_where_boards_and_files_are_is_not_put_into_the_package(tmp_path):
     }
     (tmp_path / "board_ms.json").write_text(json.dumps(origin))
 
-    told = origin_of(ship(tmp_path / "board_ms.json", tmp_path / "package"))
+    origin_shipped = origin_of(ship(tmp_path / "board_ms.json", tmp_path / "package"))
 
     for secret in ("10.0.0.7", "secret", "in-the-lab", "/home", "/opt"):
-        assert secret not in json.dumps(told)
-    assert told["boards"] == {"board 1": {"board": "Jetson"}, "board 2": {"board": "Jetson"}}
-    assert told["states_at_the_end"] == {"board 2": {"clock_mhz": 900}}
-    assert told["settings"]["device"] == "board 1, board 2"
-    assert (told["settings"]["scenario"], told["settings"]["latency"]) == (
+        assert secret not in json.dumps(origin_shipped)
+    assert origin_shipped["boards"] == {
+        "board 1": {"board": "Jetson"},
+        "board 2": {"board": "Jetson"},
+    }
+    assert origin_shipped["states_at_the_end"] == {"board 2": {"clock_mhz": 900}}
+    assert origin_shipped["settings"]["device"] == "board 1, board 2"
+    assert (origin_shipped["settings"]["scenario"], origin_shipped["settings"]["latency"]) == (
         "mine",
         {"runtime": "auto"},
     )
@@ -77,7 +80,7 @@ def test_a_table_is_not_replaced_by_one_with_fewer_architectures(tmp_path):
     journal.unlink()
     append(journal, [measurement(5, 9.0)])
 
-    with pytest.raises(UserError, match=r"has more cells than the 1 of .*; remove it first"):
+    with pytest.raises(UserError, match=r"the 1 of"):
         ship(origin, tmp_path / "package")
 
     assert read_bundled(path).median_ms.tolist() == [1.0, 2.0]

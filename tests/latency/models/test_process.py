@@ -54,9 +54,9 @@ def test_more_probes_than_there_are_architectures_are_refused(known):
 def test_a_new_device_is_predicted_from_ten_probes(known, new_ms):
     probes = known.choose(10)
 
-    found = known.transfer(probes, new_ms[probes])
+    transfer = known.transfer(probes, new_ms[probes])
 
-    quality = judge(found.latency_ms, new_ms)
+    quality = judge(transfer.latency_ms, new_ms)
     assert quality.spearman > 0.98
     assert quality.within_10_percent > 0.95
 
@@ -84,10 +84,10 @@ def test_intervals_of_noisy_times_hold_at_least_about_ninety_percent(known, new_
     noisy_ms = new_ms * np.exp(np.random.default_rng(2).normal(0, 0.08, CELLS))
     probes = known.choose(40)
 
-    found = known.transfer(probes, noisy_ms[probes])
+    transfer = known.transfer(probes, noisy_ms[probes])
 
     others = np.setdiff1d(np.arange(CELLS), probes)
-    inside = ((noisy_ms >= found.low_ms) & (noisy_ms <= found.high_ms))[others].mean()
+    inside = ((noisy_ms >= transfer.low_ms) & (noisy_ms <= transfer.high_ms))[others].mean()
     assert 0.85 < inside < 0.99
 
 
@@ -167,12 +167,12 @@ def test_a_device_without_order_is_called_unlike_and_a_similar_one_is_not(known,
 
 def test_the_uncertainty_is_as_wide_as_the_intervals(known, new_ms):
     probes = known.choose(10)
-    found = known.transfer(probes, new_ms[probes])
-    wider = uncertainty_of(found.latency_ms, found.high_ms**2 / found.latency_ms)
+    transfer = known.transfer(probes, new_ms[probes])
+    wider = uncertainty_of(transfer.latency_ms, transfer.high_ms**2 / transfer.latency_ms)
 
-    assert 0 < found.uncertainty.margin(0.83) < found.uncertainty.margin(0.95)
-    assert wider.margin(0.95) == pytest.approx(2 * found.uncertainty.margin(0.95))
-    within = new_ms <= found.latency_ms * np.exp(found.uncertainty.margin(0.95))
+    assert 0 < transfer.uncertainty.margin(0.83) < transfer.uncertainty.margin(0.95)
+    assert wider.margin(0.95) == pytest.approx(2 * transfer.uncertainty.margin(0.95))
+    within = new_ms <= transfer.latency_ms * np.exp(transfer.uncertainty.margin(0.95))
     assert within.mean() > 0.8
 
 

@@ -34,18 +34,18 @@ def test_no_ratio_is_predicted_beyond_those_that_were_seen():
 def test_the_quality_is_that_of_held_out_architectures():
     noise = np.exp(RNG.normal(0, 0.1, 400))
 
-    found = quality(Pairs(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS))
+    how_good = quality(Pairs(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS))
 
     # a tenth of noise cannot be predicted: the median of |x| is 0.67 standard deviations
-    assert found.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
-    assert found.median_ratio == pytest.approx(1, abs=0.03)
-    assert found.uncertainty.sd == pytest.approx(0.1, rel=0.15)
+    assert how_good.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
+    assert how_good.median_ratio == pytest.approx(1, abs=0.03)
+    assert how_good.uncertainty.sd == pytest.approx(0.1, rel=0.15)
 
 
 def test_a_model_of_the_ratio_beats_one_factor_where_architectures_differ():
-    found = quality(Pairs(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS))
+    how_good = quality(Pairs(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS))
 
-    assert found.by_ridge.median_error < 0.2 * found.by_one_factor.median_error
+    assert how_good.by_ridge.median_error < 0.2 * how_good.by_one_factor.median_error
 
 
 def test_architectures_of_a_group_are_held_out_together():
@@ -74,9 +74,9 @@ def test_an_order_of_equal_values_is_none():
 )
 def test_the_better_on_held_out_architectures_is_chosen_and_named(ridge, factor, is_ridge):
     by_ridge, by_factor = Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor)
-    found = SlowdownQuality(by_ridge, by_factor, 0.8, 1.2, of_residuals(np.zeros(10)))
+    how_good = SlowdownQuality(by_ridge, by_factor, 0.8, 1.2, of_residuals(np.zeros(10)))
 
-    assert found.ridge_is_better == is_ridge
-    assert found.chosen.median_error == min(ridge, factor)
-    assert ("; by ridge regression, which errs by" in str(found)) == is_ridge
-    assert ("; by one factor for all, which errs by" in str(found)) != is_ridge
+    assert how_good.ridge_is_better == is_ridge
+    assert how_good.chosen.median_error == min(ridge, factor)
+    assert ("ridge regression, which" in str(how_good)) == is_ridge
+    assert ("one factor for all" in str(how_good)) != is_ridge

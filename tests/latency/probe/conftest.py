@@ -39,13 +39,13 @@ def pythons():
     root = Path(os.environ.get("PYENV_ROOT", Path("~/.pyenv").expanduser()))
     offered = [*map(str, root.glob("versions/3.*/bin/python3")), sys.executable]
     offered += filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20)))
-    found = {}
+    python_of = {}
     for path in offered:
-        said = subprocess.run([path, "-V"], capture_output=True, text=True, check=False)
-        version = re.fullmatch(r"Python 3\.(\d+)\..*\n", said.stdout)
+        printed = subprocess.run([path, "-V"], capture_output=True, text=True, check=False)
+        version = re.fullmatch(r"Python 3\.(\d+)\..*\n", printed.stdout)
         if version and int(version[1]) >= 6:
-            found.setdefault(int(version[1]), path)
-    return {f"3.{minor}": found[minor] for minor in sorted(found)}
+            python_of.setdefault(int(version[1]), path)
+    return {f"3.{minor}": python_of[minor] for minor in sorted(python_of)}
 
 
 PYTHONS = pythons()
@@ -83,13 +83,13 @@ def settings():
 
 
 @pytest.fixture
-def told():
+def lines():
     """The lines that the user would see."""
     return []
 
 
 @pytest.fixture
-def connect(settings, small, told):
+def connect(settings, small, lines):
     """Connect to a board; `sources` are the agents of its first and later connections.
 
     Without an address it is a process of this machine.
@@ -116,7 +116,7 @@ def connect(settings, small, told):
             settings=settings,
             control=lambda takes: small if takes == "onnx" else b"",
             patience=patience,
-            tell=told.append,
+            tell=lines.append,
         )
         boards.append(board)
         return board

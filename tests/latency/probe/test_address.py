@@ -36,11 +36,11 @@ def test_the_bare_command_is_this_python():
 
 
 def test_no_shell_between_changes_what_is_sent():
-    said = subprocess.run(
+    printed = subprocess.run(
         ["sh", "-c", "printf '%s\\n' " + " ".join(INTERPRETER)], capture_output=True, check=True
     )
 
-    assert said.stdout.decode().split("\n")[:-1] == START
+    assert printed.stdout.decode().split("\n")[:-1] == START
     assert shlex.join(INTERPRETER) == " ".join(INTERPRETER)
 
 
@@ -64,18 +64,18 @@ def test_a_python_with_a_space_is_quoted_for_the_shell_of_the_board_and_for_no_o
     ],
 )
 def test_a_host_that_could_be_an_option_or_a_command_is_refused(address):
-    with pytest.raises(ValueError, match=r"is not of the form ssh://\[user@\]host"):
+    with pytest.raises(ValueError, match=r"device=ssh://"):
         command_of(address, Connect())
 
 
 @pytest.mark.parametrize("python", ["-c", "", " "])
 def test_a_python_that_could_be_an_option_is_refused(python):
-    with pytest.raises(ValueError, match="is not the name of a Python"):
+    with pytest.raises(ValueError, match=r"latency.python="):
         command_of("ssh://host", Connect(python=python))
 
 
 def test_a_quote_that_is_not_closed_is_named():
-    with pytest.raises(ValueError, match="cannot be split into words: No closing quotation"):
+    with pytest.raises(ValueError, match="No closing quotation"):
         command_of("cmd://docker 'exec", Connect())
 
 
@@ -89,7 +89,7 @@ def test_several_addresses_stand_in_one_text():
 
 @pytest.mark.parametrize("text", ["", "jetson-nano/fp32/b1", "http://jetson"])
 def test_what_is_no_address_is_named_with_the_way_out(text):
-    with pytest.raises(ValueError, match="write device=ssh://<host>, or device=cmd://"):
+    with pytest.raises(ValueError, match=r"device=ssh://<host>, .*cmd://"):
         split_addresses(text)
 
 

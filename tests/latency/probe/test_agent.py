@@ -22,15 +22,15 @@ HEADERS = st.dictionaries(
 def messages_of(stream, cuts=()):
     """What a decoder finds in a stream that comes in pieces."""
     decoder = agent.Decoder()
-    found = []
+    decoded = []
     ends = sorted({min(cut, len(stream)) for cut in cuts} | {len(stream)})
     start = 0
     for end in ends:
         decoder.feed(stream[start:end])
         start = end
         while (message := decoder.next()) is not None:
-            found.append(message)
-    return found
+            decoded.append(message)
+    return decoded
 
 
 @given(
@@ -56,18 +56,18 @@ def test_a_damaged_byte_is_found_out(payload, data):
     place = data.draw(st.integers(len(agent.MAGIC) + 1, len(message) - 1))
     message[place] ^= data.draw(st.integers(1, 255))
 
-    found = []
+    decoded = []
     with suppress(agent.ProtocolError):
-        found = messages_of(bytes(message))  # a length that grew: more is waited for
+        decoded = messages_of(bytes(message))  # a length that grew: more is waited for
 
-    assert found == []
+    assert decoded == []
 
 
 def test_another_version_is_named():
     other = bytearray(agent.encode({}))
     other[len(agent.MAGIC)] = 9
 
-    with pytest.raises(agent.ProtocolError, match="speaks version 9 of the protocol, this side 2"):
+    with pytest.raises(agent.ProtocolError, match=r"version 9 .* 2"):
         messages_of(bytes(other))
 
 
@@ -108,9 +108,9 @@ def test_a_turn_is_calls_in_a_row_after_one_that_does_not_count():
     turns = ["".join(run) for _, run in groupby(called[4:])]  # two calls of each warm it up
     assert sorted("".join(called[4:])) == sorted("a" * 7 + "b" * 7)
     assert set(turns) <= {"aaaa", "bbbb", "aaa", "bbb", "aaaaaaa", "bbbbbbb"}
-    for name, one in zip("ab", timed, strict=True):
+    for name, times in zip("ab", timed, strict=True):
         counted = [place for place, who in enumerate(called, 1) if who == name][2:]
-        assert one["ms"] == [float(place) for place in (*counted[1:4], *counted[5:7])]
+        assert times["ms"] == [float(place) for place in (*counted[1:4], *counted[5:7])]
 
 
 def test_load_of_others_is_told_and_our_own_is_not(monkeypatch):

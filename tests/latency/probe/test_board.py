@@ -46,7 +46,7 @@ def test_a_network_is_timed_in_turns_with_the_control(connect, small):
 
 
 @pytest.mark.slow
-def test_torch_alone_is_sent_torchscript(settings, told):
+def test_torch_alone_is_sent_torchscript(settings, lines):
     import torch  # noqa: PLC0415 - most tests need no torch
 
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3))
@@ -57,7 +57,7 @@ def test_torch_alone_is_sent_torchscript(settings, told):
         settings=replace(settings, runtime=Runtime.torch),
         control=content.__getitem__,
         patience=Patience(silence_s=60.0, tries=1),
-        tell=told.append,
+        tell=lines.append,
     )
 
     assert (board.measure(content[board.takes]).ms > 0).all()
@@ -75,19 +75,19 @@ def test_a_login_banner_before_and_prints_in_between_do_no_harm(connect, small, 
     assert (board.measure(small).ms > 0).all()
 
 
-def test_an_answer_given_twice_never_counts_for_the_next_network(connect, small, faulty, told):
+def test_an_answer_given_twice_never_counts_for_the_next_network(connect, small, faulty, lines):
     line = "self._send(encode(self._answer(*message)))"
     twice = "self._send(2 * encode(self._answer(*message)) if message[1] else encode(self._answer(*message)))"
     board = connect(sources=(faulty(line, twice), agent_source()))
 
     assert (board.measure(small).ms > 0).all()
 
-    assert "an answer to request 2 came when 3 was asked; trying again" in told[0]
-    assert len(told) == 1
+    (line,) = lines
+    assert "request 2 came when 3" in line
 
 
 def test_an_agent_that_is_killed_while_it_measures_is_started_again(
-    connect, small, faulty, told, tmp_path
+    connect, small, faulty, lines, tmp_path
 ):
     once = (
         f"        if not os.path.exists({str(tmp_path / 'killed')!r}):\n"
@@ -99,18 +99,18 @@ def test_an_agent_that_is_killed_while_it_measures_is_started_again(
     timed = board.measure(small)
 
     assert (timed.ms > 0).all()
-    (line,) = told
-    assert "was killed by signal 9; trying again" in line
+    (line,) = lines
+    assert "signal 9; trying" in line
 
 
-def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, faulty, told):
+def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, faulty, lines):
     stopped = faulty(IN_MEASURE, "        os.kill(os.getpid(), 19)\n" + IN_MEASURE)
     board = connect(
         sources=(stopped, agent_source()), patience=Patience(silence_s=6.0, tries=2, backoff_s=0.0)
     )
 
     assert (board.measure(small).ms > 0).all()
-    assert "silent for 6 s; trying again" in told[0]
+    assert "silent for 6 s" in lines[0]
 
 
 def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
@@ -133,7 +133,7 @@ def test_signs_of_life_without_end_are_no_answer(faulty, monkeypatch):
     )
     connection = Connection("cmd://", command_of("cmd://", Connect()), 20.0, lambda: endless)
 
-    with pytest.raises(SilentError, match="alive, but without an answer"):
+    with pytest.raises(SilentError, match=r"^cmd://: alive"):
         connection.request({"type": "hello"}, silence_s=20.0)
 
 
@@ -177,18 +177,18 @@ def test_a_damaged_message_is_refused_or_not_there(data):
     decoder.feed(bytes(content))
 
     with suppress(agent.ProtocolError, ValueError):
-        found = decoder.next()
-        assert found is None or isinstance(found[0], dict)
+        message = decoder.next()
+        assert message is None or isinstance(message[0], dict)
 
 
 def test_an_agent_that_dies_of_a_network_each_time_makes_that_network_unrunnable(
-    connect, small, faulty, told
+    connect, small, faulty, lines
 ):
     board = connect(sources=(faulty(IN_MEASURE, "        os.kill(os.getpid(), 9)\n"),))
 
-    with pytest.raises(UnrunnableError, match=r"the agent ended at each of 3 tries.*memory"):
+    with pytest.raises(UnrunnableError, match=r"3 tries"):
         board.measure(small)
-    assert len(told) == 2
+    assert len(lines) == 2
 
 
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="limits memory by util-linux's prlimit")
@@ -220,9 +220,7 @@ def test_a_board_that_does_not_come_back_is_told_in_one_line(connect, small, fau
         ),
     )
 
-    with pytest.raises(
-        LostConnectionError, match=r"^cmd://: .*power is off.*given up after 3 tries"
-    ) as raised:
+    with pytest.raises(LostConnectionError, match=r"^cmd://: .*power is off.* 3 tries") as raised:
         board.measure(small)
     assert "\n" not in str(raised.value)
 
@@ -237,7 +235,7 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
         )
     )
 
-    with pytest.raises(BoardError, match=r"it came back as .*another"):
+    with pytest.raises(BoardError, match=r"another"):
         board.measure(small)
 
 
@@ -247,12 +245,12 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
         (
             ("VERSION = 2", "VERSION = 9"),
             EndedError,
-            "speaks version 2 of the protocol, this side 9",
+            "version 2 .* 9",
         ),
         (
             ("_CHECK.pack(zlib.crc32(body) & 0xFFFFFFFF)", "_CHECK.pack(1)"),
             GarbledError,
-            "its checksum is wrong",
+            "checksum",
         ),
         (
             (
@@ -265,22 +263,22 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
         (
             ('"board": _read(', '"bored": _read('),
             BoardError,
-            "the agent's answer makes no sense",
+            "agent's answer",
         ),
         (
             ("start = time.perf_counter()", "start = 2 * time.perf_counter()"),
             BoardError,
-            r"an inference took -\d.* ms, so the board's clock is broken",
+            r"took -\d.* ms",
         ),
         (
             ("return (time.perf_counter() - start) * 1e3", "return float('nan')"),
             BoardError,
-            "an inference took nan ms",
+            "took nan ms",
         ),
         (
             ('"control": timed, "state": board_state()', '"control": {"ms": [10**400]}'),
             BoardError,
-            "the agent's answer makes no sense",
+            "agent's answer",
         ),
         (
             (
@@ -288,15 +286,15 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
                 '"control": timed, "state": {"khz": "ab"}',
             ),
             BoardError,
-            "the agent's answer makes no sense",
+            "agent's answer",
         ),
         (
             (
                 "self._send(encode(self._answer(*message)))",
                 "self._send(encode({'a': json.loads('[' * 90 + ']' * 90)}))",
             ),
-            GarbledError,
-            "an answer has too many parts within parts",
+            BoardError,
+            "agent's answer",
         ),
         (
             (
@@ -304,7 +302,7 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
                 "text = b'[' * 99999; body = _PREFIX.pack(VERSION, len(text), 0) + text",
             ),
             GarbledError,
-            "an answer has too many parts within parts",
+            "nested",
         ),
         (
             ("self._send(encode(self._answer(*message)))", "self._send(encode({}, b'a file'))"),
@@ -342,9 +340,9 @@ def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_tim
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("cmd://no-such-command", "cannot run no-such-command: No such file or directory"),
-        ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"status 255 \(no route to host\)"),
-        ("cmd://sh -c 'kill -9 $$'", "was killed by signal 9"),
+        ("cmd://no-such-command", "no-such-command"),
+        ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"255 \(no route to host\)"),
+        ("cmd://sh -c 'kill -9 $$'", "signal 9"),
         ("cmd://sh -c 'echo Password: ; sleep 60'", r"silent for 3 s \(Password:\)"),
         ("cmd://sh -c yes", "silent for 3 s"),
         ("cmd://cat -", "ended with status 1"),
@@ -359,11 +357,11 @@ def test_a_board_that_cannot_be_reached_is_told_in_one_line_at_once(connect, add
 def test_a_python_without_any_runtime_is_told_with_the_way_out(connect, settings):
     bare = Path(sys.base_prefix) / "bin" / "python3"
     probe = "import importlib.util as u; print(*map(u.find_spec, ('onnxruntime', 'torch')))"
-    said = subprocess.run([bare, "-c", probe], capture_output=True, check=False)
-    if said.stdout.split() != [b"None", b"None"] or shutil.which("trtexec"):
+    printed = subprocess.run([bare, "-c", probe], capture_output=True, check=False)
+    if printed.stdout.split() != [b"None", b"None"] or shutil.which("trtexec"):
         pytest.skip(f"{bare} has a runtime")
 
-    with pytest.raises(BoardError, match=r"no runtime there: .*latency.python="):
+    with pytest.raises(BoardError, match=r"latency\.python="):
         connect(reach=Connect(python=str(bare)), settings=replace(settings, runtime=Runtime.auto))
 
 
@@ -386,7 +384,7 @@ def test_a_runtime_that_nobody_knows_is_none(connect, faulty, settings):
 def test_a_measurement_that_makes_no_sense_is_told_in_one_line(connect, small, faulty, fault):
     board = connect(sources=(faulty(*fault),))
 
-    with pytest.raises(BoardError, match=r"^cmd://: the agent's answer makes no sense"):
+    with pytest.raises(BoardError, match=r"^cmd://: .*agent's answer"):
         board.measure(small)
 
 
@@ -398,28 +396,24 @@ def test_the_name_of_a_board_is_cut_to_what_a_file_can_be_called(connect, faulty
     assert len(connect(sources=(endless,)).identity.device(settings)) < 255
 
 
-def test_a_runtime_that_is_asked_for_but_not_there_is_told_with_those_that_are(connect, settings):
-    if shutil.which("trtexec"):
-        pytest.skip("TensorRT is here")
-    with pytest.raises(
-        BoardError, match=r"no tensorrt there; the runtimes there are: .*onnxruntime"
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"runtime": Runtime.torch_cuda, "precision": Precision.fp16}, "fp16 .*torch-cuda"),
+        ({"runtime": Runtime.onnxruntime_cuda}, "no onnxruntime-cuda .* onnxruntime"),
+        ({"precision": Precision.fp16}, "fp16 .*onnxruntime"),
+        ({"core": 4096}, "core 4096"),
+        ({"core": 0, "threads": (os.cpu_count() or 1) + 1}, r"core \d+"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_the_board_cannot_meet_is_refused(connect, settings, changes, says):
+    if changes.get("runtime") is Runtime.onnxruntime_cuda and (
+        "CUDAExecutionProvider" in onnxruntime.get_available_providers()
     ):
-        connect(settings=replace(settings, runtime=Runtime.tensorrt))
-
-
-def test_half_precision_is_refused_where_the_runtime_has_none(connect, settings):
-    with pytest.raises(BoardError, match="fp16 needs tensorrt, and the runtime is onnxruntime"):
-        connect(settings=replace(settings, precision=Precision.fp16))
-
-
-def test_a_core_that_is_not_there_is_refused(connect, settings):
-    with pytest.raises(BoardError, match="cannot pin to core 4096"):
-        connect(settings=replace(settings, core=4096))
-
-
-def test_fewer_processors_than_threads_are_refused(connect, settings):
-    with pytest.raises(BoardError, match=r"cannot pin to core \d+: there is none for it"):
-        connect(settings=replace(settings, core=0, threads=os.cpu_count() + 1))
+        pytest.skip("ONNX Runtime has CUDA here")
+    with pytest.raises(BoardError, match=says):
+        connect(settings=replace(settings, **changes))
 
 
 def test_no_process_is_left_behind_even_one_that_was_stopped(connect):
@@ -464,5 +458,5 @@ def test_trtexec_is_driven_by_its_files_from_the_oldest_python_that_is_here(
 
     assert board.identity.runtime == "tensorrt"
     assert np.array_equal(board.measure(small).ms, [1.5, 1.5, 1.5])
-    with pytest.raises(UnrunnableError, match=r"trtexec ended with 1: \[E\] ModelImporter"):
+    with pytest.raises(UnrunnableError, match=r"1: \[E\] ModelImporter"):
         board.measure(b"no network")

@@ -22,11 +22,11 @@ def timed(*ms):
 def test_what_was_timed_comes_back_with_every_sample(tmp_path):
     Cache(tmp_path, KEY, {"host": "a"}).add("a", timed(1.0, 1.25, 1.125), "ssh://a")
 
-    found = Cache(tmp_path, KEY, {}).get("a")
+    cached = Cache(tmp_path, KEY, {}).get("a")
 
-    assert found.ms.tolist() == [1.0, 1.25, 1.125]
-    assert found.control_median_ms == 2.25
-    assert found.report == {"celsius": {"cpu": 40.5}}
+    assert cached.ms.tolist() == [1.0, 1.25, 1.125]
+    assert cached.control_median_ms == 2.25
+    assert cached.report == {"celsius": {"cpu": 40.5}}
     first = json.loads(Cache(tmp_path, KEY, {}).path.read_text().split("\n")[1])
     assert first == {"key": KEY, "about": {"host": "a"}}
 
@@ -45,10 +45,10 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_spoils_no_other(tmp_path):
     cache.path.write_bytes(cache.path.read_bytes()[:-30])
     Cache(tmp_path, KEY, {}).add("c", timed(3.0), "ssh://a")
 
-    found = Cache(tmp_path, KEY, {})
+    cached = Cache(tmp_path, KEY, {})
 
-    assert (len(found), found.get("b")) == (2, None)
-    assert found.get("c").ms.tolist() == [3.0]
+    assert (len(cached), cached.get("b")) == (2, None)
+    assert cached.get("c").ms.tolist() == [3.0]
 
 
 def test_a_time_that_is_none_is_not_taken_from_a_file(tmp_path):

@@ -68,7 +68,7 @@ def slower(live, monkeypatch):
 
 
 @pytest.fixture
-def make(live, small, told, asked, tmp_path):
+def make(live, small, lines, asked, tmp_path):
     """An oracle of a space of two choices of four, where (a, b) and (b, a) are one network."""
 
     def export(text, takes):
@@ -76,7 +76,7 @@ def make(live, small, told, asked, tmp_path):
         return b"no network" if text == BROKEN else small
 
     def oracle(**options):
-        pool = BoardPool([live], options.get("quiet", ANYTHING), told.append)
+        pool = BoardPool([live], options.get("quiet", ANYTHING), lines.append)
         return ProbeLatency(
             device="board/onnxruntime/fp32/b1",
             description="24 networks",
@@ -84,7 +84,7 @@ def make(live, small, told, asked, tmp_path):
             cache=Cache(tmp_path, KEY, {}),
             space=Pairs((4, 4)),
             export=export,
-            tell=told.append,
+            tell=lines.append,
             **{"quiet": ANYTHING, **options},
         )
 
@@ -152,7 +152,7 @@ def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, sl
     assert [text for text, _ in asked] == ["1.2"]
 
 
-def test_a_time_taken_while_the_control_drifted_is_marked_and_not_kept(make, told, slower):
+def test_a_time_taken_while_the_control_drifted_is_marked_and_not_kept(make, lines, slower):
     oracle = make(quiet=WITHOUT_DRIFT, on_disturbance=OnDisturbance.flag)
     slower(3)
 
@@ -161,10 +161,9 @@ def test_a_time_taken_while_the_control_drifted_is_marked_and_not_kept(make, tol
     assert answered.kind.tolist() == [Kind.disturbed]
     assert oracle.answer(rows((2, 1))).kind.tolist() == [Kind.disturbed]
     assert oracle.measure_again(rows((1, 2))).kind.tolist() == [Kind.disturbed]
-    assert told[-1].startswith("flagged: cmd:// was not quiet while")
-    assert "the control network takes" in told[-1]
-    assert "1.2" in told[-1]
-    assert sum("was not quiet" in line for line in told) == 1  # a busy board is not told of twice
+    (line,) = (line for line in lines if "not quiet" in line)  # a busy board is not told of twice
+    assert "cmd://" in line
+    assert "1.2" in line
     assert len(oracle.cache) == 0
 
 
@@ -172,19 +171,19 @@ def test_a_drift_stops_unless_something_else_is_asked_for(make, slower):
     oracle = make(quiet=WITHOUT_DRIFT)
     slower(3)
 
-    with pytest.raises(BoardError, match=r"not quiet while 1\.2 was timed.*; keep.*=flag"):
+    with pytest.raises(BoardError, match=r"1\.2 .*on_disturbance=flag"):
         oracle.answer(rows((1, 2)))
 
 
 def test_a_network_that_the_board_cannot_run_is_told_with_the_way_out_and_no_other_is_lost(make):
     oracle = make()
 
-    with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run 0\.3: .*unrunnable_ms="):
+    with pytest.raises(UnmeasuredError, match=r"0\.3: .*unrunnable_ms="):
         oracle.answer(rows((0, 1), (0, 3), (0, 2)))
     assert oracle.cache.get("0.1") is not None
 
 
-def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
+def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, lines):
     oracle = make(unrunnable_ms=1000.0)
 
     latency_ms = oracle.answer(rows((0, 3), (0, 2))).ms
@@ -193,7 +192,7 @@ def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
     assert latency_ms[1] < 1000
     kinds = oracle.answer(rows((0, 3), (3, 0), (0, 2))).kind.tolist()
     assert kinds == [Kind.penalty, Kind.penalty, Kind.measured]
-    assert any("0.3" in line and "1000 ms" in line for line in told)
+    assert any("0.3" in line and "1000 ms" in line for line in lines)
     again = oracle.measure_again(rows((0, 3)))
     assert np.isnan(again.ms).all()
     assert again.kind.tolist() == [Kind.missing]
@@ -225,7 +224,9 @@ def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
     assert not asked
 
 
-def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays(make, asked, told):
+def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays(
+    make, asked, lines
+):
     oracle = make(too_fast=always_1_2)
 
     kinds = oracle.answer(rows((1, 2), (2, 2))).kind
@@ -234,7 +235,7 @@ def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays
     assert kinds.tolist() == [Kind.implausible, Kind.measured]
     assert oracle.answer(rows((2, 1))).kind.tolist() == [Kind.implausible]
     assert oracle.measure_again(rows((1, 2))).kind.tolist() == [Kind.implausible]
-    assert any("implausibly fast" in line and "marked implausible" in line for line in told)
+    assert any("implausibly fast" in line and "marked implausible" in line for line in lines)
     asked.clear()
     later = make(too_fast=always_1_2).answer(rows((1, 2), (2, 2))).kind  # by cached times
     assert later.tolist() == kinds.tolist()

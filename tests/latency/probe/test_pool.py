@@ -15,21 +15,21 @@ ONE_TRY = Patience(silence_s=120.0, tries=1)
 ANYTHING = StabilityConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
 
 
-def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty, told):
+def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty, lines):
     dying = faulty(IN_MEASURE, "        time.sleep(0.2); os._exit(1)\n")
     boards = [
         connect("cmd://", sources=(dying,), patience=ONE_TRY),
         connect("cmd://", patience=ONE_TRY),
     ]
     boards[0].measure = lost(boards[0])
-    pool = BoardPool(boards, ANYTHING, told.append)
+    pool = BoardPool(boards, ANYTHING, lines.append)
 
     outcomes = list(pool.measure([str(number) for number in range(12)], lambda *_: small))
 
     assert sorted(int(outcome.network) for outcome in outcomes) == list(range(12))
     assert all((outcome.timed.ms > 0).all() for outcome in outcomes)
     assert pool.boards == (boards[1],)
-    assert any("going on with 1 board" in line for line in told)
+    assert any("1 board" in line for line in lines)
 
 
 def lost(board):
@@ -46,7 +46,7 @@ def lost(board):
 
 
 def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
-    connect, small, faulty, told
+    connect, small, faulty, lines
 ):
     third = faulty(
         IN_MEASURE,
@@ -61,37 +61,37 @@ def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
             )
         ],
         ANYTHING,
-        told.append,
+        lines.append,
     )
-    found = []
+    networks = []
 
-    with pytest.raises(LostConnectionError, match=r"power is off.*given up after 2 tries"):
-        found.extend(
+    with pytest.raises(LostConnectionError, match=r"power is off.* 2 tries"):
+        networks.extend(
             outcome.network
-            for outcome in each(pool.measure(["7", "8", "9"], lambda *_: small), found)
+            for outcome in each(pool.measure(["7", "8", "9"], lambda *_: small), networks)
         )
-    assert found == ["7", "8"]
+    assert networks == ["7", "8"]
 
 
-def each(outcomes, found):
+def each(outcomes, networks):
     for outcome in outcomes:
-        found.append(outcome.network)
+        networks.append(outcome.network)
     return ()
 
 
-def test_boards_of_two_kinds_are_refused(connect, faulty, told):
+def test_boards_of_two_kinds_are_refused(connect, faulty, lines):
     other = faulty('"board": _read("/proc/device-tree/model")', '"board": "raspi" or _read("/")')
 
-    with pytest.raises(BoardError, match=r"is raspi.*their times are not of one device"):
+    with pytest.raises(BoardError, match=r"is raspi"):
         BoardPool(
             [connect(), connect("cmd://", sources=(other,))],
             replace(ANYTHING, control_drift=0.05),
-            told.append,
+            lines.append,
         )
 
 
-def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, told):
-    pool = BoardPool([connect()], ANYTHING, told.append)
+def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, lines):
+    pool = BoardPool([connect()], ANYTHING, lines.append)
 
     refused, timed = pool.measure(["1", "2"], lambda text, _: small if text == "2" else b"?")
 
@@ -100,7 +100,7 @@ def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(conn
     assert (timed.timed.ms > 0).all()
 
 
-def test_a_drifting_control_has_the_network_measured_once_more(connect, small, faulty, told):
+def test_a_drifting_control_has_the_network_measured_once_more(connect, small, faulty, lines):
     slower = faulty(
         'control, timed = self._time([self._control, loaded], request["timing"])',
         "control, timed = self._time([self._control, loaded], request['timing'])\n"
@@ -109,21 +109,21 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
     )
     board = connect(sources=(slower,))
     board.control_ms = 1.0
-    pool = BoardPool([board], replace(ANYTHING, control_drift=0.05), told.append)
+    pool = BoardPool([board], replace(ANYTHING, control_drift=0.05), lines.append)
 
     mended, disturbed = pool.measure(["1", "2"], lambda *_: small)
 
     assert mended.disturbances == ()
     (line,) = disturbed.disturbances
-    assert "the control network takes" in line
+    assert "control network" in line
 
 
 def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_more(
-    connect, small, faulty, told
+    connect, small, faulty, lines
 ):
-    told_state = "        state = board_state()\n        busy = load.processors()\n"
+    state_line = "        state = board_state()\n        busy = load.processors()\n"
     disturbed = faulty(
-        told_state,
+        state_line,
         "        self.n = getattr(self, 'n', 0) + 1\n"
         "        state, busy = {'khz': [700_000, 800_000]}, 3.0 if self.n > 1 else 0.0\n",
     ).replace(
@@ -131,12 +131,11 @@ def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_mo
         b'"control": timed, "state": {"khz": [1_000_000]}',
     )
     pool = BoardPool(
-        [connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), told.append
+        [connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), lines.append
     )
 
     (outcome,) = pool.measure(["1"], lambda *_: small)
 
-    assert outcome.disturbances == (
-        "the clock is at 800 MHz, -20% against its first 1,000 MHz",
-        "other processes keep 3.0 processors busy",
-    )
+    clock, load = outcome.disturbances
+    assert "800 MHz" in clock
+    assert "3.0 processors" in load

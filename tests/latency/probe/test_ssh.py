@@ -31,7 +31,7 @@ def test_a_network_is_timed_over_ssh_behind_a_login_banner(over_ssh, small):
     assert (over_ssh().measure(small).ms > 0).all()
 
 
-def test_a_connection_that_is_cut_is_made_again(over_ssh, small, faulty, told):
+def test_a_connection_that_is_cut_is_made_again(over_ssh, small, faulty, lines):
     before = "        loaded = self._load(network)\n"
     cut = faulty(before, "        os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)\n")
     patience = Patience(silence_s=120.0, tries=2, backoff_s=0.01)
@@ -39,7 +39,7 @@ def test_a_connection_that_is_cut_is_made_again(over_ssh, small, faulty, told):
     board = over_ssh(sources=(cut, agent_source()), patience=patience)
 
     assert (board.measure(small).ms > 0).all()
-    assert "trying again" in told[0]
+    assert "trying again" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,11 @@ def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
     ("config", "device", "complaint"),
     [
         (CorunLatencyConfig("beside_nb201"), BOARD, r"beside:nb201.*hog:memory"),
-        (CorunLatencyConfig(None), BOARD, "needs a scenario, as in scenario=hog"),
+        (CorunLatencyConfig(None), BOARD, "scenario=hog"),
         (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
-        (CorunLatencyConfig("hog"), HOG, "has a scenario in its name already"),
-        (CorunLatencyConfig("hog", confirm_top=-1), BOARD, "must not be negative"),
-        (CorunLatencyConfig("hog"), f"{BOARD}@p99", "has a statistic in its name"),
+        (CorunLatencyConfig("hog"), HOG, "device=my-board.*hog"),
+        (CorunLatencyConfig("hog", confirm_top=-1), BOARD, "confirm_top=-1"),
+        (CorunLatencyConfig("hog"), f"{BOARD}@p99", "@p99"),
     ],
 )
 def test_what_cannot_be_is_one_line(config, device, complaint):
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_one_line(config, device, complaint):
 def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
     write_table(folder, "short", {"board|hog:memory": HOG_MS, "board": SOLO_MS}, range(15_625))
 
-    with pytest.raises(UserError, match="device=board does not say how"):
+    with pytest.raises(UserError, match="device=board"):
         CorunLatencyConfig("hog", confirm_top=2).build("board", SPACE, TASKS["cifar10"])
 
 
@@ -110,13 +110,13 @@ def test_the_best_are_timed_here_beside_the_hog():
 
     assert len(times_ms) == 2
     assert all(0 < ms < 1000 for ms in times_ms)
-    assert "the best 1 are timed here at the end" in oracle.description
+    assert "the best 1 are" in oracle.description
 
 
 def test_a_scenario_that_was_not_measured_is_answered_with_those_that_were():
-    with pytest.raises(UserError, match=r"hog:memroy was not measured.*hog:gpu_memory,"):
+    with pytest.raises(UserError, match=r"hog:memroy .*hog:gpu_memory,"):
         AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", SPACE, TASKS["cifar10"])
-    with pytest.raises(UserError, match=r"xeon.* was not measured.*none"):
+    with pytest.raises(UserError, match=r"xeon.*none"):
         AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", SPACE, TASKS["cifar10"])
 
 
@@ -138,7 +138,7 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
 
     assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
     assert (by_id.ms == by_setting.ms).all()
-    with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
+    with pytest.raises(UserError, match=r"p99, .*latency\.statistic=p95"):
         AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", SPACE, TASKS["cifar10"])
 
 

@@ -92,7 +92,7 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
 
 
 @pytest.mark.parametrize(
-    ("left", "said"),
+    ("left", "expected"),
     [
         ([], r"latency\.left=\[\] must name devices beside device="),
         ([f"{GPU} 2ms"], "must name devices beside device="),
@@ -109,15 +109,15 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
         (["elsewhere 2ms"], "device 'elsewhere' is not known"),
     ],
 )
-def test_other_devices_are_named_once_each_with_a_time(left, said):
-    with pytest.raises(UserError, match=said) as refused:
+def test_other_devices_are_named_once_each_with_a_time(left, expected):
+    with pytest.raises(UserError, match=expected) as refused:
         MappedLatencyConfig(left, limit="1ms").build(GPU, SPACE, TASKS["cifar10"])
 
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "expected"),
     [
         ("latency.limit=5ms", r"latency\.limit=5ms is not T; set T=5ms"),
         ("E=5mJ", r"E=5mJ is the energy on device=h200.*leave E out"),
@@ -125,7 +125,7 @@ def test_other_devices_are_named_once_each_with_a_time(left, said):
         ("device=ssh://board", "add latency=probe"),
     ],
 )
-def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(override, said):
+def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(override, expected):
     left = f"latency.left=[{CPU} 2ms]"
     register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -134,7 +134,7 @@ def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(over
             [*f"device={GPU} reward=constrained T=0.8ms latency=mapped".split(), left, override],
         )
 
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=expected):
         build(composed)
 
 

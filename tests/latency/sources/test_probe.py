@@ -34,7 +34,7 @@ def experiment(synthetic_tables, monkeypatch):
 
 @pytest.mark.slow
 def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
-    found = experiment(
+    experiment_built = experiment(
         "latency=probe",
         "device=[cmd://,cmd://]",
         f"latency.cache={tmp_path}",
@@ -43,13 +43,13 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     )
     none, twin, other = NAS_BENCH_201.rows[[0, 0, 5]]
 
-    latency_ms = found.problem.oracle.answer(np.stack([none, twin, other])).ms
+    latency_ms = experiment_built.problem.oracle.answer(np.stack([none, twin, other])).ms
 
-    assert len(found.problem.oracle.pool.boards) == 2
-    assert found.problem.oracle.device.endswith("/onnxruntime/fp32/b1")
-    assert "probe: measured live on" in found.problem.oracle.description
+    assert len(experiment_built.problem.oracle.pool.boards) == 2
+    assert experiment_built.problem.oracle.device.endswith("/onnxruntime/fp32/b1")
+    assert "probe: measured live" in experiment_built.problem.oracle.description
     assert latency_ms[0] == latency_ms[1]
-    for board in found.problem.oracle.pool.boards:
+    for board in experiment_built.problem.oracle.pool.boards:
         board.close()
 
 
@@ -81,9 +81,7 @@ def test_what_cannot_work_is_named_with_the_way_out(experiment, overrides, says)
 def test_a_cache_that_cannot_be_written_is_noticed_before_a_board_is_asked(experiment, tmp_path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(
-        UserError, match=r"cannot be stored: .*file.*; name another .*latency.cache="
-    ):
+    with pytest.raises(UserError, match=r"latency\.cache="):
         experiment(
             "latency=probe", "device=cmd://false", f"latency.cache={tmp_path / 'file'}/probe"
         )

@@ -33,18 +33,18 @@ def test_a_good_folder_passes_with_a_line_for_each_table(tmp_path):
     write_csv_table(tmp_path / "mine_mj.csv", SPACE, {"phone": column(np.nan, at5=0.0)})
     (tmp_path / "notes.csv").write_text("who,what\n")
 
-    found = lines(tmp_path)
-    assert all(passed for passed, _ in found)
-    assert [line.split()[1] for _, line in found] == [
+    judged = lines(tmp_path)
+    assert all(passed for passed, _ in judged)
+    assert [line.split()[1] for _, line in judged] == [
         "mine_mj.csv:",
         "nb201_accuracy.csv:",
         "nb201_latency_ms.csv:",
         "notes.csv:",
     ]
-    assert "15,625 rows" in found[1][1]
-    assert "3 published values agree" in found[1][1]
-    assert "15,624 rows" in found[2][1]
-    assert "'arch'" in found[3][1]
+    assert "15,625 rows" in judged[1][1]
+    assert "3 published values agree" in judged[1][1]
+    assert "15,624 rows" in judged[2][1]
+    assert "'arch'" in judged[3][1]
 
 
 @pytest.mark.parametrize(

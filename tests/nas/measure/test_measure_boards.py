@@ -64,7 +64,7 @@ def test_boards_are_measured_into_one_table_whose_origin_has_their_facts(run, ov
         patch.setattr("nas.measure.doubt.faster_than_others_say", all_too_fast)
         status, stdout, stderr = run("device=cmd://", "networks=1")
     assert status == 0, stderr
-    assert "1 times are implausibly fast" in stdout
+    assert "implausibly fast" in stdout
     (first,) = journals(tmp_path)
     assert len({row["arch"] for row in read(first)}) == len(read(first)) - 1  # taken again
 
@@ -131,7 +131,7 @@ def test_a_board_that_is_lost_for_good_is_one_line_and_the_same_command_goes_on(
     (line,) = stderr.splitlines()
     assert f"cmd://{script}: " in line
     assert "power is off" in line
-    assert "what was measured is kept, run the same command again to go on" in line
+    assert "run the same command" in line
     (journal,) = journals(tmp_path)
     (kept,) = read(journal)
 
@@ -148,21 +148,21 @@ def test_a_board_that_is_lost_for_good_is_one_line_and_the_same_command_goes_on(
 def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_field_empty(
     run, tmp_path, monkeypatch
 ):
-    exported, given = latency.probe.config.exported, []
+    exported, texts = latency.probe.config.exported, []
 
     def damaged(space, task, batch_size, text, takes):
-        given.append(text)  # the first is the control
+        texts.append(text)  # the first is the control
         content = exported(space, task, batch_size, text, takes)
-        return content[: len(content) // 2] if given[1:2] == [text] else content
+        return content[: len(content) // 2] if texts[1:2] == [text] else content
 
     monkeypatch.setattr("latency.probe.config.exported", damaged)
     arguments = ("device=cmd://", "on_disturbance=flag")
     status, stdout, stderr = run(*arguments)
 
     assert status == 0, stderr
-    name = given[1]
+    name = texts[1]
     flat = " ".join(stdout.split())
-    assert f"flagged: cmd:// cannot run {name}: " in flat
+    assert f"cannot run {name}: " in flat
     assert "stays empty" in flat
     (journal,) = journals(tmp_path)
     assert len(read(journal)) == 1
@@ -180,28 +180,28 @@ def test_another_load_on_the_board_stops_the_measurement(run, tmp_path):
 
     assert status == 2
     (line,) = stderr.splitlines()
-    assert "cmd:// is not quiet: other processes keep" in line
+    assert "is not quiet" in line
     assert not journals(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "expected"),
     [
-        (("device=jetson",), "device=jetson is none of cpu, cuda, nor the address of a board"),
-        (("device=ssh://-o",), "device=ssh://-o is not of the form"),
-        (("device=cmd://", "backend=onnxruntime"), "backend=onnxruntime is for this machine"),
-        (("device=cmd://", "precision=bf16"), "precision=bf16 is none of fp32, fp16"),
-        (("device=cmd://", "precision=fp16"), "precision fp16 needs tensorrt"),
-        (("device=cmd://", "shard=1/2"), "shard=1/2: parts are for tables of this machine"),
-        (("device=cmd://", "latency.tries=0"), "latency.tries=0 must be at least 1"),
-        (("device=cmd://false",), "cmd://false: the command ended with status 1"),
+        (("device=jetson",), "device=jetson"),
+        (("device=ssh://-o",), "device=ssh://-o"),
+        (("device=cmd://", "backend=onnxruntime"), "backend=onnxruntime"),
+        (("device=cmd://", "precision=bf16"), "precision=bf16"),
+        (("device=cmd://", "precision=fp16"), "fp16 needs tensorrt"),
+        (("device=cmd://", "shard=1/2"), "shard=1/2"),
+        (("device=cmd://", "latency.tries=0"), "latency.tries=0"),
+        (("device=cmd://false",), "cmd://false: "),
     ],
 )
-def test_a_board_that_cannot_be_measured_is_one_line(run, tmp_path, overrides, said):
+def test_a_board_that_cannot_be_measured_is_one_line(run, tmp_path, overrides, expected):
     status, stdout, stderr = run(*overrides)
 
     assert status == 2, stdout
     (line,) = stderr.splitlines()
     assert line.startswith("edgenas: ")
-    assert said in line
+    assert expected in line
     assert not (tmp_path / "out").exists()

@@ -135,4 +135,4 @@ def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):
         writer.writerow(["arch", BOARD])
         writer.writerows(zip(NAS_BENCH_201.strings, SOLO_MS, strict=True))
 
-    assert measured(tmp_path, HOG, 24).startswith("next: copy them: cp ")
+    assert measured(tmp_path, HOG, 24).startswith("next: copy them")

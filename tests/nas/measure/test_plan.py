@@ -123,7 +123,7 @@ def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
 def test_a_part_that_there_is_not_is_refused(shard):
-    with pytest.raises(UserError, match="is not a part like"):
+    with pytest.raises(UserError, match="shard="):
         plan(config(shard=shard))
 
 
@@ -177,7 +177,7 @@ def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measur
     seen = []
     groups = measure([5, 7, 9], config(together=1), machine)
 
-    with pytest.raises(UserError, match=r"not quiet.*\+20.0%.*on_disturbance=flag"):
+    with pytest.raises(UserError, match=r"\+20.0%.*on_disturbance=flag"):
         seen.extend(disturbed(machine, groups))
 
     assert [measured.arch for (measured,) in seen] == [STRINGS[5]]
@@ -334,37 +334,39 @@ def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_pat
     assert damage(last) != last
     journal.write_bytes(b"".join([*before, damage(last)]))
 
-    with pytest.raises(UserError, match=r"journal\.csv.* name another folder with out="):
+    with pytest.raises(UserError, match=r"journal\.csv.* out="):
         read(journal)
 
 
 def test_the_origin_tells_of_networks_that_other_commands_have_measured():
     now = config(networks=6)
     more = {SPACE.text(one) for one in planned(config(networks=9, repeats=0), SPACE)}
-    own = {SPACE.text(one) for one in planned(now, SPACE)}
+    texts = {SPACE.text(one) for one in planned(now, SPACE)}
     part = config(networks=6, shard="1/2")
 
-    assert chosen_in_words(now, SPACE, own).endswith("(seed 0)")
-    assert chosen_in_words(part, SPACE, own).endswith("(seed 0)")
-    assert "; and 3 that other commands measured" in chosen_in_words(now, SPACE, more)
+    assert chosen_in_words(now, SPACE, texts).endswith("(seed 0)")
+    assert chosen_in_words(part, SPACE, texts).endswith("(seed 0)")
+    assert "; and 3 " in chosen_in_words(now, SPACE, more)
 
 
 def test_a_mistake_does_not_make_a_fresh_folder_unusable(tmp_path):
-    own = config(out=str(tmp_path))
-    first = MeasurementFolder(own, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
+    texts = config(out=str(tmp_path))
+    first = MeasurementFolder(texts, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
     first.require_same()  # and then core=99 was refused: nothing was timed
 
-    MeasurementFolder(own, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}).require_same()
+    MeasurementFolder(
+        texts, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}
+    ).require_same()
 
 
 def test_of_settings_that_differ_the_one_is_named(tmp_path):
-    own = config(out=str(tmp_path))
-    first = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
+    texts = config(out=str(tmp_path))
+    first = MeasurementFolder(texts, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
     first.require_same()
     first.journal.write_text("a line\n")
-    other = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
+    other = MeasurementFolder(texts, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
 
-    with pytest.raises(UserError, match=r"holds timing\.samples=30, not 15; name another folder"):
+    with pytest.raises(UserError, match=r"timing\.samples=30, not 15"):
         other.require_same()
 
 

@@ -84,7 +84,7 @@ def test_one_folder_does_not_take_networks_of_two_spaces(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "expected"),
     [
         (("networks=null",), "space=toy_space cannot be listed; add networks="),
         (("networks=null", "transfer=true"), "space=toy_space comes without latencies"),
@@ -92,10 +92,10 @@ def test_one_folder_does_not_take_networks_of_two_spaces(run, tmp_path):
         (("space=nowhere",), "space=nowhere is not one of"),
     ],
 )
-def test_what_the_space_cannot_do_is_one_line(run, tmp_path, overrides, said):
+def test_what_the_space_cannot_do_is_one_line(run, tmp_path, overrides, expected):
     status, _, stderr = run(*overrides)
 
     assert status == 2
     (line,) = stderr.splitlines()
-    assert said in line
+    assert expected in line
     assert not (tmp_path / "out").exists()
