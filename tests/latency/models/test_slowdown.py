@@ -78,5 +78,5 @@ def test_the_better_on_held_out_architectures_is_chosen_and_named(ridge, factor,
 
     assert how_good.ridge_is_better == is_ridge
     assert how_good.chosen.median_error == min(ridge, factor)
-    assert ("ridge regression, which" in str(how_good)) == is_ridge
-    assert ("one factor for all" in str(how_good)) != is_ridge
+    assert ("by ridge" in str(how_good)) == is_ridge
+    assert ("by one factor" in str(how_good)) != is_ridge

@@ -293,8 +293,8 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
                 "self._send(encode(self._answer(*message)))",
                 "self._send(encode({'a': json.loads('[' * 90 + ']' * 90)}))",
             ),
-            BoardError,
-            "agent's answer",
+            GarbledError,
+            "request None",
         ),
         (
             (
