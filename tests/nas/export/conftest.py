@@ -120,7 +120,9 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def trained_export(trained, config, tmp_path_factory):
-    """Folder of the trained network's export, what was said, and the record; read only."""
-    out, said = tmp_path_factory.mktemp("own") / "export", StringIO()
-    folder = export(config(weights=str(trained), out=str(out)), Console(file=said, highlight=False))
-    return folder, said.getvalue(), json.loads((folder / "export.json").read_text())
+    """Folder of the trained network's export, what was printed, and the record; read only."""
+    out, printed = tmp_path_factory.mktemp("own") / "export", StringIO()
+    folder = export(
+        config(weights=str(trained), out=str(out)), Console(file=printed, highlight=False)
+    )
+    return folder, printed.getvalue(), json.loads((folder / "export.json").read_text())

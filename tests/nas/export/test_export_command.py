@@ -55,14 +55,14 @@ def refused(*overrides):
 
 @pytest.fixture(scope="module")
 def exported(run, config, tmp_path_factory):
-    """The folder, what was said, and the record."""
-    own, said = tmp_path_factory.mktemp("own") / "run", StringIO()
-    shutil.copytree(run, own, ignore=shutil.ignore_patterns("figures", "tensorboard"))
+    """The folder, what was printed, and the record."""
+    copied_run, printed = tmp_path_factory.mktemp("own") / "run", StringIO()
+    shutil.copytree(run, copied_run, ignore=shutil.ignore_patterns("figures", "tensorboard"))
     before = torch.get_num_threads()
-    folder = export(config(run=str(own)), Console(file=said, highlight=False))
-    assert folder == own / "export"
+    folder = export(config(run=str(copied_run)), Console(file=printed, highlight=False))
+    assert folder == copied_run / "export"
     assert torch.get_num_threads() == before
-    return folder, said.getvalue(), json.loads((folder / "export.json").read_text())
+    return folder, printed.getvalue(), json.loads((folder / "export.json").read_text())
 
 
 def test_every_file_is_there_for_everyone_who_may_read_the_folder(exported):
@@ -94,9 +94,9 @@ def test_the_files_are_the_network_of_the_run(exported, run):
 
 
 def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(exported):
-    folder, said, record = exported
+    folder, printed, record = exported
 
-    for text in (said, (folder / "README.md").read_text(), (folder / "network.py").read_text()):
+    for text in (printed, (folder / "README.md").read_text(), (folder / "network.py").read_text()):
         words = " ".join(text.split())
         assert Kind.surrogate.words in words
         assert Kind.regression.words in words
@@ -104,12 +104,12 @@ def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(export
     assert record["searched"]["accuracy_kind"] == "surrogate"
     assert record["searched"]["latency_kind"] == "regression"
     assert "UNTRAINED" in (folder / "README.md").read_text().splitlines()[0]
-    assert said.startswith("UNTRAINED")
+    assert printed.startswith("UNTRAINED")
     assert not record["trained"]
 
 
 def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_own_only(exported):
-    _, said, record = exported
+    _, printed, record = exported
     (form,) = record["forms"]
     here = form["latency"]
 
@@ -118,7 +118,7 @@ def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_o
     assert here["samples"] == 5
     assert 0 < here["median_ms"] <= here["p95_ms"]
     assert record["ratio_to_oracle"] is None
-    assert "another device" in said
+    assert "another device" in printed
 
 
 def test_the_same_device_gets_the_ratio(run, exported):

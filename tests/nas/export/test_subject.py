@@ -49,20 +49,20 @@ def test_a_folder_of_trained_networks_brings_its_only_one(trained, config, tmp_p
 
 
 def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights, config, tmp_path):
-    own = shutil.copytree(run, tmp_path / "run")
-    best = json.loads((own / "summary.json").read_text())["best"]["arch"]
+    copied = shutil.copytree(run, tmp_path / "run")
+    best = json.loads((copied / "summary.json").read_text())["best"]["arch"]
     training = dataclasses.replace(read_training(trained), arch=best, state="interrupted")
-    folder = trained_folder(own, best)
+    folder = trained_folder(copied, best)
     write_trained(folder, weights, training)
 
-    for settings in (config(run=str(own)), config(weights=str(folder))):
+    for settings in (config(run=str(copied)), config(weights=str(folder))):
         subject = subject_of(settings)
         assert subject.arch == best
         assert subject.weights == folder / "weights.safetensors"
         assert subject.searched.named == "best"
         assert "interrupted" in " ".join(subject.notes)
 
-    other = subject_of(config(run=str(own), arch=str(_another(own))))
+    other = subject_of(config(run=str(copied), arch=str(_another(copied))))
     assert not other.is_trained
     assert other.task.name == "digits"
 
@@ -70,7 +70,9 @@ def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights
 def _another(run):
     summary = json.loads((run / "summary.json").read_text())
     reported = [summary["optimum"], summary["mode"]]
-    return next(one["index"] for one in reported if one["index"] != summary["best"]["index"])
+    return next(
+        network["index"] for network in reported if network["index"] != summary["best"]["index"]
+    )
 
 
 def test_an_architecture_needs_no_run(config):
@@ -137,12 +139,12 @@ def test_what_cannot_be_meant_is_refused(changes, message, config, tmp_path, mon
 
 
 def test_images_that_were_not_trained_on_are_refused(trained, config, tmp_path):
-    own = shutil.copytree(trained, tmp_path / "trained")
-    record = json.loads((own / "training.json").read_text())
-    (own / "training.json").write_text(json.dumps({**record, "data_digest": "0"}))
+    copied = shutil.copytree(trained, tmp_path / "trained")
+    record = json.loads((copied / "training.json").read_text())
+    (copied / "training.json").write_text(json.dumps({**record, "data_digest": "0"}))
 
     with pytest.raises(UserError, match="data=digits"):
-        subject_of(config(weights=str(own)))
+        subject_of(config(weights=str(copied)))
     with pytest.raises(UserError, match="arch=1462"):
         subject_of(config(weights=str(trained), arch="1462"))
 

@@ -64,7 +64,7 @@ def test_every_file_is_there_and_has_its_hash(trained_export):
 def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
     trained_export, trained, digits
 ):
-    folder, said, record = trained_export
+    folder, printed, record = trained_export
     architecture = SPACE.parse(read_training(trained).arch)
     network = with_weights(SPACE, architecture, digits.task, folder / "weights.safetensors")
 
@@ -76,7 +76,7 @@ def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
     assert fp32["interval"][0] < expected < fp32["interval"][1]
     card = (folder / "README.md").read_text()
     assert f"{expected:.2%} of {len(digits.test)} test images" in card
-    assert f"{expected:.2%} [" in said
+    assert f"{expected:.2%} [" in printed
     assert "UNTRAINED" not in card
     assert all(
         torch.equal(ours, theirs)
@@ -117,8 +117,8 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     files = _onnx_files(network, subject, settings, noise)
 
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
-    found = logits_of(sessions[Precision.fp32], noise, settings.fixed_batch or 1)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    results = logits_of(sessions[Precision.fp32], noise, settings.fixed_batch or 1)
+    np.testing.assert_allclose(results, expected, atol=1e-4)
     error = _dynamic_batch_error(sessions[Precision.fp32], noise, settings)
     assert (error is None) == (batch == 4)
     shape = onnx.load_from_string(files[Precision.int8]).graph.input[0].type.tensor_type.shape
@@ -244,16 +244,16 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
     settings = config(
         weights=str(trained), batch="dynamic", device="cmd://", latency=BoardsConfig(), board="mine"
     )
-    files = {one: (folder / one.file).read_bytes() for one in (Precision.fp32, Precision.int8)}
+    files = {item: (folder / item.file).read_bytes() for item in (Precision.fp32, Precision.int8)}
 
-    found = timed_on_board(files, "cmd://", subject_of(settings), settings, [].append)
+    results = timed_on_board(files, "cmd://", subject_of(settings), settings, [].append)
 
-    assert [one.device for one in found.values()] == [
+    assert [item.device for item in results.values()] == [
         "mine/onnxruntime/fp32/b1",
         "mine/onnxruntime/int8/b1",
     ]
-    assert all(one.samples == 5 and one.median_ms > 0 for one in found.values())
-    assert found[Precision.int8].board == record["forms"][0]["latency"]["board"]
+    assert all(item.samples == 5 and item.median_ms > 0 for item in results.values())
+    assert results[Precision.int8].board == record["forms"][0]["latency"]["board"]
 
 
 def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):

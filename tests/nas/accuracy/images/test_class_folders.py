@@ -89,7 +89,7 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("counted", "message"),
     [
         ({"cat": 5}, "cat"),
         ({"cat": 1, "dog": 1}, "class 'cat' has 1 .* needs 3"),
@@ -101,8 +101,8 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
         ({}, "no class folders"),
     ],
 )
-def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, given, message):
-    folder = class_folders(given)
+def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, counted, message):
+    folder = class_folders(counted)
     folder.mkdir(exist_ok=True)
 
     with pytest.raises(UserError, match=message):

@@ -21,26 +21,26 @@ def encoded(image, kind="PNG", **settings):
 def test_an_image_of_the_right_size_is_not_changed(picture):
     image = picture(0, (8, 8))
 
-    found = decode(encoded(image), 8)
+    decoded = decode(encoded(image), 8)
 
-    assert (found.pixels == np.asarray(image)).all()
-    assert found.treatment is Treatment.none
+    assert (decoded.pixels == np.asarray(image)).all()
+    assert decoded.treatment is Treatment.none
 
 
 def test_the_longer_side_is_cropped_at_both_ends():
     pixels = np.zeros((8, 16, 3), np.uint8)
     pixels[:, 4:12] = (255, 128, 0)
 
-    found = decode(encoded(Image.fromarray(pixels)), 8)
+    decoded = decode(encoded(Image.fromarray(pixels)), 8)
 
-    assert (found.pixels == (255, 128, 0)).all()
+    assert (decoded.pixels == (255, 128, 0)).all()
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM"])
 def test_the_usual_formats_are_read(kind):
-    found = decode(encoded(Image.new("RGB", (20, 20), (200, 60, 40)), kind), 8)
+    decoded = decode(encoded(Image.new("RGB", (20, 20), (200, 60, 40)), kind), 8)
 
-    assert found.pixels == pytest.approx(np.full((8, 8, 3), (200, 60, 40)), abs=6)
+    assert decoded.pixels == pytest.approx(np.full((8, 8, 3), (200, 60, 40)), abs=6)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_the_usual_formats_are_read(kind):
     ],
 )
 def test_other_modes_become_rgb_and_are_named(image, kind, colour, treatment):
-    found = decode(encoded(image, kind), 8)
+    decoded = decode(encoded(image, kind), 8)
 
-    assert found.pixels.shape == (8, 8, 3)
-    assert found.treatment is treatment
+    assert decoded.pixels.shape == (8, 8, 3)
+    assert decoded.treatment is treatment
     if colour is not None:
-        assert found.pixels == pytest.approx(np.full((8, 8, 3), colour), abs=3)
+        assert decoded.pixels == pytest.approx(np.full((8, 8, 3), colour), abs=3)
 
 
 def test_a_photograph_is_turned_as_its_camera_says():
@@ -73,10 +73,10 @@ def test_a_photograph_is_turned_as_its_camera_says():
     exif = Image.Exif()
     exif[0x0112] = 3  # upside down
 
-    found = decode(encoded(Image.fromarray(pixels), exif=exif), 8)
+    decoded = decode(encoded(Image.fromarray(pixels), exif=exif), 8)
 
-    assert (found.pixels[:4] == 0).all()
-    assert (found.pixels[4:] == 255).all()
+    assert (decoded.pixels[:4] == 0).all()
+    assert (decoded.pixels[4:] == 255).all()
 
 
 def header_of_png(width, height):

@@ -43,7 +43,7 @@ def test_names_and_splits_are_those_of_the_columns(written, encoded, opened):
 
 
 def test_a_struct_with_bytes_is_read_as_hugging_face_writes_it(written, encoded, opened):
-    rows = [{"bytes": one, "path": "x.png"} for one in encoded(20)]
+    rows = [{"bytes": content, "path": "x.png"} for content in encoded(20)]
 
     images = opened(written(image=rows, label=[2, 10] * 10))
 

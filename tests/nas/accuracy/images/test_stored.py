@@ -21,7 +21,7 @@ from nas.accuracy.images.open import open_images
 
 
 def sets_in(cache):
-    return [one for one in cache.iterdir() if one.suffix != ".lock"]
+    return [entry for entry in cache.iterdir() if entry.suffix != ".lock"]
 
 
 def test_a_second_opening_decodes_nothing_and_gives_the_same(class_folders, opened):
@@ -87,12 +87,12 @@ def test_a_disk_that_is_too_small_is_refused_before(class_folders, opened, monke
 def test_what_a_killed_process_left_is_no_set(class_folders, opened, tmp_path):
     folder = class_folders({"a": 5, "b": 5})
     first = opened(folder)
-    (found,) = sets_in(tmp_path / "cache")
-    half = found.rename(found.with_name(f"{found.name}.tmp"))
+    (kept,) = sets_in(tmp_path / "cache")
+    half = kept.rename(kept.with_name(f"{kept.name}.tmp"))
     (half / stored.PIXELS).write_bytes(b"half")
 
     assert opened(folder).digest == first.digest
-    assert sets_in(tmp_path / "cache") == [found]
+    assert sets_in(tmp_path / "cache") == [kept]
 
 
 @pytest.mark.parametrize("file", [stored.PIXELS, stored.LABELS, stored.DESCRIPTION])
@@ -100,11 +100,11 @@ def test_what_a_killed_process_left_is_no_set(class_folders, opened, tmp_path):
 def test_a_damaged_set_is_made_again(class_folders, opened, tmp_path, file, content):
     folder = class_folders({"a": 5, "b": 5})
     first = opened(folder)
-    (found,) = sets_in(tmp_path / "cache")
+    (kept,) = sets_in(tmp_path / "cache")
     if content is None:
-        (found / file).unlink()
+        (kept / file).unlink()
     else:
-        (found / file).write_bytes(content)
+        (kept / file).write_bytes(content)
 
     again = opened(folder)
 
@@ -117,9 +117,9 @@ def test_two_processes_at_once_get_the_same_set(class_folders, tmp_path):
     cache = tmp_path / "cache"
 
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        found = [pool.submit(_digest, str(folder), cache) for _ in range(2)]
+        digests = [pool.submit(_digest, str(folder), cache) for _ in range(2)]
 
-    assert len({one.result() for one in found}) == 1
+    assert len({future.result() for future in digests}) == 1
     assert len(sets_in(cache)) == 1
 
 

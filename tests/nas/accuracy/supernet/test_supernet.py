@@ -110,16 +110,16 @@ def test_only_the_weights_of_the_chosen_path_get_gradients():
 def test_normalisation_has_neither_parameters_nor_a_memory():
     network = SharedCellNetwork(2, cells_per_stage=1, channels=4)
 
-    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    norms = [norm for norm in network.modules() if isinstance(norm, nn.BatchNorm2d)]
 
     assert norms
-    assert all(not one.affine and one.running_mean is None for one in norms)
+    assert all(not norm.affine and norm.running_mean is None for norm in norms)
 
 
 def test_networks_are_drawn_uniformly_each_as_one_row():
-    drawn = distinct_networks(np.random.default_rng(0), 20_000)
+    networks = distinct_networks(np.random.default_rng(0), 20_000)
 
-    rows, counts = np.unique(drawn, axis=0, return_counts=True)
+    rows, counts = np.unique(networks, axis=0, return_counts=True)
     assert (SPACE.canonical(rows) == rows).all()
     assert len(rows) > 6000  # of 6,466, three times each
     assert counts.max() < 15
@@ -131,15 +131,17 @@ def test_a_supernet_learns_and_is_the_same_by_the_same_seed():
     rows[0] = SPACE.from_operations(["skip_connect"] * 6)
     brightness = images()
 
-    found = []
+    accuracies = []
     for space in spaces:
         shared = train_supernet(space, brightness, epochs=2, seed=3, device="cpu")
-        found.append([path_accuracy(space, shared, row, brightness, device="cpu") for row in rows])
+        accuracies.append(
+            [path_accuracy(space, shared, row, brightness, device="cpu") for row in rows]
+        )
 
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*accuracies)
     assert spaces[0].chosen == spaces[1].chosen
     assert len(set(spaces[0].chosen)) > 10
-    assert max(found[0]) > 0.8
+    assert max(accuracies[0]) > 0.8
 
 
 def test_an_epoch_is_estimated_by_steps_that_train_paths():
@@ -158,10 +160,10 @@ def test_a_network_inherits_the_weights_of_its_path(tmp_path):
     row = distinct_networks(np.random.default_rng(2), 1)[0]
     pixels = torch.rand(64, 3, 4, 4)
 
-    own = Inheriting(space, tmp_path / "supernet")(row, brightness.task)
+    network = Inheriting(space, tmp_path / "supernet")(row, brightness.task)
     shared.choose(row)
 
-    assert torch.equal(own.train()(pixels), shared(pixels))
+    assert torch.equal(network.train()(pixels), shared(pixels))
 
 
 def test_recalibration_gives_a_network_the_statistics_of_the_training_images():

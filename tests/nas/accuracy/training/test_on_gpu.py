@@ -90,13 +90,13 @@ def test_gradients_are_those_of_the_cpu(cell, name):
         pixels = images.to(device, memory_format=torch.channels_last)
         with exact_average_pools(model), torch.backends.cudnn.flags(allow_tf32=False):
             nn.functional.cross_entropy(model(pixels), labels.to(device)).backward()
-        return {name: one.grad.cpu() for name, one in model.named_parameters()}
+        return {name: item.grad.cpu() for name, item in model.named_parameters()}
 
     expected = gradients("cpu")
-    for parameter, found in gradients("cuda").items():
+    for parameter, gradient in gradients("cuda").items():
         if expected[parameter].norm() > 1e-6:
             cosine = nn.functional.cosine_similarity(
-                found.flatten(), expected[parameter].flatten(), dim=0
+                gradient.flatten(), expected[parameter].flatten(), dim=0
             )
             assert cosine > 0.95, parameter
 
@@ -173,7 +173,7 @@ def test_a_supernet_of_many_shapes_learns_without_cudnn(brightness, monkeypatch)
     losses = []
 
     shared = train_supernet(
-        space, brightness, epochs=4, seed=0, on_epoch=lambda one: losses.append(one.loss)
+        space, brightness, epochs=4, seed=0, on_epoch=lambda item: losses.append(item.loss)
     )
 
     assert losses[-1] < losses[0]

@@ -39,5 +39,5 @@ def test_a_small_training_set_has_small_batches(images, batch):
 
 
 def test_an_unknown_recipe_is_refused():
-    with pytest.raises(UserError, match="recipe=best is not one of nas_bench_201, modern"):
+    with pytest.raises(UserError, match=r"recipe=best .*nas_bench_201, modern"):
         recipe_named("best")

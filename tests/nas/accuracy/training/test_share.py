@@ -9,16 +9,16 @@ from nas.accuracy.training.share import take_share
 
 def test_workers_on_a_cpu_take_a_core_each():
     before = torch.get_num_threads()
-    found = []
+    threads = []
 
     def work():
         torch.set_num_threads(4)
         take_share(1, 2)
-        found.append(torch.get_num_threads())
+        threads.append(torch.get_num_threads())
 
     worker = threading.Thread(target=work)
     worker.start()
     worker.join()
 
-    assert found == [4 if torch.cuda.is_available() else 1]
+    assert threads == [4 if torch.cuda.is_available() else 1]
     assert torch.get_num_threads() == before

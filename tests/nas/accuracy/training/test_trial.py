@@ -73,11 +73,11 @@ def test_a_training_whose_ray_worker_is_killed_ends_as_if_it_had_not_been(digits
         while not list((tmp_path / "shared").glob("*.safetensors")):
             time.sleep(0.01)
         os.kill(int(started.read_text()), signal.SIGKILL)
-        found = source.wait().result()
+        disturbed = source.wait().result()
     finally:
         source.close()
         ray.shutdown()
 
     assert len(started.read_text().split()) == 2
-    assert found.accuracy == expected.accuracy
+    assert disturbed.accuracy == expected.accuracy
     assert len(list((tmp_path / "shared").iterdir())) == 1  # a longer training may go on from it

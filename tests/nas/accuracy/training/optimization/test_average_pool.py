@@ -34,8 +34,8 @@ def test_they_are_those_of_torch_on_a_cpu(pool):
     expected = gradient(network, images, weights)
 
     with exact_average_pools(network):
-        found = gradient(network, images, weights)
+        exact = gradient(network, images, weights)
 
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other)
+    for ours, other in zip(exact, expected, strict=True):
+        torch.testing.assert_close(ours, other)
     assert "forward" not in vars(pool)

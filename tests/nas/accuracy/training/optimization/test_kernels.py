@@ -27,27 +27,27 @@ def outputs_and_gradients(network):
     torch.manual_seed(1)
     logits = network.eval()(torch.randn(2, 3, 32, 32))
     logits.square().sum().backward()
-    return [logits, *(one.grad for one in network.parameters())]
+    return [logits, *(layer.grad for layer in network.parameters())]
 
 
 def test_products_compute_what_1x1_convolutions_compute(small):
     expected = outputs_and_gradients(small)
     with profile() as without, Products():
-        found = outputs_and_gradients(small)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
-    convolutions = [one for one in small.modules() if isinstance(one, nn.Conv2d)]
-    others = [one for one in convolutions if one.kernel_size != (1, 1)]
+        computed = outputs_and_gradients(small)
+    for layer, other in zip(computed, expected, strict=True):
+        torch.testing.assert_close(layer, other, rtol=1e-3, atol=1e-5)
+    convolutions = [layer for layer in small.modules() if isinstance(layer, nn.Conv2d)]
+    others = [layer for layer in convolutions if layer.kernel_size != (1, 1)]
     assert len(others) < len(convolutions)
-    counts = {one.key: one.count for one in without.key_averages()}
+    counts = {layer.key: layer.count for layer in without.key_averages()}
     assert counts["aten::conv2d"] == len(others)
 
 
 def test_one_image_without_a_batch_is_convolved_as_usual():
     layer, image = nn.Conv2d(3, 4, 1), torch.randn(3, 5, 5)
     with Products():
-        found = layer(image)
-    torch.testing.assert_close(found, layer(image))
+        computed = layer(image)
+    torch.testing.assert_close(computed, layer(image))
 
 
 def test_short_trainings_of_many_shapes_do_not_try_kernels():
