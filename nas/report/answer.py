@@ -6,8 +6,8 @@ Terminal, pages, sweeps, the card of an export and `edgenas.Found` lay it out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import final
@@ -17,6 +17,7 @@ from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.number import PREDICTED, Number, amount, percent
+from nas.report.reported_network import Place, ReportedNetwork
 from nas.report.summary import Network, OnFront, Summary, predicted_shares
 from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
@@ -27,46 +28,6 @@ _WHY_FLAGGED = {
     "measurements of the networks",
     Kind.implausible: "taken twice, and each time far below what the other networks let expect",
 }
-
-
-@final
-@dataclass(frozen=True)
-class Place:
-    """One of the devices of `latency=mapped`, and a network's latency there."""
-
-    device: str
-    latency: Number  # limited by what the device has left
-    fits: bool
-
-
-@final
-@dataclass(frozen=True)
-class ReportedNetwork:
-    """An architecture with its numbers."""
-
-    arch: str
-    accuracy: Number  # that was searched on
-    test: Number | None
-    latency: Number
-    index: int | None = None  # in the space, where that is listed
-    sample: int | None = None  # the trial it was, from 1
-    costs: Mapping[str, Number] = field(default_factory=dict)  # limited ones beside the latency
-    rank: int | None = None  # among the networks within all limits
-    places: tuple[Place, ...] = ()  # the device with most room first
-    first_latency: Number | None = None  # of a live device, before it was timed again
-    probability: float | None = None  # of being within T, at least; of a predicted latency
-    is_at_chance: bool = False
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether its latency was taken undisturbed."""
-        return self.latency.kind is not Kind.disturbed
-
-    @property
-    def line(self) -> str:
-        """All its accuracies and latencies in a line."""
-        test = "" if self.test is None else f" (test {self.test.text})"
-        return f"{self.accuracy.text}{test}, {self.latency.text}"
 
 
 class Status(Enum):

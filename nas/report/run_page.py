@@ -11,18 +11,18 @@ import numpy as np
 from common.files.atomic_file import replacing
 from common.page.document import KeyFigure, Page, Section, Tone
 from common.page.parts import Listing, Note, Part, Slider
-from common.types.kind import Kind
-from nas.report.answer import Answer, ReportedNetwork, margin_text
+from nas.report.answer import Answer, margin_text
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
-from nas.report.number import Number, amount, percent
+from nas.report.number import amount
+from nas.report.reported_network import networks_of
 from nas.report.summary import Summary, feasible_of
 from nas.report.tables import best_networks, drawings, reported_networks
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
-from nas.trials.survey import Survey, pareto_front
+from nas.trials.survey import pareto_front
 from nas.trials.trial import State, Trials
 
 
@@ -84,7 +84,9 @@ def answer_parts(answer: Answer) -> list[Part | str]:
     """The network to use, the best sample, and what must be known of the numbers."""
     parts: list[Part | str] = []
     if answer.is_ranked and answer.optimum is not None:
-        numbers = "; ".join(f"{one.label} {one.value}, {one.note}" for one in answer.ranked_figures)
+        numbers = "; ".join(
+            f"{figure.label} {figure.value}, {figure.note}" for figure in answer.ranked_figures
+        )
         parts += [f"{answer.ranked_headline}: {numbers}.", f"`{answer.optimum.arch}`"]
     best = answer.best
     if best is None:
@@ -160,8 +162,7 @@ def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[Part]:
             *("T", "ms", sampled, summary.T_ms, "No sample takes so little time."),
             f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.{margin}",
         )
-    space = [] if problem.survey is None else _front_of_space(problem.survey)
-    if space:
+    if space := _front_of_space(problem):
         yield Slider(
             f"The {answer.optimum_name} for another T",
             *("T", "ms", space, summary.T_ms, "No architecture takes so little time."),
@@ -169,21 +170,16 @@ def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[Part]:
         )
 
 
-def _front_of_space(survey: Survey) -> list[tuple[float, str]]:
+def _front_of_space(problem: SearchProblem) -> list[tuple[float, str]]:
     """Least T and text of each step of the front of the whole space."""
+    survey = problem.survey
+    if survey is None:
+        return []
     counted_ms = np.where(survey.met, survey.compared_ms, np.nan)
-    steps = []
-    for number in pareto_front(survey.accuracy, counted_ms).tolist():
-        network = ReportedNetwork(
-            arch=survey.space.text(survey.space.architectures(np.array(number))),
-            accuracy=percent(float(survey.accuracy[number]), Kind(survey.accuracy_kind[number])),
-            test=None,
-            latency=Number(
-                float(survey.latency_ms[number]), "ms", Kind(survey.latency_kind[number])
-            ),
-        )
-        steps.append((float(counted_ms[number]), f"{network.arch}: {network.line}"))
-    return steps
+    at = pareto_front(survey.accuracy, counted_ms)
+    networks = networks_of(problem.surveyed(at), problem)
+    texts = [f"{network.arch}: {network.line}" for network in networks]
+    return list(zip(counted_ms[at].tolist(), texts, strict=True))
 
 
 def _architectures(answer: Answer, done: Trials, problem: SearchProblem) -> list[Part | str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -221,14 +220,14 @@ class Summary:
         """The front by the least T, in ms, that each network answers: a prediction has its margin there."""
         factors = {True: math.exp(self.margin), False: 1.0}
         least_ms = [
-            (one.latency_ms * factors[Kind[one.latency_kind].is_predicted], one)
-            for one in self.front
+            (trial.latency_ms * factors[Kind[trial.latency_kind].is_predicted], trial)
+            for trial in self.front
         ]
-        found: list[tuple[float, OnFront]] = []
-        for ms, one in sorted(least_ms, key=lambda pair: pair[0]):
-            if not found or one.accuracy_searched > found[-1][1].accuracy_searched:
-                found.append((ms, one))
-        return found
+        steps: list[tuple[float, OnFront]] = []
+        for ms, trial in sorted(least_ms, key=lambda pair: pair[0]):
+            if not steps or trial.accuracy_searched > steps[-1][1].accuracy_searched:
+                steps.append((ms, trial))
+        return steps
 
     @property
     def label(self) -> str:
@@ -240,7 +239,7 @@ class Summary:
         """Whether a model gave any accuracy of a trial or of a reported network."""
         reported = (self.best, self.optimum, self.mode)
         return bool(predicted_shares(self.accuracy_kinds)) or any(
-            one is not None and one.accuracy_is_predicted for one in reported
+            network is not None and network.accuracy_is_predicted for network in reported
         )
 
     @property
@@ -306,13 +305,10 @@ def summarise(
     done = trials.rows(trials.state == State.done)
     feasible = feasible_of(done, problem)
     reporter = _Reporter(problem, done, feasible)
-    best = reporter.best(confirmed)
-    optimum = None
-    if survey is not None and survey.optimum is not None:
-        optimum = reporter.surveyed(survey, survey.optimum)
+    best, optimum = reporter.best(confirmed), reporter.optimum()
     rows = space.normal(trials.architectures)
     states = Counter(State(value).name for value in trials.state.tolist())
-    preferred = None if mode is None else reporter.mode(mode)
+    preferred = None if mode is None else reporter.preferred(mode)
     return Summary(
         schema=SCHEMA,
         settings=settings,
@@ -344,28 +340,13 @@ def summarise(
         space_feasible_interval=None if estimated is None else (estimated.low, estimated.high),
         space_latency_predicted=None if survey is None else survey.latency_predicted_share,
         sample_within_T=sample_within_limit(done.latency_ms, problem.limit_ms),
-        mode=preferred,
+        mode=None if preferred is None else reporter.network(preferred),
         mode_arch=None if mode is None else space.text(mode),
-        mode_gap=_mode_gap(preferred, problem),
+        mode_gap=reporter.mode_gap(preferred),
         stages=stages,
         front=reporter.front(),
         front_share=reporter.front_share(),
     )
-
-
-def _mode_gap(mode: Network | None, problem: SearchProblem) -> float | None:
-    survey, limits = problem.survey, problem.limits
-    favourite = None if survey is None else survey.favourite(problem.reward)
-    if mode is None or survey is None or favourite is None:
-        return None
-    accuracy = np.array([survey.accuracy[favourite], mode.accuracy_searched])
-    latency_ms = np.array([survey.latency_ms[favourite], mode.latency_ms])
-    own_costs = np.array([mode.costs[limit.name] for limit in limits.each], float)
-    costs = np.stack([survey.costs[favourite], own_costs])
-    kinds = np.array([survey.latency_kind[favourite], Kind[mode.latency_kind]], np.int8)
-    compared_ms = problem.compared_ms(Latencies(latency_ms, kinds))
-    highest, own = problem.reward(accuracy, compared_ms, costs / limits.bounds)
-    return float(highest - own)
 
 
 def predicted_shares(kinds: dict[str, float]) -> dict[Kind, float]:
@@ -417,14 +398,17 @@ class _Reporter:
                 self.problem.limit_ms,
                 self.feasible & highest if (self.feasible & highest).any() else within,
             )
-            return None if at is None else self._trial(at)
-        winner = confirmed.winner
-        if winner is None:
+            return None if at is None else self.network(self.done.rows(slice(at, at + 1)))
+        if confirmed.winner is None:
             return None
-        kind = Kind(int(confirmed.again.kind[winner]))
-        return self._trial(
-            int(confirmed.positions[winner]), again=(float(confirmed.again.ms[winner]), kind)
+        winner = np.array([confirmed.winner])
+        trial = self.done.rows(confirmed.positions[winner])
+        again = replace(
+            trial,
+            latency_ms=confirmed.again.ms[winner],
+            latency_kind=confirmed.again.kind[winner],
         )
+        return self.network(again, first_ms=float(trial.latency_ms[0]))
 
     @property
     def _front_ms(self) -> Float64[ndarray, "n"]:
@@ -466,104 +450,77 @@ class _Reporter:
         there = hypervolume(
             survey.accuracy, np.where(survey.met, survey.latency_ms, np.nan), *bounds
         )
-        found = hypervolume(self.done.accuracy, self._front_ms, *bounds)
-        return found / there if there > 0 else None
+        covered = hypervolume(self.done.accuracy, self._front_ms, *bounds)
+        return covered / there if there > 0 else None
 
-    def surveyed(self, survey: Survey, number: int) -> Network:
-        """An architecture of the survey."""
-        return self._network(
-            survey.space.architectures(np.array(number)),
-            accuracy=float(survey.accuracy[number]),
-            accuracy_kind=int(survey.accuracy_kind[number]),
-            latency_ms=float(survey.latency_ms[number]),
-            latency_kind=int(survey.latency_kind[number]),
-            costs=survey.costs[number],
-        )
+    def optimum(self) -> Network | None:
+        """The most accurate feasible architecture of the space, where that is known."""
+        survey = self.problem.survey
+        if survey is None or survey.optimum is None:
+            return None
+        return self.network(self.problem.surveyed(np.array([survey.optimum])))
 
-    def mode(self, mode: Int64[ndarray, "D"]) -> Network | None:
-        """The architecture that the policy prefers, or None if no trial or table has its numbers."""
+    def preferred(self, mode: Int64[ndarray, "D"]) -> Trials | None:
+        """The numbers of what the policy prefers, or None if no trial or table has them."""
         space = self.problem.space
         same = (space.normal(self.done.architectures) == space.normal(mode)).all(-1)
         if same.any():
-            return self._trial(int(np.argmax(same)))
-        accuracy, oracle = self.problem.accuracy, self.problem.oracle
+            return self.done.rows(np.flatnonzero(same)[:1])
         row = mode[None]
-        if not (accuracy.instant and oracle.instant):
-            return None
-        if not (accuracy.known(row)[0] and oracle.known(row)[0]):
-            return None
-        one = self.problem.evaluate(row)
-        return self._network(
-            mode,
-            accuracy=float(one.accuracy[0]),
-            accuracy_kind=int(one.accuracy_kind[0]),
-            latency_ms=float(one.latency_ms[0]),
-            latency_kind=int(one.latency_kind[0]),
-            costs=one.costs[0],
-        )
+        for source in (self.problem.accuracy, self.problem.oracle):
+            if not (source.instant and source.known(row)[0]):
+                return None
+        return self.problem.evaluate(row, first=-1)
 
-    def _trial(self, at: int, *, again: tuple[float, Kind] | None = None) -> Network:
-        first_ms, first_kind = float(self.done.latency_ms[at]), int(self.done.latency_kind[at])
-        latency_ms, latency_kind = again or (first_ms, first_kind)
-        return self._network(
-            self.done.architectures[at],
-            accuracy=float(self.done.accuracy[at]),
-            accuracy_kind=int(self.done.accuracy_kind[at]),
-            latency_ms=latency_ms,
-            latency_kind=latency_kind,
-            costs=self.done.costs[at],
-            sample=int(self.done.number[at]) + 1,
-            first_ms=first_ms,
-            again_ms=None if again is None else latency_ms,
-        )
+    def mode_gap(self, preferred: Trials | None) -> float | None:
+        """The reward's maximum over the space less the reward of what the policy prefers."""
+        survey = self.problem.survey
+        favourite = None if survey is None else survey.favourite(self.problem.reward)
+        if preferred is None or favourite is None:
+            return None
+        highest = self.problem.surveyed(np.array([favourite])).rewards[0]
+        return float(highest - preferred.rewards[0])
 
-    def _network(
-        self,
-        architecture: Int64[ndarray, "D"],
-        *,
-        accuracy: float,
-        accuracy_kind: int,
-        latency_ms: float,
-        latency_kind: int,
-        costs: Float64[ndarray, "L"],
-        sample: int | None = None,
-        first_ms: float | None = None,
-        again_ms: float | None = None,
-    ) -> Network:
+    def network(self, trial: Trials, first_ms: float | None = None) -> Network:
+        """The network of one trial; `first_ms` is its latency before it was timed again."""
         problem, survey = self.problem, self.problem.survey
         space, oracle = problem.space, problem.oracle
+        architecture, costs = trial.architectures[0], trial.costs[0]
+        accuracy, latency_ms = float(trial.accuracy[0]), float(trial.latency_ms[0])
+        accuracy_kind, latency_kind = Kind(trial.accuracy_kind[0]), Kind(trial.latency_kind[0])
         margin = math.log(problem.limit_ms / latency_ms)
-        uncertainty = problem.uncertainty if Kind(latency_kind).is_predicted else None
+        uncertainty = problem.uncertainty if latency_kind.is_predicted else None
         within = margin >= (0 if uncertainty is None else problem.margin)
         within = within and bool(problem.limits.met(costs))
-        feasible = within and latency_kind != Kind.disturbed
-        test = float(problem.accuracy.test(architecture[None])[0])
+        feasible = within and latency_kind is not Kind.disturbed
         sd = self._accuracy_sd(architecture, accuracy)
         chance = sd is not None and at_chance(accuracy, sd, problem.task.num_classes)
         places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
+        sample = int(trial.number[0]) + 1 or None
         return Network(
             arch=space.text(architecture),
             index=int(space.numbers(architecture)) if isinstance(space, Enumerable) else None,
             accuracy_searched=accuracy,
-            accuracy_test=None if math.isnan(test) else test,
-            accuracy_kind=Kind(accuracy_kind).name,
+            accuracy_test=_none_if_nan(float(problem.accuracy.test(architecture[None])[0])),
+            accuracy_kind=accuracy_kind.name,
             accuracy_sd=sd,
-            at_chance=chance and accuracy_kind == Kind.trained,
+            at_chance=chance and accuracy_kind is Kind.trained,
             latency_ms=latency_ms,
-            latency_kind=Kind(latency_kind).name,
-            costs={
-                limit.name: float(cost)
-                for limit, cost in zip(problem.limits.each, costs, strict=True)
-            },
+            latency_kind=latency_kind.name,
+            costs=dict(
+                zip((limit.name for limit in problem.limits.each), costs.tolist(), strict=True)
+            ),
             feasible=feasible,
             rank=survey.rank(accuracy) if survey is not None and feasible else None,
             on=tuple(
-                OnDevice(one.device, one.latency_ms, one.kind.name, one.limit_ms, one.fits)
-                for one in places
+                OnDevice(
+                    place.device, place.latency_ms, place.kind.name, place.limit_ms, place.fits
+                )
+                for place in places
             ),
             sample=sample,
-            latency_first_ms=first_ms,
-            latency_again_ms=again_ms,
+            latency_first_ms=latency_ms if sample and first_ms is None else first_ms,
+            latency_again_ms=None if first_ms is None else latency_ms,
             latency_sd_ms=None if uncertainty is None else latency_ms * uncertainty.sd,
             within_T_probability=None if uncertainty is None else uncertainty.confidence(margin),
         )
@@ -572,8 +529,11 @@ class _Reporter:
         source = self.problem.accuracy
         if not isinstance(source, UncertainAccuracy):
             return None
-        sd = float(source.sd(architecture[None], np.array([accuracy]))[0])
-        return None if math.isnan(sd) else sd
+        return _none_if_nan(float(source.sd(architecture[None], np.array([accuracy]))[0]))
+
+
+def _none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _gap(best: Network | None, optimum: Network | None) -> float | None:
@@ -603,24 +563,16 @@ def _limits(limits: Limits, done: Trials) -> dict[str, LimitResult]:
 
 
 def _again(done: Trials, confirmed: Confirmation, space: SearchSpace) -> tuple[TimedAgain, ...]:
-    found: Sequence[tuple[int, float, bool, int]] = list(
-        zip(
-            confirmed.positions.tolist(),
-            confirmed.again.ms.tolist(),
-            confirmed.within_limit.tolist(),
-            confirmed.again.kind.tolist(),
-            strict=True,
-        )
-    )
+    timed = done.rows(confirmed.positions)
     return tuple(
         TimedAgain(
-            space.text(done.architectures[at]),
-            int(done.number[at]) + 1,
-            float(done.accuracy[at]),
-            float(done.latency_ms[at]),
-            None if math.isnan(again_ms) else again_ms,
-            within,
-            kind == Kind.disturbed,
+            arch=space.text(timed.architectures[at]),
+            sample=int(timed.number[at]) + 1,
+            accuracy_searched=float(timed.accuracy[at]),
+            latency_ms=float(timed.latency_ms[at]),
+            latency_again_ms=_none_if_nan(float(confirmed.again.ms[at])),
+            within_T=bool(confirmed.within_limit[at]),
+            disturbed=bool(confirmed.again.kind[at] == Kind.disturbed),
         )
-        for at, again_ms, within, kind in found
+        for at in range(len(timed))
     )

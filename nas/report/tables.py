@@ -10,11 +10,9 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from common.page.parts import Columns, Part, Table
-from common.types.architectures import Enumerable
-from common.types.kind import Kind
 from latency.base import OfBlocks
-from nas.report.answer import Answer, ReportedNetwork, network_columns
-from nas.report.number import Number, percent
+from nas.report.answer import Answer, network_columns
+from nas.report.reported_network import networks_of
 from nas.report.summary import Network
 from nas.spaces.base import Layered, SearchSpace
 from nas.trials.problem import SearchProblem
@@ -61,7 +59,7 @@ def best_networks(
     at = order[np.sort(first)][:LISTED]
     if not len(at):
         return None
-    networks = [_trial(done, i, problem) for i in at.tolist()]
+    networks = networks_of(done.rows(at), problem)
     header, rows = network_columns(answer, networks)
     is_listed = networks[0].index is not None
     return Table(
@@ -78,22 +76,6 @@ def best_networks(
         ],
         f"The {LISTED} most accurate distinct networks sampled within {answer.label}: of those that "
         f"compute the same, the best. Test accuracy is asked of the reported networks only.",
-    )
-
-
-def _trial(done: Trials, at: int, problem: SearchProblem) -> ReportedNetwork:
-    space, row = problem.space, done.architectures[at]
-    return ReportedNetwork(
-        arch=space.text(row),
-        accuracy=percent(float(done.accuracy[at]), Kind(done.accuracy_kind[at])),
-        test=None,
-        latency=Number(float(done.latency_ms[at]), "ms", Kind(done.latency_kind[at])),
-        index=int(space.numbers(row)) if isinstance(space, Enumerable) else None,
-        sample=int(done.number[at]) + 1,
-        costs={
-            limit.symbol: Number(cost, limit.unit, Kind.measured)
-            for limit, cost in zip(problem.limits.each, done.costs[at].tolist(), strict=True)
-        },
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import final
 
@@ -65,6 +65,20 @@ class SearchProblem:
             self.limits,
             margin=self.margin,
         )
+
+    def surveyed(self, numbers: Int64[ndarray, "n"]) -> Trials:
+        """Architectures of the space as trials of no search, number -1, answered by the survey."""
+        survey = self.survey
+        if survey is None:
+            raise ValueError(f"{self.space.name} has no survey")
+        answered = self.judge(
+            0,
+            survey.space.architectures(numbers),
+            Latencies(survey.latency_ms[numbers], survey.latency_kind[numbers]),
+            Accuracies(survey.accuracy[numbers], survey.accuracy_kind[numbers]),
+            0.0,
+        )
+        return replace(answered, number=np.full(len(answered), -1))
 
     @cached_property
     def estimated_share(self) -> EstimatedShare | None:

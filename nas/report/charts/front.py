@@ -12,12 +12,11 @@ from numpy import ndarray
 from common.page.chart import axes, limit_line, line, points
 from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from common.page.parts import Figure
-from common.types.kind import Kind
 from nas.report.answer import Answer
 from nas.report.charts.thinning import spread
-from nas.report.number import Number, percent
+from nas.report.reported_network import networks_of
 from nas.trials.problem import SearchProblem
-from nas.trials.survey import Survey, pareto_front
+from nas.trials.survey import pareto_front
 from nas.trials.trial import Trials
 
 MOST_DOTS = 2000
@@ -52,10 +51,14 @@ def front(
         traces.append(points("whole space", x, y, color=DOTS, size=3) | {"hoverinfo": "skip"})
     traces.append(_sampled(done, first[kept], problem))
     if survey is not None:
-        traces.append(_front(answer.front_name, *_surveyed(survey, survey.pareto_front), ORANGE))
+        traces.append(
+            _front(
+                answer.front_name, *_points(problem.surveyed(survey.pareto_front), problem), ORANGE
+            )
+        )
     taking_part = problem.limits.met(done.costs)[first]
     on_front = first[pareto_front(accuracy, np.where(taking_part, latency_ms, np.nan))]
-    traces.append(_front("found front", *_trials(done, on_front, problem), BLUE, dash="dot"))
+    traces.append(_front("found front", *_points(done.rows(on_front), problem), BLUE, dash="dot"))
     traces += _marks(done, feasible, problem, answer)
     highest = 100 * (done.accuracy.max() if survey is None else survey.accuracy.max())
     lowest = np.quantile(accuracy, _HIDDEN)
@@ -76,33 +79,13 @@ Points = tuple[Float64[ndarray, "n"], Float64[ndarray, "n"], list[str]]
 """Latencies in ms, accuracies in percent, and the texts that a reader sees at the points."""
 
 
-def _trials(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> Points:
+def _points(trials: Trials, problem: SearchProblem) -> Points:
     texts = [
-        _text(
-            problem.space.text(done.architectures[i]),
-            percent(float(done.accuracy[i]), Kind(done.accuracy_kind[i])),
-            Number(float(done.latency_ms[i]), "ms", Kind(done.latency_kind[i])),
-            f"<br>first at sample {done.number[i] + 1:,}",
-        )
-        for i in at.tolist()
+        f"{network.accuracy.text}, {network.latency.text}<br>{lines_of(network.arch)}"
+        + (f"<br>first at sample {network.sample:,}" if network.sample else "")
+        for network in networks_of(trials, problem)
     ]
-    return done.latency_ms[at], done.accuracy[at] * 100, texts
-
-
-def _surveyed(survey: Survey, at: Int64[ndarray, "n"]) -> Points:
-    texts = [
-        _text(
-            survey.space.text(survey.space.architectures(np.array(i))),
-            percent(float(survey.accuracy[i]), Kind(survey.accuracy_kind[i])),
-            Number(float(survey.latency_ms[i]), "ms", Kind(survey.latency_kind[i])),
-        )
-        for i in at.tolist()
-    ]
-    return survey.latency_ms[at], survey.accuracy[at] * 100, texts
-
-
-def _text(arch: str, accuracy: Number, latency: Number, more: str = "") -> str:
-    return f"{accuracy.text}, {latency.text}<br>{lines_of(arch)}{more}"
+    return trials.latency_ms, trials.accuracy * 100, texts
 
 
 def lines_of(text: str, width: int = 40) -> str:
@@ -116,7 +99,7 @@ def lines_of(text: str, width: int = 40) -> str:
 
 
 def _sampled(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> dict[str, Any]:
-    x, y, texts = _trials(done, at, problem)
+    x, y, texts = _points(done.rows(at), problem)
     title = {"text": "first at sample", "side": "right", "font": {"size": 12}}
     bar = {"title": title, "thickness": 12}
     return _TEXT_ONLY | points(
@@ -150,14 +133,14 @@ def _marks(
     """The best sample within all limits, and the best there is."""
     survey, marks = problem.survey, []
     if survey is not None and survey.optimum is not None:
-        x, y, texts = _surveyed(survey, np.array([survey.optimum]))
+        x, y, texts = _points(problem.surveyed(np.array([survey.optimum])), problem)
         style = {"symbol": "star", "size": 17, "color": ORANGE, "line": {"color": INK, "width": 1}}
         marks.append(
             points(f"{answer.optimum_name} within {answer.label}", x, y, text=texts, **style)
         )
     if feasible.any():
         best = int(np.argmax(np.where(feasible, done.accuracy, -np.inf)))
-        x, y, texts = _trials(done, np.array([best]), problem)
+        x, y, texts = _points(done.rows(np.array([best])), problem)
         style = {"symbol": "circle-open", "size": 15, "color": BLUE, "line": {"width": 2.5}}
         marks.append(points(f"best sample within {answer.label}", x, y, text=texts, **style))
     return [mark | _TEXT_ONLY for mark in marks]
