@@ -160,8 +160,16 @@ class ControllerConfig(ABC):
           ValueError: for the first that is less.
         """
         for name, bound in least.items():
-            if (value := getattr(self, name)) < bound:
-                raise ValueError(f"controller.{name}={value} must be at least {bound}")
+            self.require(name, f"at least {bound}", fulfilled=getattr(self, name) >= bound)
+
+    def require(self, setting: str, what: str, *, fulfilled: bool) -> None:
+        """Check a setting; `what` says what it must be.
+
+        Raises:
+          ValueError: if that is not fulfilled.
+        """
+        if not fulfilled:
+            raise ValueError(f"controller.{setting}={getattr(self, setting)} must be {what}")
 
     @abstractmethod
     def build(self, space: Choices, seeds: Sequence[int]) -> Controller:

@@ -156,9 +156,9 @@ class EvolutionConfig(ControllerConfig):
           ValueError: if a setting lies outside its range.
         """
         self.require_at_least(population_size=1)
-        if not 1 <= self.sample_size <= self.population_size:
-            raise ValueError(
-                f"controller.sample_size={self.sample_size} must be between 1 and "
-                f"controller.population_size={self.population_size}"
-            )
+        self.require(
+            "sample_size",
+            f"between 1 and controller.population_size={self.population_size}",
+            fulfilled=1 <= self.sample_size <= self.population_size,
+        )
         return EvolutionController(self, space, seeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -12,6 +12,15 @@ from numpy import ndarray
 from controller.base import Choices, NoPreference, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
+
+
+class ReplicaTrials(NamedTuple):
+    """Evaluated architectures of one replica."""
+
+    architectures: Int64[ndarray, "B D"]
+    accuracy: Float64[ndarray, "B"]  # NaN where failed, as the ratios
+    ratios: Float64[ndarray, "B M"]
+    failed: Bool[ndarray, "B"]
 
 
 class OneSearch(Protocol):
@@ -24,15 +33,8 @@ class OneSearch(Protocol):
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next architectures to be evaluated, all of them valid and normal."""
 
-    def learn(
-        self,
-        architectures: Int64[ndarray, "B D"],
-        accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B M"],
-        failed: Bool[ndarray, "B"],
-        score: Score,
-    ) -> None:
-        """Take in evaluated architectures; accuracy and ratios are NaN where they failed."""
+    def learn(self, trials: ReplicaTrials, score: Score) -> None:
+        """Take in evaluated architectures."""
 
     def state(self) -> dict[str, ndarray]:
         """Its trials, as arrays of the same shapes in every replica."""
@@ -64,7 +66,7 @@ class ReplicatedController(NoPreference):
         architectures = self._space.normal(trials.architectures)
         batches = zip(architectures, trials.accuracy, trials.ratios, trials.failed, strict=True)
         for search, batch in zip(self._searches, batches, strict=True):
-            search.learn(*batch, score)
+            search.learn(ReplicaTrials(*batch), score)
 
     def state(self) -> dict[str, ndarray]:
         """The trials of each search, and the position of the random streams."""

@@ -1,4 +1,6 @@
-"""One TPE search through Optuna's ask and tell.
+"""One TPE search (Bergstra et al., NeurIPS 2011) through Optuna's ask and tell.
+
+Every limit is a constraint.
 
 A study is never stored: it is made again from its trials. That is exact, because its sampler is a
 new one for each batch, seeded from the replica's own stream.
@@ -12,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 import optuna
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
@@ -20,6 +22,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from controller.base import Choices, Score
+from controller.replicated import ReplicaTrials
 
 _ATTEMPTS = 20  # trials that are asked for a valid architecture before it is drawn uniformly
 _INVALID = "invalid"  # user attribute of a trial whose architecture was not proposed
@@ -107,18 +110,13 @@ class OptunaTpe:
         self._pending.append((row.tobytes(), trial))
         return row
 
-    def learn(
-        self,
-        architectures: Int64[ndarray, "B D"],
-        accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B M"],
-        failed: Bool[ndarray, "B"],
-        score: Score,  # noqa: ARG002 - it learns from accuracy and costs
-    ) -> None:
+    def learn(self, trials: ReplicaTrials, score: Score) -> None:  # noqa: ARG002 - it learns from accuracy and costs
         """Tell the study the trials, each limit as a constraint that is met at 0 and below."""
-        self._num_limits = ratios.shape[1]
-        accuracy = np.where(failed, _FAILED, accuracy)
-        for row, value, excess in zip(architectures, accuracy.tolist(), ratios - 1, strict=True):
+        self._num_limits = trials.ratios.shape[1]
+        accuracy = np.where(trials.failed, _FAILED, trials.accuracy).tolist()
+        for row, value, excess in zip(
+            trials.architectures, accuracy, trials.ratios - 1, strict=True
+        ):
             trial = self._pending_with(row.tobytes())
             if trial is None:
                 self._add(row, value, excess)

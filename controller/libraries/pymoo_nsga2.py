@@ -1,4 +1,4 @@
-"""One NSGA-II search through pymoo's ask and tell, with operators for choices without an order.
+"""One NSGA-II search (Deb et al., IEEE TEVC 2002) through pymoo's ask and tell, with operators for choices without an order.
 
 The algorithm is never stored: its population is put into a new one, with its ranks and crowding
 distances, which are those of the generation before and cannot be computed again.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.core.population import Population
@@ -22,6 +22,7 @@ from pymoo.operators.mutation.rm import ChoiceRandomMutation
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 
 from controller.base import Choices, Score
+from controller.replicated import ReplicaTrials
 
 _FAILED_EXCESS = 1e9  # sum of the excess over the limits of a failed trial: worse than any other
 
@@ -100,15 +101,9 @@ class PymooNsga2:
         bred[wrong] = self._space.sample(self._generator, int(wrong.sum()))
         return self._space.normal(bred)
 
-    def learn(
-        self,
-        architectures: Int64[ndarray, "B D"],
-        accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B M"],
-        failed: Bool[ndarray, "B"],
-        score: Score,  # noqa: ARG002 - it learns from accuracy and costs
-    ) -> None:
+    def learn(self, trials: ReplicaTrials, score: Score) -> None:  # noqa: ARG002 - it learns from accuracy and costs
         """Select the survivors once the trials of a generation are complete."""
+        architectures, accuracy, ratios, failed = trials
         objectives = np.concatenate([-accuracy[:, None], ratios], axis=1)
         objectives[failed] = 0  # never compared, because they are infeasible
         excess = np.maximum(ratios - 1, 0).sum(-1) * self._constrained

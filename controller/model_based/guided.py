@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from threadpoolctl import ThreadpoolController
 
@@ -26,7 +27,7 @@ from controller.model_based.needed_accuracy import (
     needed_accuracy,
 )
 from controller.model_based.outcome_model import OutcomeModel, Outcomes
-from controller.replicated import ReplicatedController
+from controller.replicated import ReplicatedController, ReplicaTrials
 from controller.rows import keys_of, rows_of
 
 _FAILED = -np.inf  # accuracy of a failed trial; that of a pending one is NaN
@@ -93,15 +94,9 @@ class GuidedSearch:
         self._accuracy.append(np.nan)
         self._ratios.append(np.full(self._num_limits, np.nan))
 
-    def learn(
-        self,
-        architectures: Int64[ndarray, "B D"],
-        accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B M"],
-        failed: Bool[ndarray, "B"],
-        score: Score,
-    ) -> None:
+    def learn(self, trials: ReplicaTrials, score: Score) -> None:
         """Take in trials, whether they were asked here or not."""
+        architectures, accuracy, ratios, failed = trials
         if self._num_limits != ratios.shape[1]:
             self._num_limits = ratios.shape[1]
             self._ratios = [np.full(self._num_limits, np.nan) for _ in self._rows]
@@ -277,8 +272,4 @@ class GuidedConfig(ControllerConfig):
           ValueError: if a setting lies outside its range.
         """
         self.require_at_least(random=2, polish=1, anywhere=1, memory=10)
-
-        def begin(generator: np.random.Generator) -> GuidedSearch:
-            return GuidedSearch(space, generator, self)
-
-        return ReplicatedController(space, begin, seeds)
+        return ReplicatedController(space, partial(GuidedSearch, space, config=self), seeds)

@@ -14,12 +14,38 @@ from numpy import ndarray
 
 from controller.base import Choices
 from controller.model_based.gaussian_process import GaussianProcess, Prediction
-from controller.model_based.outcome_scale import AccuracyScale
 from controller.model_based.similarity import Places, Similarity, Weights, taken
 
 _ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
 _COST = Weights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
 _WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8 of one
+
+
+@final
+@dataclass(frozen=True)
+class AccuracyScale:
+    """The scale on which accuracy is predicted: exponential score of the rank, -log(share that is better).
+
+    Whatever the unit, the few best are far apart and the many bad ones are much the same.
+    """
+
+    values: Float64[ndarray, "n"]  # ascending, each once
+    scores: Float64[ndarray, "n"]
+
+    @classmethod
+    def of(cls, accuracy: Float64[ndarray, "n"]) -> AccuracyScale:
+        """Make the scale that these accuracies determine."""
+        values, counts = np.unique(accuracy, return_counts=True)
+        better = 1 - (counts.cumsum() - 0.5 * counts) / len(accuracy)
+        return cls(values, -np.log(better))
+
+    def __call__(self, accuracy: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n"]:
+        """Scores of accuracies; beyond the best, with the mean slope of the upper half."""
+        top, middle = self.values[-1], self.values[len(self.values) // 2]
+        run = self.scores[-1] - self.scores[len(self.values) // 2]
+        slope = run / (top - middle) if top > middle else 1.0
+        within = np.interp(accuracy, self.values, self.scores)
+        return np.asarray(within + slope * np.maximum(accuracy - top, 0))
 
 
 @final

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, DivergedError
-from controller.policy.adam import Adam
+from controller.base import Choices, ControllerConfig, DivergedError
 from controller.policy.lstm import Choose, Lstm, Pass
 from controller.rows import all_valid, switched_on
 
@@ -19,16 +20,63 @@ _REDRAWS = 20  # attempts to draw a valid architecture before it is drawn unifor
 _CANDIDATES = 1000  # draws among which a valid mode is looked for
 
 
-def require_hidden_size(hidden_size: int) -> None:
-    """Check the setting.
+@dataclass
+class PolicyConfig(ControllerConfig):
+    """Settings of every policy gradient."""
 
-    Raises:
-      ValueError: if it lies outside its range.
-    """
-    if not 1 <= hidden_size <= MOST_HIDDEN:
-        raise ValueError(
-            f"controller.hidden_size={hidden_size} must be between 1 and {MOST_HIDDEN}"
+    lr: float  # of Adam
+    hidden_size: int
+
+    def require_policy(self) -> None:
+        """Check these settings; ValueError names the first that lies outside its range."""
+        self.require_finite("lr", positive=True)
+        self.require(
+            "hidden_size",
+            f"between 1 and {MOST_HIDDEN}",
+            fulfilled=1 <= self.hidden_size <= MOST_HIDDEN,
         )
+
+    def require_finite(self, setting: str, *, positive: bool = False) -> None:
+        """Check that a setting is finite, and not negative or even positive."""
+        value, least = getattr(self, setting), math.ulp(0.0) if positive else 0
+        what = "positive and finite" if positive else "0 or more, and finite"
+        self.require(setting, what, fulfilled=least <= value < math.inf)
+
+
+@final
+class Adam:
+    """Adam (Kingma & Ba, ICLR 2015, algorithm 1); parameters are changed in place."""
+
+    decay_1 = 0.9
+    decay_2 = 0.999
+    epsilon = 1e-8
+
+    def __init__(self, parameters: Float[ndarray, "R P"]) -> None:
+        self.steps = 0
+        self.first = np.zeros_like(parameters)
+        self.second = np.zeros_like(parameters)
+
+    def step(
+        self,
+        parameters: Float[ndarray, "R P"],
+        gradient: Float[ndarray, "R P"],
+        learning_rate: float,
+    ) -> None:
+        """Descend along the gradient, which is overwritten."""
+        self.steps += 1
+        rate = learning_rate / (1 - self.decay_1**self.steps)
+        self.first *= self.decay_1
+        self.first += (1 - self.decay_1) * gradient
+        np.square(gradient, out=gradient)
+        gradient *= 1 - self.decay_2
+        self.second *= self.decay_2
+        self.second += gradient
+        np.divide(self.second, 1 - self.decay_2**self.steps, out=gradient)
+        np.sqrt(gradient, out=gradient)
+        gradient += self.epsilon
+        np.divide(self.first, gradient, out=gradient)
+        gradient *= rate
+        parameters -= gradient
 
 
 @final

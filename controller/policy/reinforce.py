@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, Score, Trials
 from controller.policy.elite import Elite
 from controller.policy.lstm import Pass
-from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
+from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.policy.pacing import WINDOW, Pacing
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
@@ -232,17 +232,13 @@ def standard_ranks(
 
 @final
 @dataclass
-class ReinforceConfig(ControllerConfig):
+class ReinforceConfig(PolicyConfig):
     """Settings of the policy gradient; conf/controller/reinforce.yaml holds their defaults."""
 
-    lr: float  # of Adam
-    hidden_size: int
     update_every: int  # trials
     elite: int  # best known architectures, which every update learns from
     neighbours: float  # share of samples near the most accurate known within the limits
-    entropy_gain: (
-        float  # weight of the entropy, for each nat a position that it misses its target by
-    )
+    entropy_gain: float  # weight of the entropy, for each nat a position beside its target
     horizon: int  # trials
     converged_at: float  # share of the horizon after which the target of the entropy is 0
 
@@ -252,16 +248,9 @@ class ReinforceConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        require_hidden_size(self.hidden_size)
+        self.require_policy()
         self.require_at_least(update_every=1, elite=1, horizon=1)
-        for name in ("lr", "converged_at"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ValueError(f"controller.{name}={value:g} must be positive and finite")
-        if not 0 <= self.neighbours <= 1:
-            raise ValueError(f"controller.neighbours={self.neighbours:g} must be in [0, 1]")
-        if not 0 <= self.entropy_gain < math.inf:
-            raise ValueError(
-                f"controller.entropy_gain={self.entropy_gain:g} must be 0 or more, and finite"
-            )
+        self.require_finite("converged_at", positive=True)
+        self.require("neighbours", "in [0, 1]", fulfilled=0 <= self.neighbours <= 1)
+        self.require_finite("entropy_gain")
         return ReinforceController(self, space, seeds)

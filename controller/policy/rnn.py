@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -11,9 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, Score, Trials
 from controller.policy.lstm import Pass
-from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
+from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
@@ -112,11 +111,9 @@ def _mean_of_evaluated(
 
 @final
 @dataclass
-class RnnConfig(ControllerConfig):
+class RnnConfig(PolicyConfig):
     """Settings of the policy gradient; conf/controller/rnn.yaml holds their defaults."""
 
-    lr: float  # of Adam
-    hidden_size: int
     baseline_decay: float
     entropy_weight: float
 
@@ -126,13 +123,7 @@ class RnnConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"controller.lr={self.lr:g} must be positive and finite")
-        require_hidden_size(self.hidden_size)
-        if not 0 <= self.baseline_decay < 1:
-            raise ValueError(f"controller.baseline_decay={self.baseline_decay:g} must be in [0, 1)")
-        if not 0 <= self.entropy_weight < math.inf:
-            raise ValueError(
-                f"controller.entropy_weight={self.entropy_weight:g} must be 0 or more, and finite"
-            )
+        self.require_policy()
+        self.require("baseline_decay", "in [0, 1)", fulfilled=0 <= self.baseline_decay < 1)
+        self.require_finite("entropy_weight")
         return RnnController(self, space, seeds)

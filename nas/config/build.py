@@ -19,8 +19,7 @@ from common.types.units import milliseconds
 from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
-from controller.libraries.nsga2 import Nsga2Config
-from controller.libraries.tpe import TpeConfig
+from controller.libraries.settings import Nsga2Config, TpeConfig
 from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceConfig

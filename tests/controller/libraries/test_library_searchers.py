@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from toy_spaces import Box, Evaluated
 
-from controller.libraries.nsga2 import Nsga2Config
-from controller.libraries.tpe import TpeConfig
+from controller.libraries.settings import Nsga2Config, TpeConfig
 
 SPACE = Box(5, 5, 5, 5, 5, 5)
 TPE = TpeConfig(batch_size=4, n_startup_trials=10, n_ei_candidates=12)

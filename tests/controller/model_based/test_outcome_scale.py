@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.model_based.outcome_scale import AccuracyScale
+from controller.model_based.outcome_model import AccuracyScale
 
 ACCURACY = np.array([0.1, 0.7, 0.5, 0.5, 0.72, 0.3])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from controller.policy.adam import Adam
+from controller.policy.lstm_policy import Adam
 
 
 def test_twenty_steps_equal_those_of_torch():

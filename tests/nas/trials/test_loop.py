@@ -7,8 +7,7 @@ import pytest
 from synthetic import Oracle, problem
 
 from common.types.kind import Kind
-from controller.libraries.nsga2 import Nsga2Config
-from controller.libraries.tpe import TpeConfig
+from controller.libraries.settings import Nsga2Config, TpeConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import UnmeasuredError
