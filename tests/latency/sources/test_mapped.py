@@ -71,9 +71,9 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
 def test_a_board_that_leaves_another_time_is_another_device():
     gpu, cpu = device("gpu", 1.0), device("cpu", 9.0)
 
-    one, other = (best_of([Left(gpu, 2.0), Left(cpu, ms)]).device for ms in (6.0, 6.0001))
+    device_6, device_7 = (best_of([Left(gpu, 2.0), Left(cpu, ms)]).device for ms in (6.0, 6.0001))
 
-    assert (one, other) == (
+    assert (device_6, device_7) == (
         "gpu (2 ms) or cpu (6 ms)",
         "gpu (2 ms) or cpu (6.0001 ms)",
     )
@@ -83,7 +83,7 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
     oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, SPACE, TASKS["cifar10"])
 
     every = NAS_BENCH_201.rows
-    gpu_ms, cpu_ms = (one.latency.answer(every).ms for one in oracle.devices)
+    gpu_ms, cpu_ms = (left.latency.answer(every).ms for left in oracle.devices)
     fits = (gpu_ms <= 0.8) | (cpu_ms <= 2)
     assert 0 < (gpu_ms <= 0.8).sum() < fits.sum() < len(fits)
     np.testing.assert_array_equal(oracle.answer(every).ms <= 0.8, fits)
@@ -94,19 +94,17 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
 @pytest.mark.parametrize(
     ("left", "expected"),
     [
-        ([], r"latency\.left=\[\] must name devices beside device="),
-        ([f"{GPU} 2ms"], "must name devices beside device="),
-        (["edgenas-h200-torch-graph-fp32-b1 2ms"], "must name devices beside device="),
+        ([], r"latency\.left=\[\] .*device="),
+        ([f"{GPU} 2ms"], "latency.left=.*device="),
+        (["edgenas-h200-torch-graph-fp32-b1 2ms"], "latency.left=.*device="),
         ([f"{CPU} 2ms", f"{CPU} 3ms"], "each once"),
-        ([CPU], "is not a device and a time"),
-        (["2ms"], "is not a device and a time"),
-        ([f"{CPU} 2"], ": 2 is not a positive time in s, ms or us"),
-        ([f"{CPU} 0ms"], ": 0ms is not a positive time"),
-        ([f"{CPU} -1ms"], ": -1ms is not a positive time"),
-        ([f"{CPU} nan"], ": nan is not a positive time"),
-        ([f"{CPU} 1e999ms"], "is not a positive time"),
-        ([f"{CPU} 2mJ"], ": 2mJ is not a positive time"),
-        (["elsewhere 2ms"], "device 'elsewhere' is not known"),
+        ([CPU], "latency.left=xeon"),
+        (["2ms"], "latency.left=2ms"),
+        *(
+            ([f"{CPU} {time}"], f": {time} is not a positive time")
+            for time in ("2", "0ms", "-1ms", "nan", "1e999ms", "2mJ")
+        ),
+        (["elsewhere 2ms"], "'elsewhere'"),
     ],
 )
 def test_other_devices_are_named_once_each_with_a_time(left, expected):
@@ -119,8 +117,8 @@ def test_other_devices_are_named_once_each_with_a_time(left, expected):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("latency.limit=5ms", r"latency\.limit=5ms is not T; set T=5ms"),
-        ("E=5mJ", r"E=5mJ is the energy on device=h200.*leave E out"),
+        ("latency.limit=5ms", r"latency\.limit=5ms .*T=5ms"),
+        ("E=5mJ", r"E=5mJ .*device=h200"),
         ("scenario=hog", "is for latency=corun"),
         ("device=ssh://board", "add latency=probe"),
     ],
@@ -143,15 +141,15 @@ def test_a_search_says_on_which_device_the_network_fits(tmp_path):
     words = f"reward=constrained T=0.8ms latency=mapped device={GPU} budget=300".split()
 
     command = [sys.executable, "-m", "nas.search", *words, f"latency.left=[{CPU} 2ms]"]
-    told = commands.run(command, cwd=tmp_path, check=True).stdout
+    printed = commands.run(command, cwd=tmp_path, check=True).stdout
 
     (path,) = tmp_path.glob("runs/*/*/summary.json")
     best = json.loads(path.read_text())["best"]
-    assert {one["device"]: one["T_ms"] for one in best["on"]} == {GPU: 0.8, CPU: 2}
+    assert {place["device"]: place["T_ms"] for place in best["on"]} == {GPU: 0.8, CPU: 2}
     assert best["on"][0]["fits"]
     assert best["latency_ms"] == pytest.approx(
-        min(one["latency_ms"] / one["T_ms"] for one in best["on"]) * 0.8
+        min(place["latency_ms"] / place["T_ms"] for place in best["on"]) * 0.8
     )
-    for one in best["on"]:
-        fits = "fits" if one["fits"] else "does not fit"
-        assert f"it {fits} on {one['device']}: {one['latency_ms']:.3f} ms of T = " in told
+    for place in best["on"]:
+        fits = "fits" if place["fits"] else "does not fit"
+        assert f"it {fits} on {place['device']}: {place['latency_ms']:.3f} ms of T = " in printed

@@ -70,6 +70,19 @@ def measure(numbers, settings, machine, **more):
     )
 
 
+@pytest.fixture
+def journal(tmp_path):
+    return tmp_path / "journal.csv"
+
+
+@pytest.fixture
+def group(journal):
+    """Measurements of networks 5 and 7, which are in the journal."""
+    (measured,) = measure([5, 7], config(), Machine())
+    append(journal, measured)
+    return measured
+
+
 def numbers_in(journal):
     return [STRINGS.index(row["arch"]) for row in read(journal)]
 
@@ -183,8 +196,8 @@ def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measur
     assert [measured.arch for (measured,) in seen] == [STRINGS[5]]
 
 
-def test_a_flagged_measurement_leaves_its_field_empty(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
+def test_a_flagged_measurement_leaves_its_field_empty(journal):
+    machine = Machine()
     flagging = config(together=1, on_disturbance=OnDisturbance.flag)
     groups = measure([0, 11, 284], flagging, machine)
 
@@ -195,8 +208,8 @@ def test_a_flagged_measurement_leaves_its_field_empty(tmp_path):
     assert latency_ms == {STRINGS[0]: 0.0}
 
 
-def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
+def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(journal):
+    machine = Machine()
     machine.slowdown = 1.3
     flagging = config(together=1, on_disturbance=OnDisturbance.flag)
     for group in measure([5, 7], flagging, machine):
@@ -209,8 +222,8 @@ def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_cam
     assert second["disturbances"] == ""
 
 
-def test_a_drift_of_the_control_is_divided_out_where_that_is_wanted(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
+def test_a_drift_of_the_control_is_divided_out_where_that_is_wanted(journal):
+    machine = Machine()
     correcting = config(together=1, correct_drift=True)  # and so it does not stop
     for group in measure([500, 700, 900], correcting, machine):
         append(journal, group)
@@ -226,8 +239,8 @@ def test_a_drift_of_the_control_is_divided_out_where_that_is_wanted(tmp_path):
     assert float(read(journal)[2]["median_ms"]) == pytest.approx(0.9 * 1.69, rel=1e-4)
 
 
-def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_network(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
+def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_network(journal):
+    machine = Machine()
     (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
     (group,) = measure([int(pair)], config(), machine)
     append(journal, group)
@@ -235,8 +248,8 @@ def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_ne
     assert measured_ms(read(journal), Statistic.median) == {STRINGS[pair]: pair / 1000}
 
 
-def test_the_noise_is_the_difference_of_repeats(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
+def test_the_noise_is_the_difference_of_repeats(journal):
+    machine = Machine()
     for slowdown in (1.0, 1.03):
         machine.slowdown = slowdown
         for group in measure([500], config(), machine):
@@ -258,27 +271,20 @@ def beside(machine, journal, *takes):
         append(journal, group)
 
 
-def test_what_ran_beside_is_in_the_journal_without_what_it_took_while_networks_were_built(tmp_path):
-    journal = tmp_path / "journal.csv"
+def test_what_ran_beside_is_in_the_journal_without_what_it_took_while_networks_were_built(journal):
     beside(Machine(), journal, [99.0, 99.0], [4.0, 1.0], [99.0, 99.0], [5.0, 1.5])
 
     assert [row["beside_gb_per_s"] for row in read(journal)] == ["4.000 1.000", "5.000 1.500"]
     assert taken_beside(judged(read(journal), 0.05)) == [4.5, 1.25]
 
 
-def test_where_nothing_ran_beside_nothing_is_told(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
-    for group in measure([5], config(), machine):
-        append(journal, group)
-
+@pytest.mark.usefixtures("group")
+def test_where_nothing_ran_beside_nothing_is_told(journal):
     assert taken_beside(read(journal)) is None
 
 
 @pytest.mark.parametrize("columns", [1, 0], ids=["without bandwidth", "with bandwidth"])
-def test_a_journal_of_an_earlier_version_is_continued_as_it_is(tmp_path, columns):
-    machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine)
-    append(journal, group)
+def test_a_journal_of_an_earlier_version_is_continued_as_it_is(journal, group, columns):
     lines = [line.rsplit(",", columns)[0] for line in journal.read_text().splitlines()]
     journal.write_text("".join(f"{n},{x}\n" for n, x in zip(("index", 5, 7), lines, strict=True)))
     old = read(journal)
@@ -290,26 +296,12 @@ def test_a_journal_of_an_earlier_version_is_continued_as_it_is(tmp_path, columns
     assert taken_beside(read(journal)) is None
 
 
-def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine)
-    append(journal, group)
-    journal.write_bytes(journal.read_bytes()[:-5])
+@pytest.mark.parametrize(("kept", "lost"), [(-5, 1), (20, 0)], ids=["last line", "first line"])
+def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(journal, group, kept, lost):
+    journal.write_bytes(journal.read_bytes()[:kept])
 
     mend(journal)
-    append(journal, group[1:])
-
-    assert numbers_in(journal) == [5, 7]
-
-
-def test_a_journal_whose_first_line_was_cut_off_by_a_kill_begins_anew(tmp_path):
-    machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine)
-    append(journal, group)
-    journal.write_bytes(journal.read_bytes()[:20])
-
-    mend(journal)
-    append(journal, group)
+    append(journal, group[lost:])
 
     assert numbers_in(journal) == [5, 7]
 
@@ -326,10 +318,8 @@ def test_a_journal_whose_first_line_was_cut_off_by_a_kill_begins_anew(tmp_path):
         lambda line: b"\xff\xfe" + line,
     ],
 )
-def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_path, damage):
-    machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine)
-    append(journal, group)
+@pytest.mark.usefixtures("group")
+def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(journal, damage):
     *before, last = journal.read_bytes().splitlines(keepends=True)
     assert damage(last) != last
     journal.write_bytes(b"".join([*before, damage(last)]))
@@ -340,8 +330,8 @@ def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_pat
 
 def test_the_origin_tells_of_networks_that_other_commands_have_measured():
     now = config(networks=6)
-    more = {SPACE.text(one) for one in planned(config(networks=9, repeats=0), SPACE)}
-    texts = {SPACE.text(one) for one in planned(now, SPACE)}
+    more = {SPACE.text(row) for row in planned(config(networks=9, repeats=0), SPACE)}
+    texts = {SPACE.text(row) for row in planned(now, SPACE)}
     part = config(networks=6, shard="1/2")
 
     assert chosen_in_words(now, SPACE, texts).endswith("(seed 0)")
@@ -350,21 +340,21 @@ def test_the_origin_tells_of_networks_that_other_commands_have_measured():
 
 
 def test_a_mistake_does_not_make_a_fresh_folder_unusable(tmp_path):
-    texts = config(out=str(tmp_path))
-    first = MeasurementFolder(texts, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
+    settings = config(out=str(tmp_path))
+    first = MeasurementFolder(settings, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
     first.require_same()  # and then core=99 was refused: nothing was timed
 
     MeasurementFolder(
-        texts, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}
+        settings, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}
     ).require_same()
 
 
 def test_of_settings_that_differ_the_one_is_named(tmp_path):
-    texts = config(out=str(tmp_path))
-    first = MeasurementFolder(texts, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
+    settings = config(out=str(tmp_path))
+    first = MeasurementFolder(settings, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
     first.require_same()
     first.journal.write_text("a line\n")
-    other = MeasurementFolder(texts, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
+    other = MeasurementFolder(settings, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
 
     with pytest.raises(UserError, match=r"timing\.samples=30, not 15"):
         other.require_same()
@@ -373,12 +363,12 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"seed": -1}, "seed=-1 must not be negative"),
-        ({"minutes": 0.0}, "minutes=0 must be above 0"),
-        ({"board": ""}, "board= must be letters"),
-        ({"board": "../x"}, r"board=\.\./x must be letters"),
+        ({"seed": -1}, "seed=-1"),
+        ({"minutes": 0.0}, "minutes=0"),
+        ({"board": ""}, "board= "),
+        ({"board": "../x"}, r"board=\.\./x "),
         ({"out": ""}, "out= is empty"),
-        ({"scenario": "hog", "device": "ssh://jetson"}, "install edgenas on the board"),
+        ({"scenario": "hog", "device": "ssh://jetson"}, "scenario=hog"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
