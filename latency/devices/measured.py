@@ -143,7 +143,7 @@ def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Pat
     if device is None and not files.keys().isdisjoint({name, id_of_statistic(name, statistic)}):
         device = unregistered(name)
     if device is not None:
-        return device.of(statistic)
+        return device.with_statistic(statistic)
     if in_scenarios := scenarios(space, name):
         raise UserError(
             f"{name} was measured only in scenarios ({', '.join(in_scenarios)}), and an architecture "

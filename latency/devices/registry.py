@@ -54,7 +54,7 @@ class Device:
         """Whether its id names a scenario, in which the network was timed."""
         return SCENARIO_MARK in self.id
 
-    def of(self, statistic: Statistic) -> Device:
+    def with_statistic(self, statistic: Statistic) -> Device:
         """The same device with another statistic of its times, which is part of the id."""
         return replace(
             self,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
@@ -22,7 +21,7 @@ from common.files.file_lock import held
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import Measurement, append, judged, mend, read
+from latency.measuring.journal import append, judged, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
 from latency.sources.transfer import require_new
@@ -43,32 +42,6 @@ def _run(config: MeasureConfig) -> None:
     measure(config, words, PlainConsole())
 
 
-@runtime_checkable
-class Subject(Protocol):
-    """Subject of a measurement: this machine, or live boards."""
-
-    device_id: str
-
-    @property
-    def deciding(self) -> dict[str, Any]:
-        """The settings and facts that a time depends on."""
-
-    def facts(self) -> dict[str, Any]:
-        """Facts about it, for the origin of the table."""
-
-    def journals(self, folder: MeasurementFolder) -> list[Path]:
-        """Journals whose networks need not be measured again; no other process writes them."""
-
-    def rounds(
-        self, pending: Sequence[str], folder: MeasurementFolder
-    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
-        """Number of rounds, and each round as it ends: its journal and its measurements.
-
-        Raises:
-          UserError: if it cannot be measured; nothing that was yielded before is lost.
-        """
-
-
 def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Path:
     """Measure what is pending, and write the table; returns its path.
 
@@ -85,8 +58,11 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     order = [space.text(architecture) for architecture in architectures]
     tell = partial(say, console)
 
-    kind = LiveBoards if config.is_remote else ThisMachine
-    subject = kind(config, space, task, tell)
+    subject: LiveBoards | ThisMachine = (
+        LiveBoards(config, space, task, tell)
+        if config.is_remote
+        else ThisMachine(config, space, task, tell)
+    )
     if config.transfer:
         require_new(space, id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
@@ -118,7 +94,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
 
 def _measure_pending(  # noqa: PLR0917 - called above alone
     config: MeasureConfig,
-    subject: Subject,
+    subject: LiveBoards | ThisMachine,
     space: SearchSpace,
     folder: MeasurementFolder,
     order: list[str],

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from common.types.errors import UserError
 from latency.base import Space
-from latency.devices.measured import device_named, measured_on
+from latency.devices.measured import open_table
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.settings import MeasureConfig
@@ -58,7 +58,7 @@ def next_step(
 
 def _is_known(space: Space, name: str, statistic: Statistic) -> bool:
     try:
-        return measured_on(space, device_named(space, name, statistic)) is not None
+        return open_table(space, name, statistic)[1] is not None
     except UserError:
         return False  # no table of it, or none that can be used
 
