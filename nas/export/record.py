@@ -99,7 +99,7 @@ class Export:
         table = Table(box=None, header_style="bold", pad_edge=False)
         for name in ("file", "precision", "size", "accuracy", "latency"):
             justify: JustifyMethod = "left" if name in {"file", "precision"} else "right"
-            table.add_column(name, justify=justify, no_wrap=True)
+            table.add_column(name, justify=justify, no_wrap=name not in {"accuracy", "latency"})
         kind = Kind.disturbed if self.doubts else Kind.measured
         unknown = "unknown" if self.trained else "untrained"
         for form in self.forms:
