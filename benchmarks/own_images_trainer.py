@@ -2,7 +2,7 @@
 
     $ NAS_DATA=<folder> python -m benchmarks.own_images_trainer --out out
 
-Parts: a captured step against an eager one; images per second of a plain torch loop, of the trainer alone
+Parts: images per second of a plain torch loop, of the trainer alone
 and of several networks side by side; 12 cells of the table trained for 12 epochs by the benchmark's protocol
 `valid`, in a drawn half of CIFAR-10's training images, and some of them by an independent loop.
 `--only full --minutes 20` has that loop train a cell for 200 epochs, on training and validation images
@@ -74,53 +74,6 @@ def first(images, count):
         for name, part in (("train", images.train), ("valid", images.valid))
     }
     return replace(images, **few)
-
-
-def agreement_of_steps(images, report, _tiny):
-    """Losses of captured, eager and side-by-side trainings of equal networks."""
-    recipe = replace(RECIPE, epochs=2)
-    small, cell = first(images, 4096), 1462
-    networks = {
-        name: network_of(cell, images, 0) for name in ("eager", "captured", "captured again")
-    }
-    outcomes = {}
-    torch.backends.cudnn.deterministic = True
-    for name, network in networks.items():
-        subnetworks = (lambda *_: [lambda: None]) if name == "eager" else None
-        options = TrainingOptions(seed=1, subnetworks=subnetworks)
-        outcomes[name] = train(network, small, recipe, options)
-        report.say(
-            f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
-        )
-    beside = [network_of(number, images, 0) for number in (cell, 6111, 0, cell)]
-    with TrainingPool(small, side_by_side=4) as pool:
-        futures = [
-            pool.submit(lambda one=one: one, recipe, TrainingOptions(seed=seed))
-            for one, seed in zip(beside, [1, 2, 3, 1], strict=True)
-        ]
-        together = [future.exception() or future.result() for future in futures]
-    for number, one in zip((cell, 6111, 0, cell), together, strict=True):
-        if isinstance(one, BaseException):
-            report.failed(one)
-        else:
-            report.say(
-                f"- side by side, cell {number}: losses {one.losses}, accuracy {one.accuracy:.4f}"
-            )
-    networks["side by side"], networks["side by side again"] = beside[0], beside[3]
-    torch.backends.cudnn.deterministic = False
-    expected = networks["eager"].state_dict()
-    differences = {}
-    for name, network in networks.items():
-        worst = max(
-            float((tensor.float() - expected[key].float()).abs().max())
-            for key, tensor in network.state_dict().items()
-        )
-        differences[name] = worst
-        report.say(f"- largest difference of a weight, {name} against eager: {worst:.3g}")
-    return {
-        "losses": {name: outcome.losses for name, outcome in outcomes.items()},
-        "differences": differences,
-    }
 
 
 def plain_loop(number, images, steps):
@@ -323,7 +276,7 @@ def agreement_in_full(images, report, tiny):
 
 
 def published_protocol(number, images, epochs, train_on, judged_on):
-    """Accuracy after a loop that shares no code with the trainer; its step is captured on a GPU."""
+    """Accuracy after a loop that shares no code with the trainer."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     mean = torch.tensor(images.mean, device=device).view(1, 3, 1, 1)
     sd = torch.tensor(images.sd, device=device).view(1, 3, 1, 1)
@@ -338,11 +291,13 @@ def published_protocol(number, images, epochs, train_on, judged_on):
 
     pixels, labels = loaded(train_on)
     model = network_of(number, images, 0).to(device)
-    step = PlainStep(model, normalized(pixels[:256]), labels[:256])
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     generator = torch.Generator(device=device).manual_seed(0)
     shifts = torch.arange(32, device=device)
-    for epoch in range(epochs):
-        step.lr.fill_(0.05 * (1 + np.cos(np.pi * epoch / epochs)))
+    for _ in range(epochs):
         order = torch.randperm(len(labels), generator=generator, device=device)
         for which in order.split(256):
             n = len(which)
@@ -353,7 +308,11 @@ def published_protocol(number, images, epochs, train_on, judged_on):
             rows = shifts + y[:, None]
             image = torch.arange(n, device=device)[:, None, None]
             batch = padded[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-            step(normalized(batch), labels[which])
+            loss = functional.cross_entropy(model(normalized(batch)), labels[which])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        schedule.step()
     model.eval()
     pixels, labels = loaded(judged_on)
     with torch.no_grad():
@@ -364,55 +323,7 @@ def published_protocol(number, images, epochs, train_on, judged_on):
     return right / len(labels)
 
 
-class PlainStep:
-    """A step of SGD with Nesterov momentum 0.9 and weight decay 5e-4, as torch documents it."""
-
-    def __init__(self, model, batch, labels):
-        self.model, self.weights = model, list(model.parameters())
-        self.momenta = [torch.zeros_like(weight) for weight in self.weights]
-        self.lr = torch.zeros((), device=batch.device)
-        self.graph = None
-        if batch.is_cuda:
-            self.batch, self.labels = batch.contiguous(), labels.clone()
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                for _ in range(3):  # at a learning rate of 0
-                    self.take(self.batch, self.labels)
-            torch.cuda.current_stream().wait_stream(stream)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self.take(self.batch, self.labels)
-            for one in self.momenta:
-                one.zero_()
-            for module in model.modules():
-                if isinstance(module, torch.nn.BatchNorm2d):
-                    module.reset_running_stats()
-
-    def take(self, batch, labels):
-        """One step, not captured."""
-        loss = functional.cross_entropy(self.model(batch), labels)
-        gradients = torch.autograd.grad(loss, self.weights)
-        with torch.no_grad():
-            for weight, gradient, momentum in zip(
-                self.weights, gradients, self.momenta, strict=True
-            ):
-                decayed = gradient + 5e-4 * weight
-                momentum.mul_(0.9).add_(decayed)
-                weight.sub_(self.lr * (decayed + 0.9 * momentum))
-
-    def __call__(self, batch, labels):
-        """One step: replayed, if the batch is as large as the first."""
-        if self.graph is None or len(labels) != len(self.labels):
-            self.take(batch, labels)
-            return
-        self.batch.copy_(batch)
-        self.labels.copy_(labels)
-        self.graph.replay()
-
-
 PARTS = {
-    "steps": agreement_of_steps,
     "table": agreement_with_table,
     "plain": agreement_with_plain,
     "speed": speed,
@@ -425,7 +336,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--minutes", type=float, default=7.8)
-    parser.add_argument("--only", default="steps,table,plain,speed", help="parts; or full")
+    parser.add_argument("--only", default="table,plain,speed", help="parts; or full")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     report = Report(chosen.out, chosen.minutes)

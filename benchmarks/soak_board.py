@@ -1,4 +1,4 @@
-"""A board with a fault, for `soak_everything.py`: the real agent, behind a program that spoils what it says.
+"""A board with a fault, for `soak.py`: the real agent, behind a program that spoils what it says.
 
 cmd://python -m benchmarks.soak_board <fault> <seed>; the words after these are the agent's interpreter.
 `reboots` ends after a while, `lies` repeats and changes bytes of answers, `slow` holds them back.

@@ -1,30 +1,25 @@
-"""How near planned residency and rings are to the best there is, and what a plan costs.
+"""How near planned residency and rings are to the best there is.
 
     $ python -m benchmarks.streaming_plans
 
 Parts one and two for inferences from empty rings and for inferences in a row.
 Part one: random networks small enough to try all residents and all rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 Part two: how often, and how much, a larger ring is slower than a smaller one.
-Part three: milliseconds of one front, the least of five.
 All times of layers are synthetic, from a fixed seed.
 """
 
 from __future__ import annotations
 
-import time
 from itertools import product
 
 import numpy as np
 
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
-    StreamPlan,
     StreamStages,
     pareto_front,
 )
 from runtime.weight_streaming.planning.planner import front, preloaded
-from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
 
@@ -101,33 +96,11 @@ def anomalies(draw, ahead):
     )
 
 
-def cost(draw):
-    print("one front, ms: the least of five")
-    for layers in (32, 110, 300):
-        for stages in StreamStages:
-            own = network(draw, layers, [10**6 * size for size in (1, 1, 2, 4, 9, 18)], 1.0)
-            times = []
-            for _ in range(5):
-                begin = time.perf_counter()
-                plans = front(own, stages=stages)
-                times.append(1e3 * (time.perf_counter() - begin))
-            print(
-                f"  {layers:3d} layers, {stages.value:17s}: {min(times):6.0f}, {len(plans)} plans"
-            )
-    own = network(draw, 300, [10**6], 1.0)
-    plan = StreamPlan(StreamArchitecture.PLANNED, (False,) * 300, 4 * 10**6, 0, 0.0, 4 * 10**6)
-    begin = time.perf_counter()
-    for _ in range(200):
-        timeline(own, plan)
-    print(f"  one recurrence of 300 layers: {(time.perf_counter() - begin) * 5:.2f}")
-
-
 def main():
     for ahead in (False, True):
         draw = np.random.default_rng(0)
         quality(draw, ahead)
         anomalies(draw, ahead)
-    cost(draw)
 
 
 if __name__ == "__main__":
