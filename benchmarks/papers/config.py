@@ -36,7 +36,6 @@ class ExperimentName(Enum):
     predictor = "predictor"
     memory = "memory"
     schedulability = "schedulability"
-    page = "page"  # measures nothing: draws the results that are there
 
 
 @final

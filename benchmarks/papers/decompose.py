@@ -10,22 +10,17 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
 from benchmarks.papers.experiment import (
-    Chart,
     Experiment,
     Table,
     columns,
-    having,
     names,
     percent,
-    series,
     spread,
     text,
 )
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import Model, Workload
-from common.page.chart import axes, bars
 from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule
 from runtime.scheduling.metrics import makespan_ms
@@ -57,7 +52,7 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
     jobs: dict[Rule, int] = {}
     faults: dict[Rule, str] = {}
     with ExitStack() as opened:
-        once, timed = {}, {}
+        once = {}
         for rule in _RULES:
             sources = workload.sources(
                 scale=config.scale_of(model), device=config.device.value, rule=rule
@@ -72,15 +67,10 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
                 faults[rule] = one_line(error)
                 continue
             jobs[rule] = len(sources[0].program)
-            timed[rule] = lambda executor=executor: executor.run(config.rounds).schedule
             once[rule.value] = lambda executor=executor: makespan_ms(
                 executor.run(config.rounds, each_job=False).schedule
             )
         samples = interleaved(once, config.repeats)
-        traces = {
-            rule: kept_trace(config, f"{model.value}-{mode}-{rule.value}", run)
-            for rule, run in timed.items()
-        }
     for rule in _RULES:
         row: Row = {
             "network": model.value,
@@ -91,7 +81,7 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
         if rule in faults:
             yield {**row, "error": faults[rule]}
         elif rule in jobs:
-            yield {**row, "jobs": jobs[rule], **summary(samples[rule.value]), **traces[rule]}
+            yield {**row, "jobs": jobs[rule], **summary(samples[rule.value])}
 
 
 def _with_gain(rows: list[Row]) -> list[Row]:
@@ -117,14 +107,6 @@ DECOMPOSE = Experiment(
                 *(spread("makespan ms"), *columns(percent, gain="to the first rule")),
             ),
             _with_gain,
-        ),
-    ),
-    charts=(
-        Chart(
-            "Makespan of Q-S by rule",
-            series(bars, "rule", lambda row: f"{row['network']}, {row['mode']}", "ms"),
-            axes(y="makespan in ms", log="y", barmode="group"),
-            having("ms"),
         ),
     ),
 )

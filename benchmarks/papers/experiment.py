@@ -13,7 +13,6 @@ from typing import Any, final
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.steps import Step
-from common.page.document import KeyFigure
 from common.page.parts import Figure
 
 Values = Callable[[Row], Any]
@@ -173,34 +172,6 @@ class Chart:
                 yield Figure(title, traces, self.layout, caption)
 
 
-def series(
-    trace: Callable[..., dict[str, Any]], by: str, x: str | Values, y: str | Values, **style: Any
-) -> Callable[[list[Row]], list[dict[str, Any]]]:
-    """Traces of a chart: one for each value of a column, through the points (x, y) of its rows.
-
-    `trace` is `line`, `points` or `bars`; `text`, a function of the row, labels the points.
-    """
-    label = style.pop("text", None)
-
-    def made(rows: list[Row]) -> list[dict[str, Any]]:
-        return [
-            trace(
-                str(name).replace("_", " "),
-                [_value(row, x) for row in group],
-                [_value(row, y) for row in group],
-                **({} if label is None else {"text": [label(row) for row in group]}),
-                **style,
-            )
-            for (name,), group in grouped(rows, by).items()
-        ]
-
-    return made
-
-
-def _value(row: Row, key: str | Values) -> Any:
-    return key(row) if callable(key) else row[key]
-
-
 def part(name: str, key: str = "part") -> Rows:
     """The rows of a part of an experiment, without those that failed."""
     return lambda rows: [row for row in rows if row.get(key) == name and "error" not in row]
@@ -238,7 +209,6 @@ class Experiment:
     steps: Callable[[BenchConfig], list[Step]]
     tables: Sequence[Table]
     charts: Sequence[Chart] = ()
-    key_figures: Callable[[list[Row]], list[KeyFigure]] = _nothing
     sentences: Callable[[list[Row]], list[str]] = _nothing
     """The answer in words, one line each."""
     stands_in_for_gpu: bool = False
@@ -267,18 +237,3 @@ class Experiment:
         """Number of flagged rows, and number of measured rows."""
         timed = [] if self.simulated(rows) else [row for row in rows if not row.get("simulated")]
         return sum(bool(row.get("flagged")) for row in timed), len(timed)
-
-    def require_rows(self, rows: list[Row]) -> None:
-        """Check that everything shown can be made of the rows.
-
-        Raises:
-          ValueError: if it cannot, as with rows of another experiment or of an older version.
-        """
-        try:
-            for read in (
-                *(self.shown, self.figures, self.key_figures),
-                *(self.sentences, self.simulated),
-            ):
-                read(rows)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error

@@ -73,13 +73,11 @@ def results_page(results: Results, experiment: Experiment) -> Page:
         title=experiment.title,
         subtitle=f"experiment={results.experiment} on {where}",
         answer=answer,
-        key_figures=experiment.key_figures(rows),
         sections=[*sections, Section("Tables", [*tables, *_notes(shown)])],
         provenance=_provenance(results),
         provenance_parts=[
             Listing("Settings", settings),
             Listing("Control runs", "\n".join(map(_line, results.controls))),
-            *_traces(rows),
         ],
     )
 
@@ -104,13 +102,6 @@ def _rich_table(shown: Shown) -> Table:
     for row in shown.rows:
         table.add_row(*map(Text, row))  # brackets are no markup
     return table
-
-
-def _traces(rows: list[Row]) -> list[Part | str]:
-    """Paths of the recorded schedules, for https://ui.perfetto.dev."""
-    paths = [row["trace"] for row in rows if row.get("trace")]
-    title = "Traces, in the folder of the results; open them with Perfetto"
-    return [Listing(title, "\n".join(paths))] if paths else []
 
 
 def _provenance(results: Results) -> dict[str, str]:

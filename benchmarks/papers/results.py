@@ -13,7 +13,6 @@ from typing import Any, final
 import numpy as np
 
 from common.files.atomic_file import write_whole
-from common.files.safe_file import read_bytes
 
 SCHEMA = 1
 """Version of the file format; changed whenever a reader of older files would misread newer ones."""
@@ -53,41 +52,6 @@ class Results:
         """The content of the file; numbers that are not finite become null."""
         content = {"schema": SCHEMA, **vars(self)}
         return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
-
-
-_LISTS_OF = {"rows": dict, "controls": dict, "faults": dict, "not_measured": str, "cut_short": str}
-
-
-def read_results(path: Path) -> Results:
-    """Read results that `Results.write` wrote.
-
-    Raises:
-      OSError: if the file cannot be read.
-      ValueError: if it is not such a file, or of another schema.
-    """
-    none = f"{path} holds no results of an experiment"
-    text = read_bytes(path)
-    if not text.strip():
-        raise ValueError(f"{none}: it is empty")
-    try:
-        content = json.loads(text)
-        schema = content.pop("schema")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{none}: {type(error).__name__}: {error}") from error
-    if schema != SCHEMA:
-        raise ValueError(f"{path} has schema {schema}, this program reads {SCHEMA}")
-    try:
-        results = Results(**content)
-    except TypeError as error:
-        raise ValueError(f"{none}: {error}") from error
-    for name, kind in (("experiment", str), ("settings", dict), ("machine", dict)):
-        if not isinstance(found := getattr(results, name), kind):
-            raise ValueError(f"{none}: its {name} is {found!r:.40}")  # noqa: TRY004 - as all else
-    for name, of in _LISTS_OF.items():
-        found = getattr(results, name)
-        if not isinstance(found, list) or not all(isinstance(one, of) for one in found):
-            raise ValueError(f"{none}: its {name} are {found!r:.40}")
-    return results
 
 
 def summary(samples: list[float]) -> Row:

@@ -22,7 +22,6 @@ from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
 from benchmarks.papers.machine_state import current_state
 from benchmarks.papers.results import Results, Row
-from benchmarks.papers.watchdog import Watchdog, exit_if_silent
 from benchmarks.papers.workloads import Model, Scale, source
 from common.command.progress import progress_bar
 from common.page.print import print_lines
@@ -75,8 +74,6 @@ class Step:
 
     name: str
     run: Callable[[], Iterable[Row]]
-    watchdog: Watchdog | None = None
-    """Ends the process if the step makes no progress; None for steps that cannot hang."""
 
 
 @final
@@ -191,7 +188,7 @@ def run_steps(
                 console.print(f"{done + 1} of {len(steps)}: {step.name}{remaining}", soft_wrap=True)
             try:
                 with ends_by(until_s) as deadline:
-                    _run_step(step, results, path, control, console)
+                    _run_step(step, results, control, console)
                 if deadline.has_cut:
                     results.cut_short.append(step.name)
             finally:
@@ -200,24 +197,11 @@ def run_steps(
     results.write(path)
 
 
-def _run_step(step: Step, results: Results, path: Path, control: Control, console: Console) -> None:
+def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
     before = _controlled(f"before {step.name}", results, control)
     found: list[Row] = []
-
-    def give_up() -> None:
-        assert step.watchdog is not None
-        error = f"nothing happened for {step.watchdog.patience_s:g} s"
-        print_lines(console, f"{step.name}: {error}; the process ends")
-        results.faults.append({"step": step.name, "error": error})
-        results.rows += found
-        results.write(path)
-
     try:
-        with exit_if_silent(step.watchdog, give_up):
-            for row in step.run():
-                found.append(row)  # what was found before a fault is kept
-                if step.watchdog is not None:
-                    step.watchdog.beat()
+        found.extend(step.run())  # what was measured before a fault is kept
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
         print_lines(console, f"{step.name} failed: {one_line(error)}")

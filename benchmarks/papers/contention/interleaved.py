@@ -78,13 +78,11 @@ def measure_conditions(
     conditions: Sequence[Condition],
     *,
     in_all: int | None = None,
-    beat: Callable[[], object] = lambda: None,
 ) -> dict[str, ConditionTimes]:
     """Measure a block of every condition in each round, in random order, while there is time.
 
     A block has `iterations` inferences, or by default takes 0.3 s and has at least 30; with `in_all`
-    that many inferences are divided among the rounds if `iterations` is not set. `beat` is called
-    after each inference, outside its time.
+    that many inferences are divided among the rounds if `iterations` is not set.
 
     Raises:
       ValueError: if a contention cannot be opened.
@@ -104,14 +102,12 @@ def measure_conditions(
                 for _ in range(_SETTLE):
                     subject()
                 contention.gb_per_s()  # counts from here
-                taken[condition.name].blocks.append(_block(subject, each, beat))
+                taken[condition.name].blocks.append(_block(subject, each))
                 taken[condition.name].stolen.append(contention.gb_per_s())
     return taken
 
 
-def _block(
-    subject: Callable[[], None], inferences: int | None, beat: Callable[[], object]
-) -> tuple[list[float], list[float]]:
+def _block(subject: Callable[[], None], inferences: int | None) -> tuple[list[float], list[float]]:
     wall, processor = Stopwatch(), Stopwatch(clock_ns=time.thread_time_ns)
     wall_ms: list[float] = []
     cpu_ms: list[float] = []
@@ -123,5 +119,4 @@ def _block(
     until_s = time.perf_counter() + (TURN_S if inferences is None else 0.0)
     while len(wall_ms) < least or time.perf_counter() < until_s:
         wall_ms.append(wall.ms(both))
-        beat()
     return wall_ms, cpu_ms

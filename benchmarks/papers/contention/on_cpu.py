@@ -17,11 +17,10 @@ import numpy as np
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention import on_gpu
-from benchmarks.papers.contention.comparison import SPINNER
 from benchmarks.papers.contention.disk_hog import DiskHog
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
 from benchmarks.papers.contention.process_limits import Freeze, own_cpu_limit, under_quota
-from benchmarks.papers.contention.rows import counts, curve, hog_row, rows_of
+from benchmarks.papers.contention.rows import SPINNER, counts, curve, hog_row, rows_of
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import Step, time_is_left

@@ -18,7 +18,6 @@ from benchmarks.papers.contention.interleaved import Condition, beside_hogs, mea
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.results import Row
 from benchmarks.papers.steps import Step
-from benchmarks.papers.watchdog import Watchdog
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import GB, MB, MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
@@ -42,15 +41,14 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if something unknown is asked for.
     """
-    watchdog = Watchdog()  # who waits for a GPU cannot be interrupted
     parts: dict[str, Callable[[], Iterator[Row]]] = {
         "hogs": partial(_hogs, config),
-        **{name: partial(_victim, config, name, watchdog) for name in VICTIMS},
-        "cpu_hogs": partial(_cpu_hogs, config, watchdog),
-        "pcie": partial(_pcie, config, watchdog),
-        "worst": partial(_worst, config, watchdog),
+        **{name: partial(_victim, config, name) for name in VICTIMS},
+        "cpu_hogs": partial(_cpu_hogs, config),
+        "pcie": partial(_pcie, config),
+        "worst": partial(_worst, config),
     }
-    return [Step(name, parts[name], watchdog) for name in config.chosen([*parts])]
+    return [Step(name, parts[name]) for name in config.chosen([*parts])]
 
 
 def _limits_mb_per_s(config: BenchConfig) -> list[float]:
@@ -80,11 +78,11 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
                 yield hog_row("PCIe", limit, beside)
 
 
-def _victim(config: BenchConfig, name: str, watchdog: Watchdog) -> Iterator[Row]:
+def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
     """A captured network: limits of the hog x no isolation, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
-        taken = measure_conditions(config, conditions, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions)
     yield from rows_of("network", name, taken)
     whole = {
         one: it for one, it in taken.items() if one.split(" ")[0] in {"solo", "none", "budget"}
@@ -126,7 +124,7 @@ def _prepared(
     return on_gpu(name, lender.stream, captured=captured)
 
 
-def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
+def _cpu_hogs(config: BenchConfig) -> Iterator[Row]:
     """A network on the GPU beside hogs of the CPU's memory, on the dispatching thread's core or not."""
     first, *others = usable_cores()
     cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
@@ -138,13 +136,13 @@ def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
             for count in sorted({0, min(len(others), len(cores)), len(cores)}):
                 name = "solo" if count == 0 else f"{count} CPU hogs"
                 conditions.append(beside_hogs(infer, hogs, f"{mode}, {name}", count=count))
-        taken = measure_conditions(config, conditions, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions)
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
         yield from rows_of("CPU hogs", f"nb201 {mode}", own)
 
 
-def _pcie(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
+def _pcie(config: BenchConfig) -> Iterator[Row]:
     """A captured network, and an upload of 16 MB, beside a hog of the bus."""
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
@@ -170,7 +168,7 @@ def _pcie(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
                     limit_mb_per_s=limit,
                 ),
             ]
-            taken = measure_conditions(config, conditions, beat=watchdog.beat)
+            taken = measure_conditions(config, conditions)
             yield from rows_of("PCIe hog", victim, taken)
 
 
@@ -186,7 +184,7 @@ def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
     return upload
 
 
-def _worst(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
+def _worst(config: BenchConfig) -> Iterator[Row]:
     """Worst case and variance over many inferences of the source's micro-benchmark, one convolution."""
     limit = 1000 * GB / MB
     with ExitStack() as opened:
@@ -198,5 +196,5 @@ def _worst(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
             on("none unlimited"),
             on("budget 1000", isolation=Isolation.budget, limit_mb_per_s=limit),
         ]
-        taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES)
     yield from rows_of("worst", "conv256", taken)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.papers.contention.comparison import SPINNER
 from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
 from benchmarks.papers.results import Row, summary
@@ -18,6 +17,8 @@ from runtime.contention.hogs.control_page import GB, MB
 _MOST_SAMPLES = 2000
 """Largest number of samples in the file; statistics use all samples."""
 _HOG_S = 0.3
+SPINNER = "spin"
+"""Name of a hog that stays in its core's cache, and of the scenario that has only it."""
 _CURVE = ("solo", "corun", "none", "budget", "fine_lock")
 """Scenarios whose hogs run throughout at a steady rate."""
 

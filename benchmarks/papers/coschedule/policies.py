@@ -23,7 +23,7 @@ from benchmarks.papers.lanes import (
 )
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.schedule_metrics import overlap
-from benchmarks.papers.sharing import kept_trace, sharing
+from benchmarks.papers.sharing import sharing
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
@@ -157,9 +157,6 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             last[variant] = variants[variant].run()
             return makespan_ms(last[variant])
 
-        def measures(schedule: Schedule) -> Row:
-            return sharing(schedule, plans.alone_ms)
-
         samples = interleaved(
             {variant: partial(timed, variant) for variant in variants}, config.repeats
         )
@@ -175,9 +172,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             "slowed_cpu": round(plans.slowed[1], 4),
         }
         for row in _rows(common, variants, samples, last, lanes.groups):
-            part = "all" if sms is None else sms
-            title = f"{name}-{part}-{row['variant']}"
-            yield {**row, **kept_trace(config, title, variants[row["variant"]].timed, measures)}
+            yield {**row, **sharing(variants[row["variant"]].timed(), plans.alone_ms)}
 
 
 def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:

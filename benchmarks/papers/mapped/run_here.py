@@ -25,7 +25,6 @@ from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
 from benchmarks.papers.results import Results
-from benchmarks.papers.watchdog import Watchdog, exit_if_silent
 from common.command.progress import progress_bar
 from common.page.print import print_lines
 from runtime.machine.stability import watch_disturbances
@@ -104,12 +103,10 @@ def run_here(
             tolerance=config.tolerance,
         )
         watch = watch_disturbances(on_gpu=on_gpu)
-        watchdog = Watchdog()  # a thread that waits for a GPU cannot be interrupted
         try:
-            with exit_if_silent(watchdog, write):
-                for count in _shown(_turns(config), config.minutes, console):
-                    rounds.run(count, watchdog)
-                    write()
+            for count in _shown(_turns(config), config.minutes, console):
+                rounds.run(count)
+                write()
         finally:  # also after Ctrl-C
             flags += watch.disturbances()
             _close(results, contenders, config, flags)
@@ -204,26 +201,25 @@ class Rounds:
         self._order = np.random.default_rng(0)
         self._round = 0
 
-    def run(self, count: int, watchdog: Watchdog) -> None:
+    def run(self, count: int) -> None:
         """Run one more round with `count` frames of each timetable."""
         for i in self._order.permutation(len(self._found)):
             candidate = self._found[i]
             if candidate.error:
                 continue
             try:
-                self._turn(candidate, self._frames[i], count, watchdog)
+                self._turn(candidate, self._frames[i], count)
             except RuntimeError as error:
                 candidate.error = str(error)
         self._round += 1
 
-    def _turn(self, candidate: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
+    def _turn(self, candidate: Candidate, frame: Frame, count: int) -> None:
         frame.put(self._round)
         next_s = time.perf_counter()
         for k in range(count + _WARM_UP):
             time.sleep(max(0.0, next_s - time.perf_counter()))
             next_s = time.perf_counter() + self._frame_ms / 1e3
             ms = frame.run()
-            watchdog.beat()
             if k >= _WARM_UP:
                 candidate.ms.append(ms)
         if torch.cuda.is_available():

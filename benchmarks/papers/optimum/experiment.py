@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.papers.experiment import (
-    Chart,
     Column,
     Experiment,
     Table,
@@ -13,12 +12,10 @@ from benchmarks.papers.experiment import (
     names,
     number,
     percent,
-    series,
     text,
 )
 from benchmarks.papers.optimum.distance import steps
 from benchmarks.papers.results import Row, grouped
-from common.page.chart import axes, bars
 
 
 def _by_workload(rows: list[Row]) -> list[Row]:
@@ -57,14 +54,6 @@ OPTIMUM = Experiment(
             "Above the best schedule (simulated, measured times); of many cases median, and worst",
             _columns,
             _by_workload,
-        ),
-    ),
-    charts=(
-        Chart(
-            "Policies and the best schedule",
-            series(bars, "policy", "workload", lambda row: 100 * row["above_optimum"]),
-            axes(y="makespan above the optimum, %", barmode="group"),
-            caption="Simulated. Of many random cases the median; the aim is 5 %.",
         ),
     ),
     stands_in_for_gpu=True,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from benchmarks.papers.experiment import (
-    Chart,
     Column,
     Experiment,
     Table,
@@ -24,19 +21,12 @@ from benchmarks.papers.placement.reuse import (
     BY_SIZE,
     CONSTANTS,
     accuracy,
-    crossovers,
     model_errors,
     steps,
 )
 from benchmarks.papers.results import Row, grouped
-from common.page.chart import axes, line, points
-from common.page.document import KeyFigure
-from common.page.palette import SERIES
 
 _MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
-_NAMES = {"D": "device", "M": "managed", "H": "pinned"}
-_COLOURS = dict(zip(_NAMES, SERIES, strict=False))
-_REUSES = {"measured": "measured", "by_size": "by size", "predicted": "by constants"}
 
 
 def _simulated(rows: list[Row]) -> str:
@@ -49,11 +39,11 @@ def _simulated(rows: list[Row]) -> str:
     return f"Simulated, with measured parameters of {profiles}; nothing was timed."
 
 
-def _parameters(rows: list[Row]) -> list[Row]:
+def _responses(rows: list[Row]) -> list[Row]:
+    """One row for each use, size and reuse, with the response under each policy."""
     return [
-        {"device": row["profile"]["name"], "parameter": name, "value": value}
-        for row in part("profile")(rows)
-        for name, value in row["profile"]["hardware"].items()
+        {**group[0], **{row["policy"]: row["ms"] for row in group}}
+        for group in grouped(part("reuse")(rows), "profile", "use", "bytes", "reuse").values()
     ]
 
 
@@ -97,70 +87,6 @@ def _device(row: Row) -> str:
     return f"{row['profile']}{' (simulated)' if row['simulated'] else ''}"
 
 
-def _reuse(key: str) -> Column:
-    def cell(row: Row) -> str:
-        if key not in row:
-            return ""
-        return f"over {row['most']}" if row[key] is None else str(row[key])
-
-    return Column("by constants" if key == "predicted" else key.replace("_", " "), cell)
-
-
-def _key_figures(rows: list[Row]) -> list[KeyFigure]:
-    found = []
-    if one := accuracy(rows, held_out=True):
-        note = f"{one.right} of {one.cases}; regret {percent(one.mean_regret)} on average"
-        found.append(
-            KeyFigure("better policy predicted, held-out sizes", share(one.right / one.cases), note)
-        )
-    if errors := model_errors(rows):
-        found.append(
-            KeyFigure(
-                "model error, D / M / H",
-                " / ".join(f"{100 * errors[name]['overhead']:.1f}" for name in errors) + " %",
-                "of overheads, geometric mean; published 9.6 / 11.8 / 6.5 % (TX2)",
-            )
-        )
-    return found
-
-
-def _by_reuse(rows: list[Row]) -> list[Row]:
-    """The smallest, a middle and the largest size of each use."""
-    found = []
-    for group in grouped(part("reuse")(rows), "profile", "use").values():
-        sizes = sorted({row["bytes"] for row in group})
-        shown = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-        found += [row for nbytes in shown for row in group if row["bytes"] == nbytes]
-    return found
-
-
-def _responses(rows: list[Row]) -> list[dict[str, Any]]:
-    data = []
-    for policy, name in _NAMES.items():
-        own = [row for row in rows if row["policy"] == policy]
-        reuse, colour = [row["reuse"] for row in own], _COLOURS[policy]
-        simulated = rows[0]["simulated"]
-        if not simulated:
-            data.append(points(name, reuse, [row["ms"] for row in own], color=colour))
-        predicted_ms = [
-            row["resident_ms"] + float(row[CONSTANTS] if row.get(BY_SIZE) is None else row[BY_SIZE])
-            for row in own
-        ]
-        label = f"{name}, {'simulated' if simulated else 'predicted'}"
-        data.append(line(label, reuse, predicted_ms, color=colour, dash="dot"))
-    return data
-
-
-def _crossings(rows: list[Row]) -> list[dict[str, Any]]:
-    data = []
-    for colour, ((use,), group) in zip(SERIES, grouped(rows, "use").items(), strict=False):
-        sizes = [row["bytes"] for row in group]
-        for (name, label), dash in zip(_REUSES.items(), ("solid", "dot", "dash"), strict=True):
-            least, style = [row.get(name) for row in group], {"color": colour, "dash": dash}
-            data.append(line(f"{use}, {label}", sizes, least, mode="lines+markers", **style))
-    return data
-
-
 def size(nbytes: int) -> str:
     """Format a size in KB or MB, powers of 1024."""
     return f"{nbytes // 2**20} MB" if nbytes >= 2**20 else f"{nbytes // 2**10} KB"
@@ -172,19 +98,16 @@ MEMORY = Experiment(
     steps,
     tables=(
         Table(
-            "Parameters of the model (table III)",
-            (*names("device", "parameter"), *columns(decimals(".4g"), value="value")),
-            _parameters,
-        ),
-        Table(
-            "Least reuse from which device memory beats pinned memory",
+            "Response in ms",
             (
                 Column("device", _device, is_name=True),
                 *names("use"),
                 Column("bytes", lambda row: size(row["bytes"]), is_name=True),
-                *(_reuse(key) for key in ("measured", "predicted", "by_size")),
+                *names("reuse"),
+                *columns(decimals(".4g"), D="device", H="pinned", M="managed"),
+                *names(guideline_1="guideline 1"),
             ),
-            crossovers,
+            _responses,
         ),
         Table(
             "Error of the model on held-out sizes, geometric mean; as published for overheads",
@@ -230,31 +153,5 @@ MEMORY = Experiment(
             _coruns,
         ),
     ),
-    charts=(
-        Chart(
-            lambda rows: f"{_device(rows[0])}: {rows[0]['use']}, {size(rows[0]['bytes'])}",
-            _responses,
-            axes("passes over the data", "response in ms", log="xy"),
-            _by_reuse,
-            by=("profile", "use", "bytes"),
-        ),
-        Chart(
-            "Crossover of device and pinned memory",
-            _crossings,
-            axes("bytes", "least reuse for which device memory is faster", log="x"),
-            lambda rows: [row for row in crossovers(rows) if not row["simulated"]],
-        ),
-        Chart(
-            "Co-run on {device}",
-            lambda rows: [
-                points(row["plan"], [row["total_mb"]], [row["delay_ms"]], color=colour, size=10)
-                for row, colour in zip(rows, SERIES, strict=False)
-            ],
-            axes("memory of all tasks in MB, host and device", "makespan in ms", from_0="y"),
-            _coruns,
-            by=("device",),
-        ),
-    ),
-    key_figures=_key_figures,
     simulated=_simulated,
 )

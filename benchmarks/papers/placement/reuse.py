@@ -25,7 +25,7 @@ from benchmarks.papers.placement.model.parameters import Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use, execution_stand_in_ms
-from benchmarks.papers.results import Row, grouped, summary
+from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import Step, interleaved, time_is_left
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
@@ -251,35 +251,3 @@ def _geometric(errors: Sequence[float]) -> float | None:
     if not errors:
         return None
     return float(np.exp(np.mean(np.log(np.maximum(errors, 1e-3)))))
-
-
-def crossovers(rows: Sequence[Row]) -> list[Row]:
-    """Smallest reuse from which D is faster than H, by use and size, measured and predicted."""
-    found: list[Row] = []
-    own = [row for row in rows if row.get("part") == "reuse"]
-    for (profile, use, nbytes), alike in grouped(own, "profile", "use", "bytes").items():
-        case = {(row["reuse"], row["policy"]): row for row in alike}
-        one = next(iter(case.values()))
-        names = {"predicted": CONSTANTS}
-        if not one["simulated"]:
-            names["measured"] = "ms"
-        if one.get(BY_SIZE) is not None:
-            names["by_size"] = BY_SIZE
-        found.append(
-            {
-                "profile": profile,
-                "use": use,
-                "bytes": nbytes,
-                "simulated": one["simulated"],
-                "most": max(reuse for reuse, _ in case),
-                **{column: _device_wins_from(case, name) for column, name in names.items()},
-            }
-        )
-    return found
-
-
-def _device_wins_from(case: dict[tuple[int, str], Row], name: str) -> int | None:
-    """The smallest measured reuse from which D is always below H; None if there is none."""
-    reuses = sorted(reuse for reuse, policy in case if policy == "D" and (reuse, "H") in case)
-    slower = [reuse for reuse in reuses if not case[reuse, "D"][name] < case[reuse, "H"][name]]
-    return next((reuse for reuse in reuses if reuse > max(slower, default=0)), None)

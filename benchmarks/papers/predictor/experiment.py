@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.papers.experiment import (
-    Chart,
     Column,
     Experiment,
     Table,
@@ -20,14 +19,11 @@ from benchmarks.papers.experiment import (
     number,
     part,
     percent,
-    series,
     share,
     text,
 )
-from benchmarks.papers.predictor.layers_and_choices import steps, worst_regret
+from benchmarks.papers.predictor.layers_and_choices import steps
 from benchmarks.papers.results import Row, grouped
-from common.page.chart import axes, diagonal, points
-from common.page.document import KeyFigure
 
 _R2 = (
     "R2 is the share of the spread of the times that a fit explains; below 0 it is further off than the "
@@ -80,33 +76,6 @@ def _network_columns(rows: list[Row]) -> list[Column]:
         *columns(decimals(".3f"), layers_ms="ms"),
         *(column(fit, against_layers(fit), percent) for fit in fits if fit != "layers"),
     ]
-
-
-def _predicted(rows: list[Row]) -> list[Row]:
-    """A row for each layer and fit; what was predicted negative is left out."""
-    layers = part("layer")(rows)
-    return [
-        {**row, "fit": fit, "predicted": row["predicted_ms"][fit], "group": row["kind"].split()[0]}
-        for (_,), group in grouped(layers, "on").items()
-        for fit in layers[0]["predicted_ms"]
-        for row in group
-        if (row["predicted_ms"][fit] or 0) > 0
-    ]
-
-
-_by_group = series(points, "group", "layer_ms", "predicted", text=lambda row: row["kind"])
-
-
-def _layers(rows: list[Row]) -> list[dict[str, Any]]:
-    times = [row["layer_ms"] for row in rows]
-    return [diagonal(min(times), max(times)), *_by_group(rows)]
-
-
-def _key_figures(rows: list[Row]) -> list[KeyFigure]:
-    worst = worst_regret(rows, "corrected")
-    if worst is None:
-        return []
-    return [KeyFigure("regret of deciding by predicted times, at worst", percent(worst))]
 
 
 _FIT = names("fit", on="times by", split="held out")
@@ -165,15 +134,4 @@ PREDICTOR = Experiment(
             part("choice"),
         ),
     ),
-    charts=(
-        Chart(
-            "Layers by {on}: {fit}",
-            _layers,
-            axes("measured ms", "predicted ms", log="xy"),
-            _predicted,
-            by=("on", "fit"),
-            caption="By a fit of the other nine tenths; what was predicted negative is left out.",
-        ),
-    ),
-    key_figures=_key_figures,
 )

@@ -301,9 +301,3 @@ def _two_lanes(config: BenchConfig) -> Iterator[tuple[RealLane, ...]]:
             opened.enter_context(CpuLane(cores[0], name="onnxruntime", engine=OnnxEngine())),
             opened.enter_context(CpuLane(cores[-1], name="torch")),
         )
-
-
-def worst_regret(rows: Sequence[Row], fitted: str) -> float | None:
-    """Worst regret over all cases and policies that decide by this fit."""
-    regrets = [row["regret"] for row in rows if row.get("fit") == fitted and "regret" in row]
-    return max(regrets) if regrets else None

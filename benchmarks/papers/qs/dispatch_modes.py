@@ -18,7 +18,7 @@ from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.processes import MultiContext, Processes
 from benchmarks.papers.results import Row, grouped, summary
 from benchmarks.papers.schedule_metrics import utilisation
-from benchmarks.papers.sharing import kept_trace, sharing
+from benchmarks.papers.sharing import sharing
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.machine.description import usable_cores
@@ -89,9 +89,6 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     )
     expected = measured[DispatchMode.SERIAL].outputs() if DispatchMode.SERIAL in measured else None
 
-    def measures(timed: Schedule) -> Row:
-        return {"busy": busy(timed), **sharing(timed, alone_ms)}
-
     for way in DispatchMode:
         row: Row = {
             "workload": workload.name,
@@ -104,15 +101,18 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             yield {**row, "error": faults[way]}
             continue
         one = measured[way]
+        error, difference = one.error, one.difference(expected)
+        timed = one.timed()
         yield {
             **row,
             **summary(samples[way.value]),
             # nobody ends before the slowest network, alone on the device, would
             "bound_ms": round(max(solo_ms, floor_ms), 4),
             "memory_ms": round(floor_ms, 4),
-            "largest_difference": one.difference(expected),
-            "error": one.error,
-            **kept_trace(config, f"{workload.name}-{row['mode']}-{way.value}", one.timed, measures),
+            "largest_difference": difference,
+            "error": error,
+            "busy": busy(timed),
+            **sharing(timed, alone_ms),
         }
 
 

@@ -23,7 +23,6 @@ from benchmarks.papers.qs.dispatch_modes import compared, steps
 from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.schedule_metrics import overlap
 from common.page.chart import axes, line
-from common.page.document import KeyFigure
 
 _WAYS = {
     DispatchMode.QUEUE_STREAM.value: "Q-S",
@@ -79,17 +78,6 @@ def _busy_streams(rows: list[Row]) -> list[dict[str, Any]]:
     return data
 
 
-def _key_figures(rows: list[Row]) -> list[KeyFigure]:
-    captured = [row for row in compared(rows) if row["mode"] == "captured"]
-    gains = [row["against_mc"] for row in captured if row["against_mc"] is not None]
-    if not gains:
-        return []
-    return [
-        KeyFigure("captured Q-S to M-C, least gain", percent(max(gains))),
-        KeyFigure("captured Q-S to M-C, largest gain", percent(min(gains))),
-    ]
-
-
 QS = Experiment(
     "qs",
     "Many networks on one device",
@@ -131,5 +119,4 @@ QS = Experiment(
             "last, and so while they wait for multiprocessors.",
         ),
     ),
-    key_figures=_key_figures,
 )

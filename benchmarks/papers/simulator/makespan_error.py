@@ -19,7 +19,6 @@ from torch import nn
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import HalfAndHalf, opened_lanes
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.sharing import kept_trace
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate, times_of
 from benchmarks.papers.steps import Step, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
@@ -109,8 +108,6 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                 free = simulate(chains, requests, descriptions, policy)
                 simulated_ms = makespan_ms(thread)
                 taken = samples[named]
-                title = f"{name}-{rule.value}-{arrivals}-{named}"
-                kept_trace(config, f"{title}-simulated", partial(_itself, thread))
                 yield {
                     "workload": name,
                     "rule": rule.value,
@@ -124,12 +121,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
                     "put_ms": [round(ms, 5) for ms in overhead.put_ms],
                     "wake_ms": [round(ms, 5) for ms in overhead.wake_ms],
-                    **kept_trace(config, title, partial(run, policy)),
                 }
-
-
-def _itself(schedule: Schedule) -> Schedule:
-    return schedule
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:

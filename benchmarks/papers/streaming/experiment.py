@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import cycle
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.papers.experiment import (
-    Chart,
     Column,
     Experiment,
     Table,
@@ -27,8 +24,6 @@ from benchmarks.papers.experiment import (
 )
 from benchmarks.papers.results import Row
 from benchmarks.papers.streaming.variants import steps
-from common.page.chart import axes, line, points
-from common.page.palette import BLUE, GREEN, GREY, GROUND, OLIVE, ORANGE, PURPLE, VERMILLION
 
 _COLUMNS = (
     "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
@@ -42,27 +37,6 @@ _PREDICTED = (
     "same with rings as large as the network. First ms: an inference from empty rings, with its "
     "own prediction."
 )
-_CAPTION = (
-    "Planned ones go on into the next inference, and are measured behind another; all others "
-    "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
-    "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
-    "times in the profile, which a machine that was less busy afterwards can go below."
-)
-_OFFLOADED = " accelerate's memory was not measured: its delay is drawn across."
-
-_MARKS = {
-    "preload": (BLUE, "circle"),
-    "synchronous": (VERMILLION, "square"),
-    "asynchronous": (PURPLE, "x"),
-    "zero-copy": (ORANGE, "cross"),
-}
-"""Colours and symbols of the source's architectures; our plans have other symbols."""
-
-_OF_PLANS = (
-    *("star", "triangle-down", "diamond", "triangle-up"),
-    *("hexagram", "pentagon", "triangle-right"),
-)
-_DASHES = ("dash", "dashdot", "longdash", "longdashdot")
 _GROUP = ("network", "batch", "of_tier")
 
 
@@ -135,47 +109,6 @@ def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> 
     }
 
 
-def _fronts(rows: list[Row]) -> list[Row]:
-    """The planned Pareto fronts, each with the variants that were measured beside it."""
-    return [
-        {
-            **front,
-            "variants": [
-                row
-                for row in rows
-                if (row.get("network"), row.get("batch")) == (front["network"], front["batch"])
-                and (row["tier"] == front["tier"] or _is_offloaded(row))
-            ],
-        }
-        for front in rows
-        if "front" in front
-    ]
-
-
-def _memory_and_delay(rows: list[Row]) -> Iterator[dict[str, Any]]:
-    """The measurements, the planned Pareto front, and offloading."""
-    (front,) = rows
-    memory_mb = [nbytes / 1e6 for nbytes, _ in front["front"]]
-    delays_ms = [ms for _, ms in front["front"]]
-    yield line("planned (predicted)", memory_mb, delays_ms, shape="hv", color=GREY)
-    across = [0, front["weight_bytes"] / 1e6]
-    kernels_ms = [front["kernels_ms"]] * 2
-    yield line("the kernels' sum, as profiled", across, kernels_ms, dash="dot", color=GREY)
-    symbols, dashes = cycle(_OF_PLANS), cycle(_DASHES)
-    for row in front["variants"]:
-        if row.get("plan_bytes") is not None:
-            colour, symbol = _MARKS.get(row["variant"]) or (GREEN, next(symbols))
-            edge = {"color": GROUND, "width": 1}
-            style: dict[str, Any] = {"color": colour, "symbol": symbol, "line": edge}
-            yield points(row["variant"], [row["plan_bytes"] / 1e6], [row["ms"]], size=12, **style)
-    for row in _offloaded(front):
-        yield line(row["variant"], across, [row["ms"]] * 2, dash=next(dashes), color=OLIVE)
-
-
-def _offloaded(front: Row) -> list[Row]:
-    return [row for row in front["variants"] if row.get("ms") and _is_offloaded(row)]
-
-
 _TITLE = "{network}, batch {batch}, from {of_tier}: {of_weights} MB"
 
 STREAM = Experiment(
@@ -237,16 +170,6 @@ STREAM = Experiment(
             ),
             _model_errors,
             note="p95: 95 of 100 configurations are no further off.",
-        ),
-    ),
-    charts=(
-        Chart(
-            "Memory and delay: {network}, batch {batch}, weights from {tier}",
-            lambda rows: [*_memory_and_delay(rows)],
-            axes("MB of rings and residents", "delay in ms", log="y"),
-            _fronts,
-            by=("network", "batch", "tier"),
-            caption=lambda rows: _CAPTION + (_OFFLOADED if _offloaded(rows[0]) else ""),
         ),
     ),
 )

@@ -44,7 +44,7 @@ from runtime.weight_streaming.planning.plan import (
     StreamPlan,
     StreamStages,
 )
-from runtime.weight_streaming.planning.planner import front, plan, preloaded, smallest_budget
+from runtime.weight_streaming.planning.planner import plan, preloaded, smallest_budget
 from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.streamable import (
     SETTLE_S,
@@ -196,7 +196,7 @@ class _Bench:
         self.reference = x
 
     def rows(self, offloaded: Sequence[tuple[str, Offloaded | BaseException]]) -> Iterator[Row]:
-        """Rows of all variants, of the planned Pareto front, and of random configurations."""
+        """Rows of all variants, and of random configurations."""
         opened = self._opened
         three = StreamStages.COPY_KERNEL if self._is_kept else StreamStages.READ_COPY_KERNEL
         whole = opened.layered.weight_bytes
@@ -245,15 +245,6 @@ class _Bench:
                         "bit_exact": baseline.is_exact,
                     }
         layers = profiles[planned]
-        yield {
-            "front": [
-                [one.memory_bytes, round(one.predicted_ms, 4)]
-                for one in front(layers, stages=planned)
-            ],
-            "tier": self._case.tier.value,
-            "weight_bytes": whole,
-            "kernels_ms": round(sum(layer.kernel_ms for layer in layers), 4),
-        }
         yield from self._configurations(layers, planned)
 
     def runs_ms(self, pipeline: Pipeline, inferences: int) -> tuple[list[float], bool]:

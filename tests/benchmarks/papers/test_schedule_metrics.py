@@ -1,13 +1,10 @@
-"""Metrics and trace of a schedule small enough to check by eye."""
+"""Metrics of a schedule small enough to check by eye."""
 
-import json
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
 
-from benchmarks.papers.chrome_trace import trace_events, write_trace
 from benchmarks.papers.schedule_metrics import overlap, turnaround_slowdowns, utilisation
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
@@ -50,43 +47,3 @@ def test_overlap_is_the_share_saved_of_what_can_be_saved():
     assert overlap(20.0, 12.0, 12.0) == 1
     assert overlap(20.0, 24.0, 12.0) == -0.5  # side by side can also lose
     assert math.isnan(overlap(12.0, 12.0, 12.0))
-
-
-def opens_in_perfetto(trace):
-    """What the format (Trace Event Format, 2016) asks of the events that are used here."""
-    begun, ends = Counter(), {}
-    for event in trace["traceEvents"]:
-        assert {"ph", "pid", "tid", "name"} <= event.keys()
-        if event["ph"] == "M":
-            assert event["name"] in {"process_name", "thread_name"}
-            assert isinstance(event["args"]["name"], str)
-            continue
-        assert event["ts"] >= 0
-        key = event["pid"], event["tid"]
-        if event["ph"] == "X":  # those of a track may touch, but not cross
-            assert event["ts"] >= ends.get(key, 0) - 1e-6
-            ends[key] = event["ts"] + event["dur"]
-        else:
-            begun[event["cat"], event["id"]] += {"b": 1, "e": -1}[event["ph"]]
-    assert set(begun.values()) == {0}
-    assert ends
-
-
-def test_a_trace_holds_every_job_on_its_lane_and_every_completed_request(tmp_path):
-    write_trace(SCHEDULE, tmp_path / "trace.json")
-
-    read = json.loads((tmp_path / "trace.json").read_text())
-
-    assert read == trace_events(SCHEDULE)
-    opens_in_perfetto(read)
-    by_phase = {
-        phase: [event for event in read["traceEvents"] if event["ph"] == phase] for phase in "MXbe"
-    }
-    assert [event["args"]["name"] for event in by_phase["M"]] == ["lanes", "cpu", "gpu", "requests"]
-    assert [(e["tid"], e["ts"], e["dur"], e["name"], e["cat"]) for e in by_phase["X"]] == [
-        (0, 2000, 4000, "A 0", "conv"),
-        (1, 3000, 5000, "B 0", "conv"),
-        (0, 6000, 6000, "A 0", "conv"),
-    ]
-    assert [(e["id"], e["ts"]) for e in by_phase["b"]] == [(0, 2000), (1, 2000), (2, 4000)]
-    assert [(e["id"], e["ts"]) for e in by_phase["e"]] == [(0, 6000), (1, 8000), (2, 12000)]

@@ -55,5 +55,5 @@ def test_two_networks_in_turn_are_half_as_fast_and_it_is_fair():
     assert sharing(schedule, []) == {}
     cut_off = Schedule(chains, (Lane("gpu"),), (Request(0), Request(1)), ran[:1])
     assert sharing(cut_off, [2.0, 2.0]) == {}
-    with pytest.raises(ValueError, match=r"alone_ms=.* 2 networks"):
+    with pytest.raises(ValueError, match="alone_ms"):
         sharing(schedule, [2.0])

@@ -11,8 +11,6 @@ from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.contention.interleaved import ConditionTimes
 from benchmarks.papers.contention.rows import counts
 from benchmarks.papers.contention.rows import rows_of as rows_of_taken
-from benchmarks.papers.pages import results_page
-from benchmarks.papers.results import Results, read_results
 
 
 def config(**changes):
@@ -35,12 +33,9 @@ def two_cores():
 
 @pytest.mark.slow  # tests beside it leave its hogs no processor to steal bandwidth with
 @pytest.mark.usefixtures("two_cores")
-def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
+def test_a_network_is_measured_under_every_scenario():
     before = os.sched_getaffinity(0)
-    path = tmp_path / "contention.json"
-
     rows = rows_of("conv64", "locks")
-    Results("contention", {}, {"cpu": "a core"}, rows).write(path)
 
     assert os.sched_getaffinity(0) == before
     measured = {row["scenario"]: row for row in rows if "p99_ms" in row}
@@ -56,9 +51,7 @@ def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
     assert measured["fine_lock 100"]["stolen_gb_per_s"] < measured["corun1"]["stolen_gb_per_s"]
     (curve,) = [row for row in rows if row["part"] == "curve"]
     assert len(curve["fitted"]) == len(curve["slowdown"]) >= 4
-    assert all(table.rows for table in CONTENTION.shown(read_results(path).rows))
-    html = results_page(read_results(path), CONTENTION).html()
-    assert "Slowdown over" in html
+    assert all(table.rows for table in CONTENTION.shown(rows))
 
 
 @pytest.mark.slow
@@ -116,14 +109,14 @@ def test_one_core_is_too_few_and_is_said_in_one_line(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "named"),
     [
-        ({"workloads": ["nb301"]}, "there are hogs, nb201, conv64, fc8192, pipeline, locks, worst"),
-        ({"limits": [0.0]}, r"limits=\[0.0\] must be above 0"),
-        ({"iterations": 0}, "iterations=0 must be at least 1"),
+        ({"workloads": ["nb301"]}, "workloads="),
+        ({"limits": [0.0]}, "limits="),
+        ({"iterations": 0}, "iterations=0"),
     ],
 )
 @pytest.mark.usefixtures("two_cores")
-def test_a_bad_value_is_named(changes, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_bad_value_is_named(changes, named):
+    with pytest.raises(ValueError, match=named):
         contention.steps(config(**changes))

@@ -17,7 +17,7 @@ from benchmarks.papers.mapped import command
 from benchmarks.papers.mapped.baselines import Method, at_once, greedy, quickest, serial, shortest
 from benchmarks.papers.mapped.candidates import Board, candidates, planned_ms
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
-from benchmarks.papers.mapped.experiment import MAPPED, sentences
+from benchmarks.papers.mapped.experiment import sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
 from benchmarks.papers.mapped.gpu_groups import grouped
 from benchmarks.papers.mapped.needed_margin import NeededMargin, needed_margin
@@ -157,11 +157,7 @@ def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_
     rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.66, "mapped +0, 50 %", has_held=True)
-    held, plan = sentences(rows)[:2]
-    assert "0, 50 %: 0 of 1 frames" in held
-    assert "margin of 66 %" in plan
-    (tile,) = MAPPED.key_figures(rows)
-    assert (tile.label, tile.value) == ("Margin to plan with", "66 %")
+    assert "66 %" in " ".join(sentences(rows))
 
 
 def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_frame():
@@ -173,28 +169,6 @@ def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_f
     rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.2, "mapped +0 % = shortest", has_held=False)
-    plan = sentences(rows)[2]
-    assert "20 %" in plan
-    assert "mapped +0 % = shortest" in plan
-
-
-def test_the_most_slowed_network_is_beside_others_only_if_its_timetable_has_others_then():
-    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
-    found, answers = candidates(board, [Method.shortest, Method.serial, Method.at_once], [0])
-    pair, one_by_one, all_at_once = found
-    pair.ms = [np.array([[0, 4.0], [4, 10], [4, 10]])]
-    all_at_once.ms = [np.array([[0, 4.0], [0, 12], [0, 4]])]
-
-    def slowest(last_ms):
-        one_by_one.ms = [np.array([[0, 4.0], [4, 8], [8, last_ms]])]
-        return sentences(result_rows(board, found, answers, 0.05))
-
-    own_units, started_at_once = slowest(16)
-    assert f"c as {BOTH} took +100.0% against alone (serial)" in own_units
-    assert "beside others" not in own_units
-    assert f"beside others, b as {BOTH} took +200.0% against alone (at_once)" in started_at_once
-    pair.ms = [np.array([[0, 4.0], [4, 13], [4, 10]])]
-    assert f"beside others, b as {ONE} took +50.0%" in slowest(12)[0]
 
 
 class Recording(torch.nn.Module):

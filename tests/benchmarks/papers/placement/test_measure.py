@@ -1,19 +1,13 @@
 """What the memory experiment says of measurements; these here are made up."""
 
-import sys
-
 import pytest
 
-from benchmarks.papers import command
-from benchmarks.papers.command import experiment_of
-from benchmarks.papers.pages import results_page
+from benchmarks.papers.placement.experiment import MEMORY
 from benchmarks.papers.placement.reuse import (
     CONSTANTS,
     accuracy,
-    crossovers,
     model_errors,
 )
-from benchmarks.papers.results import Results
 
 
 def case(nbytes, reuse, measured, predicted, *, held_out=True):
@@ -68,7 +62,6 @@ def test_a_case_that_an_interruption_cut_does_not_count():
     cut = [row for row in ROWS if row is not lost]
 
     assert accuracy(cut, held_out=True).cases == 3
-    assert len(crossovers(cut)) == len(crossovers(ROWS))
 
 
 def test_errors_are_geometric_means_over_held_out_sizes():
@@ -79,38 +72,10 @@ def test_errors_are_geometric_means_over_held_out_sizes():
     assert errors["H"]["published_tx2"] == 0.065
 
 
-def test_the_crossover_is_where_the_device_wins_from_there_on():
-    first, second = crossovers(ROWS)
-    assert (first["measured"], first["predicted"]) == (None, 2)
-    assert (second["measured"], second["predicted"]) == (1, None)
-
-
-def test_measurements_make_tables_and_a_page():
-    results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=ROWS, is_complete=True)
-    titles = [one.title for one in experiment_of(results).shown(results.rows)]
-    assert any("held-out" in title for title in titles)
-    html = results_page(results, experiment_of(results)).html()
-    assert "Crossover" in html
-    assert "50.0%" in html
-
-
-def test_an_unknown_profile_is_told_in_one_line(tmp_path, monkeypatch, capsys):
-    arguments = ["bench", "experiment=memory", "profile=nano", f"out={tmp_path}"]
-    monkeypatch.setattr(sys, "argv", arguments)
-
-    with pytest.raises(SystemExit) as left:
-        command.main()
-
-    assert left.value.code == 2
-    told = capsys.readouterr().err
-    assert "profile=nano is unknown; there are h200" in told
-    assert told.count("\n") == 1
-
-
-def test_what_was_timed_beside_simulated_rows_is_counted_alone():
-    rows = [{**row, "flagged": ["busy"]} for row in ROWS] + [{"part": "x", "simulated": True}]
-    results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=rows, is_complete=True)
-
-    html = results_page(results, experiment_of(results)).html()
-    assert f"{len(ROWS)} of {len(ROWS)} rows are flagged" in html
-    assert "nothing was timed" not in html
+def test_measurements_make_tables_and_count_as_timed_beside_simulated_rows():
+    response, *_ = MEMORY.shown(ROWS)
+    assert [row[-4:] for row in response.rows[:2]] == [["4", "2", "10", "D"], ["4", "3", "10", "D"]]
+    flagged = [{**row, "flagged": ["busy"]} for row in ROWS]
+    rows = [*flagged, {"part": "x", "simulated": True}]
+    assert MEMORY.flagged(rows) == (len(ROWS), len(ROWS))
+    assert not MEMORY.simulated(rows)

@@ -4,10 +4,8 @@ import pytest
 import torch
 from bench_settings import bench_config
 
-from benchmarks.papers.command import experiment_of
-from benchmarks.papers.pages import results_page
-from benchmarks.papers.results import Results
 from benchmarks.papers.streaming import together as streams_together
+from benchmarks.papers.streaming.experiment import STREAM
 
 
 @pytest.fixture
@@ -30,7 +28,5 @@ def test_rows_of_two_networks_in_one_budget(config, monkeypatch):
             assert row["bit_exact"]
             assert 0 <= row["missed"] <= 2
             assert row["simulated_ms"] <= row["promised_ms"] + 1e-3
-    results = Results("stream", {"seen": 1}, {"cpu": "a core", "versions": {}}, rows=rows)
-    small, large = experiment_of(results).shown(results.rows)
+    small, large = STREAM.shown(rows)
     assert len(small.rows) == len(large.rows) == 2
-    assert "Beside each other, from ssd" in results_page(results, experiment_of(results)).html()
