@@ -87,7 +87,7 @@ class Answer:
     @cached_property
     def front(self) -> tuple[tuple[float, ReportedNetwork], ...]:
         """The front of the trials by the least T, in ms, that each network answers."""
-        return tuple((ms, self.on_front(one)) for ms, one in self.summary.answers)
+        return tuple((ms, self.on_front(trial)) for ms, trial in self.summary.answers)
 
     @cached_property
     def status(self) -> Status:
@@ -118,7 +118,7 @@ class Answer:
         return ", ".join(
             [
                 self.limit,
-                *(f"{name} = {cost_text(one.limit, one.unit, 6)}" for name, one in further),
+                *(f"{symbol} = {cost_text(of.limit, of.unit, 6)}" for symbol, of in further),
             ]
         )
 
@@ -246,7 +246,7 @@ class Answer:
         return {
             "accuracy": summary.accuracy_description,
             "latency": summary.latency_description,
-            **{one.cost: one.source for one in summary.limits.values()},
+            **{limit.cost: limit.source for limit in summary.limits.values()},
         }
 
     def _reported(self, network: Network | None) -> ReportedNetwork | None:
@@ -266,8 +266,10 @@ class Answer:
             index=network.index,
             sample=network.sample,
             costs={
-                symbol: Number(network.costs[one.cost], one.unit, Kind.measured, None, one.limit)
-                for symbol, one in summary.limits.items()
+                symbol: Number(
+                    network.costs[limit.cost], limit.unit, Kind.measured, None, limit.limit
+                )
+                for symbol, limit in summary.limits.items()
             },
             rank=network.rank,
             places=tuple(
@@ -298,8 +300,8 @@ class Answer:
     def accuracy_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
         """The accuracy that was searched on, and the test accuracy, if there is one."""
         epochs = self.summary.settings.epochs
-        is_said = self.is_short or network.accuracy.kind is Kind.trained
-        length = f", after {epochs} epochs" if is_said else ""
+        with_epochs = self.is_short or network.accuracy.kind is Kind.trained
+        length = f", after {epochs} epochs" if with_epochs else ""
         searched_on = ", searched on" if self.summary.split == Split.test.value else ""
         note = f"{_SPLITS[self.summary.split]} images of {self.dataset}{length}{searched_on}"
         yield KeyFigure("accuracy", network.accuracy.text_with_sd, note)
@@ -367,30 +369,24 @@ class Answer:
         summary = self.summary
         each = [("latency", "T", summary.sample_within_T)]
         each += [
-            (_cost_name(one.cost), symbol, one.sample_within)
-            for symbol, one in summary.limits.items()
+            (_cost_name(limit.cost), symbol, limit.sample_within)
+            for symbol, limit in summary.limits.items()
         ]
         for name, symbol, trial in each:
+            label = f"mean {name} settled"
             if trial is not None:
-                value, note, tone = (
-                    f"at {trial:,}",
-                    f"trials; within {symbol} from there on",
-                    Tone.good,
-                )
-            elif summary.samples < WINDOW:
-                value, note, tone = "not yet", f"known from {WINDOW} trials on", Tone.bad
-            else:
-                value, note, tone = (
-                    "not yet",
-                    f"that of the last {WINDOW} is beyond {symbol}",
-                    Tone.bad,
-                )
-            yield KeyFigure(f"mean {name} settled", value, note, tone)
+                note = f"trials; within {symbol} from there on"
+                yield KeyFigure(label, f"at {trial:,}", note, Tone.good)
+                continue
+            note = f"that of the last {WINDOW} is beyond {symbol}"
+            if summary.samples < WINDOW:
+                note = f"known from {WINDOW} trials on"
+            yield KeyFigure(label, "not yet", note, Tone.bad)
 
     def _notes(self) -> Iterator[str]:
         summary, network = self.summary, self.network
-        said = (summary.device, summary.accuracy_description, summary.latency_description)
-        if any("synthetic" in text.lower() for text in said):
+        sources = (summary.device, summary.accuracy_description, summary.latency_description)
+        if any("synthetic" in text.lower() for text in sources):
             yield "these numbers are synthetic: they say nothing about real networks"
         if (words := tail_in_words(summary.device)) is not None:
             yield words
@@ -400,7 +396,11 @@ class Answer:
                 f"and check that the classes' images differ"
             )
         if predicted := ", ".join(self._predicted()):
-            numbers = [n for one in self.networks.values() for n in (one.accuracy, one.latency)]
+            numbers = [
+                number
+                for network in self.networks.values()
+                for number in (network.accuracy, network.latency)
+            ]
             is_spread = any(number.sd is not None and number.mark for number in numbers)
             spread = " \u00b1 standard deviation" if is_spread else ""
             yield f"{PREDICTED} predicted{spread}, not measured: {predicted}"
@@ -462,25 +462,27 @@ def overview(answer: Answer, network: ReportedNetwork | None) -> list[str]:
 
 
 def network_columns(
-    answer: Answer, networks: Sequence[ReportedNetwork]
+    answer: Answer, networks: Sequence[ReportedNetwork], *, with_sample: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and cells of the numbers of networks: accuracies, latency, costs."""
-    summary = answer.summary
-    has_test = any(network.test is not None for network in networks)
-    header = [answer.searched, *["test accuracy"][:has_test], "latency"]
-    header += [_cost_name(one.cost) for one in summary.limits.values()]
-    rows = []
-    for network in networks:
-        row = [network.accuracy.text]
-        if has_test:
-            row.append("-" if network.test is None else network.test.text)
-        limited = [("T", network.latency), *network.costs.items()]
-        row += [
-            number.text + ("" if number.is_within else f", beyond {symbol}")
-            for symbol, number in limited
-        ]
-        rows.append(row)
-    return header, rows
+    """Header and cells of the numbers of networks, without columns that would be empty."""
+    columns = {
+        answer.searched: [network.accuracy.text for network in networks],
+        "test accuracy": ["-" if n.test is None else n.test.text for n in networks],
+        "latency": [_limited("T", network.latency) for network in networks],
+    }
+    for symbol, limit in answer.summary.limits.items():
+        cells = [_limited(symbol, network.costs[symbol]) for network in networks]
+        columns[_cost_name(limit.cost)] = cells
+    columns["rank"] = ["-" if n.rank is None else f"{n.rank:,}" for n in networks]
+    if with_sample:
+        columns["first at sample"] = [f"{network.sample:,}" for network in networks]
+    columns["number"] = ["-" if n.index is None else str(n.index) for n in networks]
+    shown = {name: cells for name, cells in columns.items() if {*cells} != {"-"}}
+    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
+
+
+def _limited(symbol: str, number: Number) -> str:
+    return number.text if number.is_within else f"{number.text}, beyond {symbol}"
 
 
 def margin_text(summary: Summary) -> str:

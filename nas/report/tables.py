@@ -12,7 +12,7 @@ from numpy import ndarray
 from common.page.parts import Columns, Part, Table
 from latency.base import OfBlocks
 from nas.report.answer import Answer, network_columns
-from nas.report.reported_network import networks_of
+from nas.report.reported_network import ReportedNetwork, networks_of
 from nas.report.summary import Network
 from nas.spaces.base import Layered, SearchSpace
 from nas.trials.problem import SearchProblem
@@ -24,27 +24,10 @@ _FEW_POSITIONS = 16
 
 def reported_networks(answer: Answer) -> Table:
     """The best sample, the optimum and what the policy prefers."""
-    networks = answer.networks
-    header, rows = network_columns(answer, list(networks.values()))
-    is_ranked = answer.optimum is not None
-    is_listed = any(network.index is not None for network in networks.values())
-    table = [
-        [
-            role,
-            *row,
-            *(["-" if network.rank is None else f"{network.rank:,}"] if is_ranked else []),
-            *([str(network.index)] if is_listed else []),
-            f"`{network.arch}`",
-        ]
-        for (role, network), row in zip(networks.items(), rows, strict=True)
-    ]
-    ranked, listed = ["rank"] if is_ranked else [], ["number"] if is_listed else []
-    ranks = f" The rank is that among the architectures within {answer.label}."
-    return Table(
-        ["", *header, *ranked, *listed, "architecture"],
-        table,
-        f"Top-1 accuracy.{ranks if is_ranked else ''}",
-    )
+    caption = "Top-1 accuracy."
+    if answer.optimum is not None:
+        caption += f" The rank is that among the architectures within {answer.label}."
+    return _table(answer, answer.networks, caption)
 
 
 def best_networks(
@@ -57,26 +40,31 @@ def best_networks(
     # equal networks may have been trained each on its own: of a network's, the most accurate
     _, first = np.unique(space.groups(done.architectures[order]), return_index=True)
     at = order[np.sort(first)][:LISTED]
-    if not len(at):
-        return None
-    networks = networks_of(done.rows(at), problem)
-    header, rows = network_columns(answer, networks)
-    is_listed = networks[0].index is not None
-    return Table(
-        ["", *header, "first at sample", *(["number"] if is_listed else []), "architecture"],
-        [
-            [
-                str(place),
-                *row,
-                f"{network.sample:,}",
-                *([str(network.index)] if is_listed else []),
-                f"`{network.arch}`",
-            ]
-            for place, (network, row) in enumerate(zip(networks, rows, strict=True), start=1)
-        ],
+    networks = {
+        str(place): network
+        for place, network in enumerate(networks_of(done.rows(at), problem), start=1)
+    }
+    caption = (
         f"The {LISTED} most accurate distinct networks sampled within {answer.label}: of those that "
-        f"compute the same, the best. Test accuracy is asked of the reported networks only.",
+        f"compute the same, the best. Test accuracy is asked of the reported networks only."
     )
+    return _table(answer, networks, caption, with_sample=True) if networks else None
+
+
+def _table(
+    answer: Answer,
+    networks: Mapping[str, ReportedNetwork],
+    caption: str,
+    *,
+    with_sample: bool = False,
+) -> Table:
+    """A row for each network, which begins with its name and ends with its architecture."""
+    header, rows = network_columns(answer, [*networks.values()], with_sample=with_sample)
+    cells = [
+        [name, *row, f"`{network.arch}`"]
+        for (name, network), row in zip(networks.items(), rows, strict=True)
+    ]
+    return Table(["", *header, "architecture"], cells, caption)
 
 
 def drawings(

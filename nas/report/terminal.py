@@ -96,26 +96,25 @@ def _sentence(figure: KeyFigure) -> str:
 def _timed_again(times: Sequence[TimedAgain], *, verbose: bool) -> Iterator[str]:
     """A line for each network that was timed again, or one for all of them."""
     if not verbose and times:
-        within = sum(one.within_T for one in times)
-        disturbed = sum(one.disturbed for one in times)
-        said = f", {disturbed:,} of the times disturbed: not confirmed" if disturbed else ""
-        yield f"timed again: {within:,} of the best {len(times):,} were within T again{said}"
+        within = sum(timed.within_T for timed in times)
+        disturbed = sum(timed.disturbed for timed in times)
+        doubt = f", {disturbed:,} of the times disturbed: not confirmed" if disturbed else ""
+        yield f"timed again: {within:,} of the best {len(times):,} were within T again{doubt}"
         return
-    for one in times:
-        within_again = "within T" if one.within_T else "not within T, so it does not win"
-        within_again += ", but disturbed: not confirmed" if one.disturbed else ""
-        again = "none" if one.latency_again_ms is None else amount(one.latency_again_ms, "ms")
-        yield f"timed again: {one.arch} {amount(one.latency_ms, 'ms')}, now {again}: {within_again}"
+    for timed in times:
+        within_again = "within T" if timed.within_T else "not within T, so it does not win"
+        within_again += ", but disturbed: not confirmed" if timed.disturbed else ""
+        again = "none" if timed.latency_again_ms is None else amount(timed.latency_again_ms, "ms")
+        yield f"timed again: {timed.arch} {amount(timed.latency_ms, 'ms')}, now {again}: {within_again}"
 
 
 def _table(answer: Answer) -> Table:
     """Every reported network, with rank and number."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    networks = list(answer.networks.values())
-    header, rows = network_columns(answer, networks)
-    for column in ("", *header, "rank", "number"):
-        table.add_column(column, justify="left" if column == "" else "right", overflow="fold")
-    for (role, network), row in zip(answer.networks.items(), rows, strict=True):
-        rank = "-" if network.rank is None else str(network.rank)
-        table.add_row(role, *row, rank, "-" if network.index is None else str(network.index))
+    header, rows = network_columns(answer, list(answer.networks.values()))
+    table.add_column("", overflow="fold")
+    for column in header:
+        table.add_column(column, justify="right", overflow="fold")
+    for role, row in zip(answer.networks, rows, strict=True):
+        table.add_row(role, *row)
     return table
