@@ -19,7 +19,7 @@ from nas.accuracy.base import Split
 from nas.report.number import PREDICTED, Number, amount, percent
 from nas.report.reported_network import Place, ReportedNetwork
 from nas.report.summary import Network, OnFront, Summary, predicted_shares
-from nas.trials.limits import cost_text
+from nas.trials.limits import cost_text, label_of
 from nas.trials.trajectory import WINDOW
 
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
@@ -104,7 +104,7 @@ class Answer:
     @property
     def label(self) -> str:
         """Symbols of all limits: T, or T, E and P."""
-        return self.summary.label
+        return label_of(self.summary.limits)
 
     @property
     def limit(self) -> str:
@@ -125,7 +125,10 @@ class Answer:
     @property
     def optimum_name(self) -> str:
         """Name of the best network of the whole space: exact, predicted or partly predicted."""
-        return self.summary.optimum_name
+        summary = self.summary
+        if summary.accuracy_is_predicted or summary.space_latency_predicted == 1:
+            return "predicted optimum"
+        return "partly predicted optimum" if summary.optimum_exact is False else "exact optimum"
 
     @property
     def front_name(self) -> str:

@@ -24,7 +24,7 @@ from latency.base import Latencies, OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
-from nas.trials.limits import Limits, label_of
+from nas.trials.limits import Limits
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
@@ -230,11 +230,6 @@ class Summary:
         return steps
 
     @property
-    def label(self) -> str:
-        """Symbols of all limits in words: T, or T, E and P."""
-        return label_of(self.limits)
-
-    @property
     def accuracy_is_predicted(self) -> bool:
         """Whether a model gave any accuracy of a trial or of a reported network."""
         reported = (self.best, self.optimum, self.mode)
@@ -253,13 +248,6 @@ class Summary:
         done = self.states.get(State.done.name, 0)
         counts = {kind: round(self.latency_kinds.get(kind.name, 0.0) * done) for kind in FLAGGED}
         return {kind: count for kind, count in counts.items() if count}
-
-    @property
-    def optimum_name(self) -> str:
-        """Name of the best network of the whole space: exact, predicted or partly predicted."""
-        if self.accuracy_is_predicted or self.space_latency_predicted == 1:
-            return "predicted optimum"
-        return "partly predicted optimum" if self.optimum_exact is False else "exact optimum"
 
 
 @final

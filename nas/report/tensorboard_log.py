@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-import numpy as np
-
 from common.files.atomic_file import naming
 from controller.base import Controller
-from nas.spaces.base import SearchSpace
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.survey import Survey
 from nas.trials.tracker import Tracker
 from nas.trials.trajectory import BAND
@@ -48,9 +44,7 @@ class TensorBoardLog:
         limit_ms: float,
         budget: int,
         survey: Survey | None,
-        history: ChoiceHistory,
         controller: Controller,
-        space: SearchSpace,
     ) -> None:
         self._folder = folder
         self._tracker = tracker
@@ -63,10 +57,7 @@ class TensorBoardLog:
             None if survey is None or optimum is None else float(survey.accuracy[optimum])
         )
         self._done = self._logged = tracker.samples
-        self._history = history
         self._controller = controller
-        self._space = space
-        self._bins = self._bins_until(self._done)  # that are written
         self._writer: EventFile | None = None
 
     def __enter__(self) -> TensorBoardLog:
@@ -88,62 +79,40 @@ class TensorBoardLog:
         Raises:
           OSError: if it cannot be written; with the folder's name in it.
         """
-        with naming(self._folder):
-            self._point()
-            self._choices(self._tracker.samples)
-
-    def _point(self) -> None:
         samples = self._tracker.samples
-        if samples - self._logged < self._every and samples < self._budget:
-            return
-        if not self._tracker.has_recent:
+        is_due = samples - self._logged >= self._every or samples >= self._budget
+        if not is_due or not self._tracker.has_recent:
             return
         self._logged = samples
-        writer = self._open()
-        accuracy, latency_ms, reward = self._tracker.recent_means()
-        writer.scalar("reward/mean of the last 100", reward, samples)
-        writer.scalar(_ACCURACY, accuracy, samples)
-        writer.scalar(_LATENCY, latency_ms, samples)
-        writer.scalar("latency_ms/T", self._limit_ms, samples)
-        for limit, mean in self._tracker.recent_costs():
-            writer.scalar(f"{limit.name}/mean of the last 100", mean, samples)
-            writer.scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
-        for end, (accuracy_end, latency_end, _) in zip(
-            _ENDS, self._tracker.recent_band(BAND), strict=True
-        ):
-            writer.scalar(f"spread/accuracy, {end}", accuracy_end, samples)
-            writer.scalar(f"spread/latency_ms, {end}", latency_end, samples)
-        writer.scalar("search/feasible share", self._tracker.feasible_share, samples)
-        if self._optimum_accuracy is not None:
-            label = self._tracker.limits.label
-            writer.scalar(f"search/optimum within {label}", self._optimum_accuracy, samples)
-        best = self._tracker.best_accuracy
-        if best >= 0:
-            writer.scalar("answer/accuracy, best within the limits", best, samples)
-            if self._optimum_accuracy is not None:
-                writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
+        with naming(self._folder):
+            writer = self._open()
+            for tag, value in self._curves():
+                writer.scalar(tag, value, samples)
+
+    def _curves(self) -> Iterator[tuple[str, float]]:
+        """A point of each curve, by its tag."""
+        tracker, optimum = self._tracker, self._optimum_accuracy
+        accuracy, latency_ms, reward = tracker.recent_means()
+        yield "reward/mean of the last 100", reward
+        yield _ACCURACY, accuracy
+        yield _LATENCY, latency_ms
+        yield "latency_ms/T", self._limit_ms
+        for limit, mean in tracker.recent_costs():
+            yield f"{limit.name}/mean of the last 100", mean
+            yield f"{limit.name}/{limit.symbol}", limit.bound
+        ends = zip(_ENDS, tracker.recent_band(BAND), strict=True)
+        for end, (accuracy_end, latency_end, _) in ends:
+            yield f"spread/accuracy, {end}", accuracy_end
+            yield f"spread/latency_ms, {end}", latency_end
+        yield "search/feasible share", tracker.feasible_share
+        if optimum is not None:
+            yield f"search/optimum within {tracker.limits.label}", optimum
+        if tracker.best_accuracy >= 0:
+            yield _BEST, tracker.best_accuracy
+            if optimum is not None:
+                yield "search/gap to the optimum", optimum - tracker.best_accuracy
         for name, values in self._controller.diagnostics().items():
-            writer.scalar(f"controller/{name}", float(values[0]), samples)
-
-    def _choices(self, samples: int) -> None:
-        """Write the bins that have ended since the last call."""
-        ended = self._bins_until(samples)
-        if ended == self._bins:
-            return
-        writer, means = self._open(), self._history.means()
-        for position in range(self._bins, ended):
-            if np.isnan(means[position]).any():
-                continue  # within a batch
-            end = int(self._history.edges[position + 1])
-            for number, name in enumerate(self._space.positions):
-                options = self._space.options(number)
-                for option, value in zip(options, means[position, number], strict=False):
-                    writer.scalar(f"choices {name}/{option}", value, end)
-        self._bins = ended
-
-    def _bins_until(self, samples: int) -> int:
-        """Number of bins that have ended after so many samples."""
-        return int(np.searchsorted(self._history.edges[1:], samples, side="right"))
+            yield f"controller/{name}", float(values[0])
 
     def finish(
         self, settings: Mapping[str, bool | str | float], results: Mapping[str, float]

@@ -56,9 +56,7 @@ class ByController:
             limit_ms=problem.limit_ms,
             budget=self._config.budget,
             survey=problem.survey,
-            history=self._history,
             controller=self._controller,
-            space=problem.space,
         ).__enter__()
         self._checkpointer = Checkpointer(
             self._folder.checkpoint, self._controller, self._history, self._replayed.events

@@ -144,7 +144,6 @@ class TestOnABareMachine:
             "search/optimum within T",
             "spread/accuracy, low end of the middle 80 percent",
             "spread/latency_ms, high end of the middle 80 percent",
-            "choices 0 → 3/nor_conv_3x3",
             "controller/entropy",
             "controller/entropy_target",
         ):
