@@ -245,10 +245,33 @@ def training_record():
     return Foreign("training.json", whole, lambda path: read_training(path.parent))
 
 
+def out_of_safetensors(packed):
+    """The header, two zero bytes, and the tensors."""
+    length = 8 + int.from_bytes(packed[:8], "little")
+    return packed[8:length] + b"\0\0" + packed[length:]
+
+
 def in_safetensors(content):
-    """The container around a header, two zero bytes, and the tensors."""
+    """The container of what `out_of_safetensors` took apart."""
     header, _, tensors = content.partition(b"\0\0")
     return len(header).to_bytes(8, "little") + header + tensors
+
+
+def training_checkpoint():
+    import torch  # noqa: PLC0415 - most readers need none
+    from safetensors.torch import save  # noqa: PLC0415 - imports torch
+
+    from nas.accuracy.training.checkpoint import load_checkpoint as load  # noqa: PLC0415 - imports torch
+
+    generator = torch.Generator()
+    state = {
+        "network.w": torch.zeros(2, 3), "step": torch.tensor(4), "random": generator.get_state(),
+    }  # fmt: skip
+    past = {"losses": [1.5], "accuracies": [None], "seconds": 2.0}
+    header = {"progress": json.dumps(past), "identity": json.dumps({"arch": "a", "seed": 1})}
+    read_all = lambda path: load(path, state, {"arch": "a", "seed": 1})  # noqa: E731 - short
+    whole = out_of_safetensors(save(state, header))
+    return Foreign("checkpoint.safetensors", whole, read_all, pack=in_safetensors)
 
 
 def weights():
@@ -259,9 +282,7 @@ def weights():
 
     task = Task("tiny", 2, 8, 3, "Tiny")
     row = SPACE.architectures(np.array(0))
-    packed = save(SPACE.network(row, task).state_dict())
-    length = 8 + int.from_bytes(packed[:8], "little")
-    whole = packed[8:length] + b"\0\0" + packed[length:]
+    whole = out_of_safetensors(save(SPACE.network(row, task).state_dict()))
     read_all = lambda path: with_weights(SPACE, row, task, path)  # noqa: E731 - short
     return Foreign("weights.safetensors", whole, read_all, pack=in_safetensors)
 
@@ -270,7 +291,8 @@ FILES = {
     make.__name__: make
     for make in (
         latency_table, calibration_networks, timing_table, platform, stored_settings, journal, measured_times,
-        nats_pickles, parquet_images, onnx_network, summary, training_record, weights,
+        nats_pickles, parquet_images, onnx_network, summary, training_record,
+        training_checkpoint, weights,
     )
 } | {kind: lambda kind=kind: image(kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")}  # fmt: skip
 
