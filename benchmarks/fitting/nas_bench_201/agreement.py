@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from scipy import stats
 
-from nas.spaces.nas_bench_201.surrogate_features import functions
+from nas.spaces.nas_bench_201.surrogate_network import functions
 
 
 def agreement(

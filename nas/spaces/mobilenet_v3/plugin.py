@@ -13,13 +13,15 @@ from numpy import ndarray
 from common.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import Layer
-from nas.spaces.mobilenet_v3.blocks import block_text, sum_of_blocks, texts_outside
 from nas.spaces.mobilenet_v3.costs import (
     block_multiply_accumulates,
     block_parameters,
+    block_text,
     multiply_accumulates,
     outside_stages,
     parameters,
+    sum_of_blocks,
+    texts_outside,
 )
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
 from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
@@ -75,7 +77,7 @@ class MobileNetV3Space(MobileNetV3):
         task: Task,
         cost: Callable[[int, str], float],
     ) -> Float64[ndarray, "*n"]:
-        """Sum of a cost over the blocks of each network; see `blocks.py`."""
+        """Sum of a cost over the blocks of each network; see `costs.py`."""
         return sum_of_blocks(architectures, self.widths, task, cost)
 
     def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Block]:

@@ -13,12 +13,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.spaces.nas_bench_201.costs import mflops, parameters
-from nas.spaces.nas_bench_201.features import FEATURES, PATHS, cell_features
+from nas.spaces.nas_bench_201.features import FEATURES, cell_features, path_counts
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 
-_NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
-_COMPUTING = tuple(o for o in range(len(OPERATIONS)) if o not in {_NONE, _SKIP})
-_KINDS = sum(len(_COMPUTING) ** length for length in range(4))  # of paths, by their operations
 _MOST = 2  # paths of a kind that are told apart
 _TASK = TASKS["cifar10"]  # the others differ in the classifier and the side
 _FORMS = ("written", "needed", "live")
@@ -39,18 +36,9 @@ def cell_descriptions() -> tuple[
 
 def _paths(architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, "n 41"]:
     """Number of paths from input to output with each sequence of operations, and if there is none."""
-    found = np.zeros((len(architectures), _KINDS + 1))
-    digit = np.zeros(len(OPERATIONS), np.int64)
-    digit[list(_COMPUTING)] = np.arange(1, len(_COMPUTING) + 1)
-    for path in PATHS:
-        steps = architectures[:, path]
-        kind = np.zeros(len(found), np.int64)
-        for step in steps.T:
-            kind = np.where(step == _SKIP, kind, len(_COMPUTING) * kind + digit[step])
-        whole = np.flatnonzero((steps != _NONE).all(1))
-        found[whole, kind[whole]] += 1
-    found[:, -1] = found.sum(1) == 0
-    return np.minimum(found, _MOST)
+    counts = path_counts(architectures)
+    is_cut = counts.sum(1, keepdims=True) == 0
+    return np.asarray(np.minimum(np.concatenate([counts, is_cut], axis=1), _MOST), float)
 
 
 _COUNTED = [

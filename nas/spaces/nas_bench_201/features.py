@@ -19,9 +19,14 @@ from numpy import ndarray
 
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 
-_NONE = OPERATIONS.index("none")
+_NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
 _WORKING = tuple(name for name in OPERATIONS if name != "none")
-PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))  # edges of each path from input to output
+PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))
+"""Edges of each path from input to output, as positions in `EDGES`."""
+
+SEQUENCES = 1 + 3 + 3**2 + 3**3
+"""Sequences of at most three of the three operations that compute."""
+
 _LENGTHS = {  # operations that a longest path counts: time on devices that run branches in parallel
     "convolutions": ("nor_conv_1x1", "nor_conv_3x3"),
     "3x3 convolutions": ("nor_conv_3x3",),
@@ -95,3 +100,21 @@ def _longest_paths(
         lengths = [counts[..., list(path)].sum(axis=-1) for path in PATHS]
         columns.append(np.max(np.where(whole, lengths, 0), axis=0))
     return np.stack(columns, axis=-1).astype(np.float64)
+
+
+def path_counts(architectures: Int64[ndarray, "n 6"]) -> Int64[ndarray, "n 40"]:
+    """Number of paths from input to output that apply each sequence of operations.
+
+    A skip applies nothing and a `none` ends the path, so cells of the same function have the
+    same counts. Column k is the sequence whose digits spell k in bijective base 3.
+    """
+    counts = np.zeros((len(architectures), SEQUENCES), np.int64)
+    rows = np.arange(len(architectures))
+    for route in PATHS:
+        sequence = np.zeros(len(architectures), np.int64)
+        for edge in route:
+            choice = architectures[:, edge]
+            sequence = np.where(choice == _SKIP, sequence, 3 * sequence + choice - _SKIP)
+        open_ = (architectures[:, list(route)] != _NONE).all(axis=-1)
+        np.add.at(counts, (rows[open_], sequence[open_]), 1)
+    return counts

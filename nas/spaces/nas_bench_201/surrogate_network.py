@@ -6,20 +6,45 @@ Written once for NumPy, which predicts without importing torch, and for torch, w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
-from nas.spaces.nas_bench_201.space import OPERATIONS
-from nas.spaces.nas_bench_201.surrogate_features import functions
+from nas.spaces.nas_bench_201.features import path_counts
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
 
 STATE, HIDDEN, READOUT, PATHS = 24, 48, 64, 80
 """Widths of a node's state, the inside of an operation, the readout and the path features."""
 
 _COMPUTING = len(OPERATIONS) - 2
 _NONE = OPERATIONS.index("none")
+
+
+@final
+@dataclass(frozen=True)
+class Functions:
+    """The different functions that cells compute, each represented by its first cell."""
+
+    architectures: Int64[ndarray, "functions 6"]
+    paths: Float32[ndarray, "functions 80"]  # path counts and presence, each column standardised
+    connected: Bool[ndarray, "functions"]  # whether any path reaches the output
+    of_cell: Int64[ndarray, "15625"]  # row of each cell's function, cells in official order
+
+
+@cache
+def functions() -> Functions:
+    """The 4,930 functions of the space; cells of one function share a row."""
+    first_cells, of_cell = np.unique(NAS_BENCH_201.function_class, return_inverse=True)
+    architectures = NAS_BENCH_201.rows[first_cells]
+    counts = path_counts(architectures)
+    paths = np.concatenate([counts, counts > 0], axis=-1).astype(np.float32)
+    standardised = (paths - paths.mean(axis=0)) / paths.std(axis=0)
+    connected: Bool[ndarray, "functions"] = counts.sum(axis=-1) > 0
+    return Functions(architectures, standardised, connected, of_cell.astype(np.int64))
 
 
 def shapes(targets: int) -> dict[str, tuple[int, ...]]:
@@ -107,12 +132,11 @@ def predict(
       weights: those of `shapes`, and `centre` and `scale`, each (members, 1, targets).
       chance: accuracy of guessing, as a fraction.
     """
-    known = functions()
-    standard = output(weights, known.architectures, known.paths, np, _silu)
+    cells = functions()
+    standard = output(weights, cells.architectures, cells.paths, np, _silu)
     accuracy = (weights["centre"] + weights["scale"] * standard).astype(np.float64)
-    accuracy[:, ~known.connected] = chance
-    cells: Float64[ndarray, "members 15625 targets"] = accuracy[:, known.of_cell]
-    return cells
+    accuracy[:, ~cells.connected] = chance
+    return np.asarray(accuracy[:, cells.of_cell])
 
 
 def _silu(x: Float32[ndarray, "..."]) -> Float32[ndarray, "..."]:

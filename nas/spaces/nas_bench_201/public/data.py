@@ -11,14 +11,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
+from common.command.progress import progress_bar
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import Split
@@ -30,7 +24,6 @@ from nas.spaces.nas_bench_201.public.files import (
     MIRROR,
     PUBLISHED_ACCURACY,
 )
-from nas.spaces.nas_bench_201.public.help_latency import read_help_files
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.public_data import NewTable, RemoteFile
 
@@ -38,6 +31,8 @@ _Columns = dict[str, Float64[ndarray, "15625"]]
 
 HELP_FILE = "nb201_latency_help_ms.csv"
 WHOLE_FILE, PARTIAL_FILE = "nb201_latency_nats_ms.csv", "partial_latency_nats_ms.csv"
+
+_MOST_HELP_BYTES = 16 * 2**20  # of one file; the largest that HELP published is 1.5 MB
 
 _FULL_EPOCHS, _SHORT_EPOCHS = ACCURACY_TABLE.epochs
 _PUBLISHED_NAMES = {
@@ -87,7 +82,7 @@ class NasBench201Data:
         accuracy = _published_accuracy(folder / PUBLISHED_ACCURACY.name)
         yield NewTable(ACCURACY_TABLE.file, accuracy)
         help_files = [folder / file.name for file in (HELP_INDEX, *HELP_LATENCIES)]
-        yield NewTable(HELP_FILE, read_help_files(help_files))
+        yield NewTable(HELP_FILE, _help_latencies(help_files))
 
     def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:
         """Convert one folder of the official archive, or HELP's latency files.
@@ -106,7 +101,7 @@ class NasBench201Data:
                     f"{path} is neither a folder of the NATS-Bench archive nor a .pt file of HELP; "
                     f"give one such folder (unpack a .tar first), or .pt files"
                 )
-        columns = read_help_files(paths)
+        columns = _help_latencies(paths)
         if not columns:
             raise UserError(f"{paths[0]} is only HELP's index; give latency files too")
         yield NewTable(HELP_FILE, columns)
@@ -150,13 +145,7 @@ def _read(
     """Accuracy in percent and latency in ms; NaN for cells that are not in `indices`."""
     accuracy: _Columns = {}
     latency: _Columns = {}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with progress_bar(Console(stderr=True)) as progress:
         for index in progress.track(indices, description="read cells"):
             for task in TASKS.values():
                 _put(latency, latency_column(task), index, archive.latency_ms(index, task))
@@ -178,3 +167,57 @@ def _put(columns: _Columns, name: str, index: int, number: float) -> None:
     if name not in columns:
         columns[name] = np.full(NAS_BENCH_201.size, np.nan)
     columns[name][index] = number
+
+
+def _help_latencies(paths: Sequence[Path]) -> dict[str, Float64[ndarray, "15625"]]:
+    """Milliseconds of each device, by column name.
+
+    A file may also be HELP's `str_arch2idx.pt`, the row of each architecture; it makes no column,
+    but must agree with the official order.
+
+    Raises:
+      UserError: if a file cannot be read safely, or holds no latency of all 15,625 cells.
+    """
+    columns = {}
+    for path in paths:
+        content = _help_file(path)
+        if isinstance(content, dict):
+            _check_index(path, content)
+        else:
+            columns[f"help-{path.stem.replace('_', '-')}"] = _milliseconds(path, content)
+    return columns
+
+
+def _help_file(path: Path) -> object:
+    import torch  # noqa: PLC0415 - takes seconds, needed by `import` alone
+
+    if path.stat().st_size > _MOST_HELP_BYTES:
+        raise UserError(
+            f"{path} is larger than {_MOST_HELP_BYTES:,} bytes, so it is not a file of HELP"
+        )
+    try:
+        content: object = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"{path} is corrupt, or a pickle of more than plain numbers (none of its code was run); "
+            f"`python -m nas.data fetch` downloads HELP's own files"
+        ) from error
+    return content
+
+
+def _check_index(path: Path, row_of: dict[object, object]) -> None:
+    if row_of != {text: row for row, text in enumerate(NAS_BENCH_201.strings)}:
+        raise UserError(f"{path} is not an index of the 15,625 architectures in official order")
+
+
+def _milliseconds(path: Path, content: object) -> Float64[ndarray, "15625"]:
+    size = NAS_BENCH_201.size
+    if not isinstance(content, list) or len(content) != size:
+        found = f"{type(content).__name__} of {len(content) if hasattr(content, '__len__') else 1}"
+        raise UserError(f"{path} holds a {found}, HELP's files hold a list of {size:,} latencies")
+    for row, number in enumerate(content):
+        if type(number) not in {int, float} or not 0 < number < float("inf"):
+            raise UserError(f"{path}: latency of cell {row} is {number!r}, not a positive number")
+    return np.array(content, np.float64)

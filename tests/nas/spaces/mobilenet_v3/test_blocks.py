@@ -10,7 +10,7 @@ import yaml
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.sources.blocks import BlocksLatencyConfig
-from nas.spaces.mobilenet_v3.blocks import block_text, texts_outside
+from nas.spaces.mobilenet_v3.costs import block_text, texts_outside
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.space import FORM
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from nas.spaces.nas_bench_201.features import path_counts
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.surrogate_features import functions, path_counts
+from nas.spaces.nas_bench_201.surrogate_network import functions
 
 
 @pytest.mark.parametrize(
