@@ -18,78 +18,6 @@ PAGE_BYTES = 4096
 """Alignment that direct I/O requires of offsets and lengths."""
 
 
-@final
-class ByteRing:
-    """Reservations of contiguous bytes, released first in, first out.
-
-    A reservation that does not fit after the newest one starts at 0, and the bytes at the end stay
-    unused. An empty ring starts at 0 again, so any length up to the capacity fits eventually. Not
-    thread-safe.
-    """
-
-    def __init__(self, capacity_bytes: int, alignment: int = PAGE_BYTES) -> None:
-        """Create an empty ring.
-
-        The capacity is rounded down to a multiple of the alignment, and lengths up.
-
-        Raises:
-          ValueError: if the capacity is less than the alignment.
-        """
-        if alignment < 1 or capacity_bytes < alignment:
-            raise ValueError(
-                f"a ring of {capacity_bytes} bytes is smaller than its alignment of {alignment}"
-            )
-        self.alignment = alignment
-        self.capacity_bytes = capacity_bytes // alignment * alignment
-        self._held: deque[tuple[int, int]] = deque()
-        """(offset, length) of each reservation, oldest first."""
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    @property
-    def held_bytes(self) -> int:
-        """Reserved bytes, including padding to the alignment."""
-        return sum(length for _, length in self._held)
-
-    def reserve(self, nbytes: int) -> int | None:
-        """Reserve contiguous bytes and return their offset, or None until more is released.
-
-        Raises:
-          ValueError: if `nbytes` is not positive or exceeds the capacity.
-        """
-        length = aligned(nbytes, self.alignment)
-        if not 0 < length <= self.capacity_bytes:
-            raise ValueError(
-                f"{nbytes} bytes, aligned to {self.alignment}, do not fit into a ring of "
-                f"{self.capacity_bytes}"
-            )
-        offset = self._gap(length)
-        if offset is not None:
-            self._held.append((offset, length))
-        return offset
-
-    def release(self) -> None:
-        """Release the oldest reservation.
-
-        Raises:
-          IndexError: if the ring is empty.
-        """
-        self._held.popleft()
-
-    def _gap(self, length: int) -> int | None:
-        if not self._held:
-            return 0
-        oldest, _ = self._held[0]
-        newest, newest_length = self._held[-1]
-        end = newest + newest_length
-        if newest < oldest:  # wrapped around the end
-            return end if oldest - end >= length else None
-        if self.capacity_bytes - end >= length:
-            return end
-        return 0 if oldest >= length else None
-
-
 def aligned(nbytes: int, alignment: int = PAGE_BYTES) -> int:
     """Round up to a multiple of the alignment."""
     return -(-nbytes // alignment) * alignment
@@ -111,21 +39,50 @@ class RingPlace:
 def places(
     lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
 ) -> tuple[RingPlace, ...]:
-    """Allocate a sequence so that each reservation waits for as few releases as possible.
+    """Allocate a sequence, first in, first out, waiting for as few releases as possible.
 
-    Offsets depend on the lengths only, never on timing, so captured graphs can use fixed addresses.
+    A reservation that does not fit after the newest one starts at 0, and the bytes at the end stay
+    unused. Offsets depend on the lengths only, never on timing, so captured graphs can use fixed
+    addresses.
 
     Raises:
       ValueError: if a length does not fit into the ring.
     """
-    ring = ByteRing(capacity_bytes, alignment)
+    rounded, capacity = _rounded(lengths, capacity_bytes, alignment)
+    held: deque[tuple[int, int]] = deque()  # begin and end, oldest first
     reserved: list[RingPlace] = []
-    for i, nbytes in enumerate(lengths):
-        while (offset := ring.reserve(nbytes)) is None:
-            ring.release()
-        released = i - len(ring)  # earlier reservations that were released
-        reserved.append(RingPlace(offset, released if released >= 0 else None))
+    for i, length in enumerate(rounded):
+        while (offset := _gap(held, length, capacity)) is None:
+            held.popleft()
+        released = i - len(held)  # earlier reservations that were released
+        held.append((offset, offset + length))
+        reserved.append(RingPlace(offset, released - 1 if released else None))
     return tuple(reserved)
+
+
+def _gap(held: Sequence[tuple[int, int]], length: int, capacity: int) -> int | None:
+    if not held:
+        return 0
+    (oldest, _), (newest, end) = held[0], held[-1]
+    if newest < oldest:  # wrapped around the end
+        return end if oldest - end >= length else None
+    if capacity - end >= length:
+        return end
+    return 0 if oldest >= length else None
+
+
+def _rounded(
+    lengths: Sequence[int], capacity_bytes: int, alignment: int
+) -> tuple[list[int], int]:
+    """Round the lengths up and the capacity down to the alignment."""
+    rounded = [aligned(nbytes, alignment) for nbytes in lengths]
+    capacity = capacity_bytes // alignment * alignment
+    for nbytes, length in zip(lengths, rounded, strict=True):
+        if not 0 < length <= capacity:
+            raise ValueError(
+                f"{nbytes} bytes, aligned to {alignment}, do not fit into a ring of {capacity}"
+            )
+    return rounded, capacity
 
 
 def cyclic_places(
@@ -141,12 +98,8 @@ def cyclic_places(
     Raises:
       ValueError: if a length does not fit into the ring.
     """
-    rounded = [aligned(one, alignment) for one in lengths]
-    usable = ByteRing(capacity_bytes, alignment)
-    for nbytes in {*lengths}:
-        usable.reserve(nbytes)
-        usable.release()
-    laps = [*_laps(rounded, usable.capacity_bytes)]
+    rounded, capacity = _rounded(lengths, capacity_bytes, alignment)
+    laps = [*_laps(rounded, capacity)]
     begins = [[*accumulate((rounded[i] for i in lap[:-1]), initial=0)] for lap in laps]
     ends = [own[-1] + rounded[lap[-1]] for own, lap in zip(begins, laps, strict=True)]
     reserved = []

@@ -15,7 +15,6 @@ from runtime.weight_streaming.planning.recurrence import (
     predicted,
     timeline,
 )
-from runtime.weight_streaming.planning.ring import ByteRing, places
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 
@@ -206,19 +205,6 @@ def test_preloaded_is_the_sum_of_the_kernels():
 def test_weights_in_host_memory_are_copied_but_not_read():
     layers = network(*[(4, 100.0, 2.0, 3.0)] * 3)
     assert timeline(layers, ring(layers, 0, 8), 1).makespan_ms == 11.0
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 30))
-def test_a_ring_gives_the_planned_offsets_in_the_same_order(lengths, capacity):
-    """A reader that releases as late as possible gets the offsets of the plan."""
-    own = ByteRing(capacity, 1)
-    released = 0
-    for nbytes, place in zip(lengths, places(lengths, capacity, 1), strict=True):
-        while (offset := own.reserve(nbytes)) is None:
-            own.release()
-            released += 1
-        assert (offset, released - 1 if released else None) == (place.offset, place.after)
 
 
 def test_plans_that_do_not_fit_are_refused():

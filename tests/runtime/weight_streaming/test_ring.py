@@ -1,95 +1,52 @@
 """Allocation in ring buffers: never over capacity, never overlapping, fixed offsets."""
 
-from collections import deque
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.planning.ring import ByteRing, aligned, cyclic_places, places
+from runtime.weight_streaming.planning.ring import aligned, cyclic_places, places
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(
-    st.integers(1, 60),
-    st.sampled_from([1, 4, 8]),
-    st.lists(st.none() | st.integers(1, 60), max_size=60),
+    st.lists(st.integers(1, 60), max_size=60), st.integers(0, 60), st.sampled_from([1, 4, 8])
 )
-def test_a_ring_never_exceeds_its_bytes_nor_overlaps_and_frees_the_oldest_first(
-    capacity, alignment, actions
+def test_reservations_in_use_never_overlap_nor_exceed_the_ring(lengths, more, alignment):
+    capacity = aligned(max(lengths, default=1), alignment) + more
+    spans = []
+    for nbytes, place in zip(lengths, places(lengths, capacity, alignment), strict=True):
+        assert place.offset % alignment == 0
+        spans.append((place.offset, place.offset + aligned(nbytes, alignment)))
+        in_use = spans[0 if place.after is None else place.after + 1 :]
+        assert all(0 <= begin < end <= capacity for begin, end in in_use)
+        assert all(a[1] <= b[0] or b[1] <= a[0] for a, b in combinations(in_use, 2))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "capacity", "alignment", "expected"),
+    [
+        # the third does not fit at the end, so it waits for the first; the fourth for the second
+        ([4, 4, 3, 2], 10, 1, [(0, None), (4, None), (0, 0), (3, 1)]),
+        ([7, 10], 10, 1, [(0, None), (0, 0)]),  # an empty ring starts at 0 again
+        ([1, 4096, 1], 10_000, 4096, [(0, None), (4096, None), (0, 0)]),
+    ],
+)
+def test_a_reservation_waits_for_as_few_releases_as_possible(
+    lengths, capacity, alignment, expected
 ):
-    capacity = max(capacity, alignment)
-    ring = ByteRing(capacity, alignment)
-    held = deque()  # a model of the reservations
-
-    for nbytes in actions:
-        if nbytes is None:
-            if held:
-                ring.release()
-                held.popleft()
-        elif aligned(nbytes, alignment) <= ring.capacity_bytes:
-            offset = ring.reserve(nbytes)
-            if offset is not None:
-                held.append((offset, nbytes))
-
-        assert len(ring) == len(held)
-        assert ring.held_bytes <= ring.capacity_bytes <= capacity
-        for offset, length in held:
-            assert offset % alignment == 0
-            assert 0 <= offset <= offset + length <= capacity
-        for (a, a_length), (b, b_length) in combinations(held, 2):
-            assert a + a_length <= b or b + b_length <= a
+    reserved = places(lengths, capacity, alignment)
+    assert [(place.offset, place.after) for place in reserved] == expected
 
 
-@settings(max_examples=50)
-@given(st.integers(8, 64), st.lists(st.integers(1, 64), min_size=1, max_size=30))
-def test_any_length_up_to_the_capacity_fits_after_enough_releases(capacity, lengths):
-    ring = ByteRing(capacity, 1)
-    for nbytes in lengths:
-        if nbytes > capacity:
-            continue
-        while ring.reserve(nbytes) is None:
-            ring.release()  # raises IndexError if the ring is empty
-
-
-def test_a_reservation_too_long_for_the_end_wraps_to_the_start():
-    ring = ByteRing(10, 1)
-    assert [ring.reserve(4), ring.reserve(4)] == [0, 4]
-    assert ring.reserve(3) is None  # 2 are left at the end
-    ring.release()
-    assert ring.reserve(3) == 0
-    assert ring.reserve(2) is None  # the end is unused, the start has 1 byte
-
-
-def test_an_empty_ring_starts_at_0_again():
-    ring = ByteRing(10, 1)
-    ring.reserve(7)
-    ring.release()
-    assert ring.reserve(10) == 0
-
-
-def test_lengths_are_rounded_up_and_capacity_down():
-    ring = ByteRing(10_000, 4096)
-    assert ring.capacity_bytes == 8192
-    assert [ring.reserve(1), ring.reserve(4096)] == [0, 4096]
-    assert ring.held_bytes == 8192
-
-
-@pytest.mark.parametrize("nbytes", [0, -1, 11])
-def test_impossible_lengths_are_refused(nbytes):
+@pytest.mark.parametrize(
+    ("nbytes", "capacity", "alignment"), [(0, 10, 1), (-1, 10, 1), (11, 10, 1), (1, 4095, 4096)]
+)
+@pytest.mark.parametrize("allocate", [places, cyclic_places])
+def test_impossible_lengths_are_refused(allocate, nbytes, capacity, alignment):
     with pytest.raises(ValueError, match=f"{nbytes} bytes"):
-        ByteRing(10, 1).reserve(nbytes)
-
-
-def test_a_ring_smaller_than_its_alignment_is_refused():
-    with pytest.raises(ValueError, match="4095 bytes"):
-        ByteRing(4095)
-
-
-def test_releasing_from_an_empty_ring_is_an_error():
-    with pytest.raises(IndexError):
-        ByteRing(4096).release()
+        allocate([nbytes], capacity, alignment)
 
 
 @settings(max_examples=100)
