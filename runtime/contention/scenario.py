@@ -168,7 +168,7 @@ class Scenario:
         places = [cores[k % len(cores)] for k in range(len(self.hogs) + len(self.beside))]
         running: list[Hog] = [_hog(one, core) for one, core in zip(self.hogs, places, strict=False)]
         for one, core in zip(self.beside, places[len(self.hogs) :], strict=True):
-            running.append(NetworkHog(one, core, gpu=gpu))
+            running.append(NetworkHog(core, name=one, gpu=gpu))
         return Contention(
             running,
             limit_mb_per_s=self.limit_mb_per_s,

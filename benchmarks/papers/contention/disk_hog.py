@@ -9,7 +9,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
@@ -26,15 +26,9 @@ _DISK_PIECE = 2**20
 class DiskHog(Hog):
     """Takes bandwidth of a disk, by direct reads of 1 MB that bypass the page cache."""
 
+    name: str = field(default="disk", init=False)
     where: Path | None = None  # a folder on the disk; None: the folder of temporary files
-    core: int | None = None
-    gb_per_s: float = float("inf")
     bytes: int = 2**28  # size of the anonymous file that it reads
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return "disk"
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Write the file, then read it in a loop."""

@@ -5,11 +5,10 @@ They are not processes because processes take turns on a GPU without the MPS dae
 
 from __future__ import annotations
 
-import math
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from threading import Event, Thread
@@ -77,13 +76,7 @@ def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[Stream
 class GpuMemoryHog(Hog):
     """Takes bandwidth of the GPU's memory, by streaming kernels; reads and writes are counted."""
 
-    core: int | None = None
-    gb_per_s: float = math.inf
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return "gpu_memory"
+    name: str = field(default="gpu_memory", init=False)
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the hog, which allocates 512 MB of GPU memory."""
@@ -101,13 +94,7 @@ class PcieHog(Hog):
     none in 15 s.
     """
 
-    core: int | None = None
-    gb_per_s: float = math.inf
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return "pcie"
+    name: str = field(default="pcie", init=False)
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the hog, which pins 16 MB of host memory."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from abc import abstractmethod
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from runtime.contention.hogs.control_page import ControlPage
@@ -41,9 +42,16 @@ class RunningHog(Protocol):
         """End the hog."""
 
 
-@runtime_checkable
-class Hog(Protocol):
+@dataclass(frozen=True)
+class Hog(ABC):
     """Description of a hog, which can be started."""
+
+    core: int | None = None
+    """Core that it runs on; None for any."""
+    gb_per_s: float = math.inf
+    """Bandwidth without isolation; infinite for as much as it can take."""
+    name: str = field(default="", init=False)
+    """Name used in tables."""
 
     def __post_init__(self) -> None:
         """Check core and bandwidth.
@@ -61,21 +69,6 @@ class Hog(Protocol):
             raise ValueError(
                 f"gb_per_s={self.gb_per_s:g} of a {self.name} hog must be above 0; omit it for no limit"
             )
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name used in tables."""
-
-    @property
-    @abstractmethod
-    def core(self) -> int | None:
-        """Core that it runs on; None for any."""
-
-    @property
-    @abstractmethod
-    def gb_per_s(self) -> float:
-        """Bandwidth without isolation; infinite for as much as it can take."""
 
     @abstractmethod
     def start(self, context: HogContext, number: int) -> RunningHog:

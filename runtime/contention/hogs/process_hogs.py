@@ -5,7 +5,6 @@ The memory hog is a C program, compiled once by this machine's compiler into the
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import select
@@ -13,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import final
@@ -42,15 +41,9 @@ _DEFAULT_CACHE_BYTES = 32 * 2**20
 class MemoryHog(Hog):
     """Takes bandwidth of the CPU's memory, from one core."""
 
-    core: int | None = None
-    gb_per_s: float = math.inf
+    name: str = field(default="memory", init=False)
     bytes: int | None = None  # size of its array; None: 8 times the last-level cache
     numpy: bool = False  # use NumPy even if there is a compiler
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return "memory"
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the compiled program, or without a compiler the slower NumPy hog."""
@@ -63,17 +56,7 @@ class MemoryHog(Hog):
 class Spinner(Hog):
     """Control condition: keeps a core as busy as a memory hog does, within the core's own cache."""
 
-    core: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return "spin"
-
-    @property
-    def gb_per_s(self) -> float:
-        """Infinite: as much as the core can."""
-        return math.inf
+    name: str = field(default="spin", init=False)
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the memory hog with an array that fits into the cache."""
@@ -90,24 +73,17 @@ class NetworkHog(Hog):
     that it reads.
     """
 
-    network: str  # of BESIDE
-    core: int | None = None
+    name: str = ""  # of BESIDE
     gpu: bool = False
-    gb_per_s: float = math.inf  # of weights
-
-    @property
-    def name(self) -> str:
-        """Name used in tables."""
-        return self.network
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Build the network (on a GPU: capture it) and run it in a loop."""
         if self.gpu:
             from runtime.contention.hogs import gpu_hogs  # noqa: PLC0415 - imports torch
 
-            return gpu_hogs.start_network(context, number, self.network, self.core)
+            return gpu_hogs.start_network(context, number, self.name, self.core)
         arguments = hog_arguments(context, number, 0, self.core)
-        return HogProcess([*_PYTHON, "network", *arguments, self.network], context)
+        return HogProcess([*_PYTHON, "network", *arguments, self.name], context)
 
 
 _PYTHON = [sys.executable, "-m", "runtime.contention.hogs.python_hog"]

@@ -134,7 +134,7 @@ def test_every_network_that_may_run_beside_can_be_built(name):
 
 @TWO_CORES
 def test_a_network_runs_beside_and_ends_with_the_contention():
-    with Contention([NetworkHog("nb201", core=max(os.sched_getaffinity(0)))]) as beside:
+    with Contention([NetworkHog(name="nb201", core=max(os.sched_getaffinity(0)))]) as beside:
         (process,) = beside._hogs.process_ids
         moved = 0.0
         while not moved:  # an inference takes milliseconds; a busy machine takes longer
