@@ -36,8 +36,7 @@ import torch
 import edgenas
 import runtime
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.resnet import ResNet

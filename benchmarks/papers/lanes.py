@@ -20,8 +20,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.prepared import Source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine

@@ -5,6 +5,7 @@ The calling thread places all jobs and handles all events; lanes only compute.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -12,15 +13,18 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import final
 
+import numpy as np
 from torch import Tensor
 
 from runtime.lanes.base import Began, Ended, RealLane
 from runtime.network.completion import Completion
 from runtime.network.program import ActiveInference, SegmentedNetwork
+from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
 from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.rules import OneLane
 from runtime.scheduling.schedule import Executed, Schedule
 
 
@@ -107,6 +111,35 @@ def executed(
         if isinstance(result, BaseException):
             raise result
     return schedule
+
+
+def measured_chain(
+    name: str, program: SegmentedNetwork, x: Tensor, lanes: Sequence[RealLane], *, repeats: int = 10
+) -> Chain:
+    """Time the program on one lane after another; return its jobs with their median times.
+
+    Each lane runs the program twice as warm-up. Times are infinite on lanes that cannot run it.
+
+    Raises:
+      BaseException: any error of a segment.
+    """
+    kinds = program.kinds
+    unknown = Chain(name, kinds, ((0.0,) * len(lanes),) * len(program))
+    network = Network(program, x, unknown)
+    warm_up = 2
+    medians_ms = []
+    for lane in range(len(lanes)):
+        if not program.runs_on(lane):
+            medians_ms.append([math.inf] * len(program))
+            continue
+        requests = closed(1, warm_up + repeats)
+        schedule = executed([network], requests, lanes, OneLane(lane))
+        samples_ms: list[list[float]] = [[] for _ in kinds]
+        for one in schedule.executed:
+            if one.job.request >= warm_up:
+                samples_ms[one.job.index].append(one.end_ms - one.start_ms)
+        medians_ms.append(np.median(samples_ms, axis=1).tolist())
+    return Chain(name, kinds, tuple(zip(*medians_ms, strict=True)))
 
 
 @final

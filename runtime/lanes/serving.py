@@ -20,8 +20,7 @@ from torch.func import functional_call
 import runtime
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.lanes.report import Report, report_of
 from runtime.machine.stability import watch_disturbances
 from runtime.network.compiled import Compiled

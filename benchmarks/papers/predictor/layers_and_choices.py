@@ -50,7 +50,7 @@ from benchmarks.papers.steps import Step, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import measured_chain
 from runtime.machine.description import usable_cores
 from runtime.machine.timing import TimingConfig
 from runtime.network.backend import Backend, Device

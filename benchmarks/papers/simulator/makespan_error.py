@@ -23,8 +23,7 @@ from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate, ti
 from benchmarks.papers.steps import Step, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
-from runtime.lanes.executor import Network, execute, executed
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, executed, measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.scheduling.arrivals import closed, periodic, poisson

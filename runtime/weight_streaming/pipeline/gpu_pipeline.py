@@ -29,10 +29,9 @@ from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
+from runtime.weight_streaming.pipeline.layout import Done, kernels_before, launch_order, sync_ms
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
 from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
-from runtime.weight_streaming.pipeline.sync_delay import Done, sync_ms
 from runtime.weight_streaming.pipeline.workers import StageWorkers
 from runtime.weight_streaming.planning.plan import StreamPlan
 

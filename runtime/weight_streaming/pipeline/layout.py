@@ -1,15 +1,27 @@
-"""Layout of a plan: the offset of each streamed layer in the rings, and its dependencies."""
+"""Layout of a plan: the offset of each streamed layer in the rings, and what each stage waits for.
+
+The order in which one thread launches asynchronous copies and kernels on a GPU follows from it, and so
+does the synchronisation delay of a stage: from the end of its dependencies to its start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import final
 
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingPlace, cyclic_places, places
+
+_COPIES_PER_LAYER = 2
+"""Maximum number of copies launched in advance before the kernels of one layer."""
+
+Done = tuple[StreamStage, int]
+"""A stage and the index of the layer that it has finished."""
 
 
 @final
@@ -88,3 +100,99 @@ def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[RingPlace
             f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
         )
     return tuple(RingPlace(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))
+
+
+def launch_order(
+    layout: RingLayout, layers: int, begun: int = 0
+) -> Iterator[tuple[StreamStage, int]]:
+    """Yield (COPY, index of a streamed layer) and (KERNEL, index of a layer of the network).
+
+    Each launch comes after its dependencies: kernels after their copy, a copy after the kernels that use
+    its bytes last. Where nothing is read, copies are launched in advance, because a GPU copies small
+    layers faster than they are launched; but only a few at once, because the next kernels wait for their
+    launch during that time. If the layout prefetches, the first copies of the next inference follow, with
+    indices that continue after the last streamed layer.
+
+    `begun` is the number of copies that the previous inference has launched.
+    """
+    copies = begun
+    for layer in range(layers):
+        own = bisect_right(layout.streamed, layer)
+        ahead = max(own, copies)
+        if layout.host is None and layout.device is not None:
+            ahead = max(ahead, min(copies + _COPIES_PER_LAYER, _free(layout, copies, layer)))
+        for ordinal in range(copies, ahead):
+            yield StreamStage.COPY, ordinal
+        copies = ahead
+        yield StreamStage.KERNEL, layer
+    if layout.host is None and layout.device is not None:
+        for ordinal in range(copies, _free(layout, copies, layers)):
+            yield StreamStage.COPY, ordinal
+
+
+def _free(layout: RingLayout, copies: int, layer: int) -> int:
+    """Return the number of copies that depend only on kernels before a layer."""
+    assert layout.device is not None
+    count = len(layout.device)
+    end = count + layout.prefetched_layers
+    for ordinal in range(copies, end):
+        waits_for = kernels_before(layout, ordinal)
+        if waits_for is not None and waits_for >= layer:
+            return ordinal
+    return end
+
+
+def kernels_before(layout: RingLayout, ordinal: int) -> int | None:
+    """Return the layer of this inference whose kernels must end before a copy; None if none.
+
+    `ordinal` is the index of a copy in `launch_order`, which continues into the next inference.
+    """
+    assert layout.device is not None
+    count = len(layout.device)
+    after = layout.device[ordinal % count].after
+    if after is None or (after < 0 and ordinal < count):
+        return None
+    return layout.streamed[after]
+
+
+def sync_ms(
+    layout: RingLayout, stage: StreamStage, since_ms: Callable[[Done, Done], float]
+) -> float:
+    """Return the median delay over the streamed layers; 0 if no layer has the stage.
+
+    `since_ms` returns the time from the end of its first argument to the start of its second, ms.
+    """
+    delays_ms = [
+        min(since_ms(need, (stage, layer)) for need in needs)
+        for layer, needs in _needs(layout, stage)
+        if needs
+    ]
+    return max(0.0, median(delays_ms)) if delays_ms else 0.0
+
+
+def _needs(layout: RingLayout, stage: StreamStage) -> Iterator[tuple[int, list[Done]]]:
+    """Yield each streamed layer with the dependencies of its stage."""
+    rings = {StreamStage.READ: layout.host, StreamStage.COPY: layout.device}
+    if stage is StreamStage.KERNEL:
+        arrives = StreamStage.READ if layout.device is None else StreamStage.COPY
+        if rings[arrives] is None:
+            return
+        for layer in layout.streamed:
+            before = [(StreamStage.KERNEL, layer - 1)] if layer else []
+            yield layer, [(arrives, layer), *before]
+        return
+    ring = rings[stage]
+    if ring is None:
+        return
+    leaves = (
+        StreamStage.COPY
+        if stage is StreamStage.READ and layout.device is not None
+        else StreamStage.KERNEL
+    )
+    for ordinal, (layer, place) in enumerate(zip(layout.streamed, ring, strict=True)):
+        needs: list[Done] = [(stage, layout.streamed[ordinal - 1])] if ordinal else []
+        if stage is StreamStage.COPY and layout.host is not None:
+            needs.append((StreamStage.READ, layer))
+        if place.after is not None:
+            needs.append((leaves, layout.streamed[place.after]))
+        yield layer, needs

@@ -15,8 +15,7 @@ from torch import nn
 
 from runtime.lanes.base import Began, Ended, RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.network.decompose import Rule, decompose
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import SegmentKind

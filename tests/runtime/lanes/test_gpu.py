@@ -20,9 +20,8 @@ from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.lanes.gpu import GpuLane
-from runtime.lanes.profile import measured_chain
 from runtime.network.backend import Device
 from runtime.network.compiled import Compiled
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like

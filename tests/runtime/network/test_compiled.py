@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
-from runtime.lanes.profile import measured_chain
+from runtime.lanes.executor import Network, execute, measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine

@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
-from runtime.weight_streaming.pipeline.layout import RingLayout
+from runtime.weight_streaming.pipeline.layout import RingLayout, kernels_before, launch_order
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.ring import cyclic_places, places
 

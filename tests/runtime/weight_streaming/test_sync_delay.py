@@ -8,9 +8,8 @@ from benchmarks.papers.streaming.bounds import bound_ms, sequential_ms
 from benchmarks.papers.streaming.interference import StreamedInference, simulate_concurrent
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, split_layers
-from runtime.weight_streaming.pipeline.layout import RingLayout
+from runtime.weight_streaming.pipeline.layout import RingLayout, sync_ms
 from runtime.weight_streaming.pipeline.progress import StreamStage
-from runtime.weight_streaming.pipeline.sync_delay import sync_ms
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
     StreamedLayer,
