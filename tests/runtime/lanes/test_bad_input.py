@@ -46,6 +46,7 @@ def simulated(request=None, policy=None):
         ),
         (lambda: simulated(policy=OneLane(-1)), "lane -1.* 2 lanes"),
         (lambda: QueueTime(math.nan), "sync_ms=nan"),
+        (lambda: CpuLane(slowdown=0.5), "slowdown=0.5"),
         (lambda: CpuLane(slowdown=math.nan), "slowdown=nan.* 1"),
         (lambda: slowdowns(simulated(), [1, 2]), r"alone_ms=\[1, 2\].* 1 networks"),
         (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine'.*layer"),

@@ -85,6 +85,8 @@ def test_a_weight_of_several_layers_is_counted_once():
 def test_a_forked_process_streams_independently(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
+        assert torch.equal(small(x), expected)
+        small._pipeline.wait_prefetched()  # by a thread that the child lacks
         child = os.fork()
         if not child:
             right = False

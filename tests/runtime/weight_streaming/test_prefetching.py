@@ -1,7 +1,6 @@
 """Prefetching for the next inference: same offsets, same output, errors, forks and process exit."""
 
 import errno
-import os
 import subprocess
 import sys
 import time
@@ -180,21 +179,6 @@ def test_a_pipeline_restarts_after_an_error(chain, opened, recording_reader):
         pipeline._reader = opened.reader
         assert torch.equal(pipeline.run(x), expected)
         pipeline.empty_rings()
-    pipeline.close()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_starts_its_own_reader(chain, opened):
-    _, x, expected = chain
-    pipeline = opened.pipeline(ring_of(opened, 2), x)
-    assert torch.equal(pipeline.run(x), expected)
-    pipeline.wait_prefetched()
-    child = os.fork()
-    if not child:
-        os._exit(0 if torch.equal(pipeline.run(x), expected) else 1)
-    _, status = os.waitpid(child, 0)
-    assert status == 0
-    assert torch.equal(pipeline.run(x), expected)
     pipeline.close()
 
 

@@ -37,6 +37,17 @@ def packed(module, x, path):
     return layers, values
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "weights.safetensors"
+
+
+@pytest.fixture
+def written(chain, path):
+    """The layers and the values of the packed file of a chain."""
+    return packed(chain[0], chain[1], path)
+
+
 def read_all(reader, layers):
     memory = HostMemory(layers.weight_bytes, pinned=False)
     places, at = [], 0
@@ -47,9 +58,8 @@ def read_all(reader, layers):
     return memory, places
 
 
-def test_the_safetensors_library_reads_packed_files(networks, tmp_path):
+def test_the_safetensors_library_reads_packed_files(networks, path):
     module, x = networks["resnet18"]
-    path = tmp_path / "weights.safetensors"
     packed(module, x, path)
     used = {name for name, _ in module.named_parameters()}
 
@@ -59,24 +69,16 @@ def test_the_safetensors_library_reads_packed_files(networks, tmp_path):
             assert torch.equal(file.get_tensor(name), module.state_dict()[name])
 
 
-def test_each_layer_starts_at_a_page_of_the_file(chain, tmp_path):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, values = packed(module, x, path)
-    reader = FileReader(path, layers, values)
-
-    assert path.stat().st_size % PAGE == 0
-    assert all(extent.offset % PAGE == 0 for extent in reader._extents)
-    reader.close()
-
-
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, direct, tmp_path):
+def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, direct, path):
     module, x = networks["resnet18"]
-    path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
     reader = FileReader(path, layers, values, direct=direct)
     memory, places = read_all(reader, layers)
+
+    assert reader.tier is (Tier.SSD if direct else Tier.PAGE_CACHE)
+    assert path.stat().st_size % PAGE == 0
+    assert all(extent.offset % PAGE == 0 for extent in reader._extents)
 
     with torch.no_grad():
         assert torch.equal(layers.bind(places).run(x), module(x))
@@ -84,10 +86,9 @@ def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, di
     memory.close()
 
 
-def test_strides_are_kept_so_that_the_same_kernels_are_chosen(tmp_path):
+def test_strides_are_kept_so_that_the_same_kernels_are_chosen(path):
     module = nn.Conv2d(8, 8, 3).eval().to(memory_format=torch.channels_last)
     x = torch.randn(1, 8, 9, 9)
-    path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
     reader = FileReader(path, layers, values)
     memory, places = read_all(reader, layers)
@@ -100,10 +101,8 @@ def test_strides_are_kept_so_that_the_same_kernels_are_chosen(tmp_path):
     memory.close()
 
 
-def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, values = packed(module, x, path)
+def test_direct_reads_leave_nothing_in_the_page_cache(written, path):
+    layers, values = written
     reader = FileReader(path, layers, values)
     if "O_DIRECT failed" in reader.description:
         pytest.skip(f"no direct reads here: {reader.description}")
@@ -119,7 +118,7 @@ def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
         one.close()
 
 
-def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, tmp_path, monkeypatch):
+def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, path, monkeypatch):
     module, x, expected = chain
     real_open = os.open
 
@@ -129,17 +128,14 @@ def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, tmp_p
         return real_open(path, flags, *more, **named)
 
     monkeypatch.setattr(os, "open", refusing)
-    path = tmp_path / "weights.safetensors"
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         assert torch.equal(small(x), expected)
         assert "O_DIRECT failed (Invalid argument)" in small.source
         assert small.memory.page_cache < small.memory.weights / 2
 
 
-def test_a_truncated_file_is_refused(chain, tmp_path):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, values = packed(module, x, path)
+def test_a_truncated_file_is_refused(written, path):
+    layers, values = written
     for size in (path.stat().st_size - 1, PAGE, 5, 0):
         os.truncate(path, size)
         with pytest.raises(WeightFileError, match=r"truncated|not a safetensors file"):
@@ -159,18 +155,16 @@ def test_a_truncated_file_is_refused(chain, tmp_path):
         (10**6).to_bytes(8, "little") + b"[" * 10**6 + b" " * 7_000_000,
     ],
 )
-def test_files_that_were_not_packed_are_refused(chain, tmp_path, content):
+def test_files_that_were_not_packed_are_refused(chain, path, content):
     module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
     path.write_bytes(content)
     with pytest.raises(WeightFileError, match=r"weights\.safetensors"):
         runtime.stream(module, x, budget="3MB", weights=path)
     assert path.read_bytes() == content
 
 
-def test_weights_of_another_model_are_refused(chain, tmp_path):
+def test_weights_of_another_model_are_refused(chain, path):
     module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
     packed(module, x, path)
     others = {
         "6 layers, the module 5": module[:5],
@@ -193,11 +187,8 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
         assert message in str(caught.value)
 
 
-def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
-    chain, tmp_path, monkeypatch
-):
+def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(chain, path, monkeypatch):
     module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
     layers, values = cut(deepcopy(module), x)
     values["0.0.weight"].data.mul_(2)
 
@@ -210,10 +201,8 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
         runtime.stream(module, x, budget="3MB", weights=path)
 
 
-def test_a_changed_header_is_refused(chain, tmp_path):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, values = packed(module, x, path)
+def test_a_changed_header_is_refused(written, path):
+    layers, values = written
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
@@ -253,10 +242,8 @@ def named_for_a_terminal(header):
         (named_for_a_terminal, "another model"),
     ],
 )
-def test_a_malicious_header_is_refused_in_one_short_line(chain, tmp_path, change, message):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, values = packed(module, x, path)
+def test_a_malicious_header_is_refused_in_one_short_line(written, path, change, message):
+    layers, values = written
     rewritten(path, change)
     with pytest.raises(WeightFileError, match=message) as caught:
         FileReader(path, layers, values)
@@ -264,10 +251,8 @@ def test_a_malicious_header_is_refused_in_one_short_line(chain, tmp_path, change
     assert len(str(caught.value)) < 1000
 
 
-def test_a_damaged_layer_is_found_before_it_is_used(chain, tmp_path):
-    module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
-    layers, _ = packed(module, x, path)
+def test_a_damaged_layer_is_found_before_it_is_used(written, path):
+    layers, _ = written
     with path.open("r+b") as file:
         file.seek(-PAGE * 10, os.SEEK_END)
         file.write(b"\x07")
@@ -277,9 +262,8 @@ def test_a_damaged_layer_is_found_before_it_is_used(chain, tmp_path):
     reader.close()
 
 
-def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch):
+def test_a_read_error_names_the_file_and_the_layer(chain, path, monkeypatch):
     module, x, _ = chain
-    path = tmp_path / "weights.safetensors"
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         monkeypatch.setattr(os, "preadv", lambda *_: os.pread(-1, 1, 0))
         with pytest.raises(OSError, match=rf"layer \d\.0 .*{path}: Bad file") as caught:
@@ -287,9 +271,8 @@ def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch)
         assert caught.value.errno == errno.EBADF
 
 
-def test_weights_may_come_from_the_file_only(chain, tmp_path):
+def test_weights_may_come_from_the_file_only(chain, path):
     module, x, expected = chain
-    path = tmp_path / "weights.safetensors"
     packed(module, x, path)
     with torch.device("meta"):
         empty = nn.Sequential(
@@ -301,16 +284,7 @@ def test_weights_may_come_from_the_file_only(chain, tmp_path):
         runtime.stream(empty, x, budget="3MB")
 
 
-def test_a_reader_has_its_tier(chain, tmp_path):
-    module, x, _ = chain
-    layers, values = packed(module, x, tmp_path / "w")
-    for direct, tier in ((True, Tier.SSD), (False, Tier.PAGE_CACHE)):
-        reader = FileReader(tmp_path / "w", layers, values, direct=direct)
-        assert reader.tier is tier
-        reader.close()
-
-
-def test_the_residency_of_a_file_larger_than_memory_can_be_queried(tmp_path):
+def test_the_residency_of_a_file_larger_than_memory_can_be_queried(tmp_path, path):
     path = tmp_path / "sparse"
     path.touch()
     os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
