@@ -46,20 +46,20 @@ class Completion(Protocol):
 
 
 @final
-class HostCompletion(Completion):
-    """Completion of a job that a thread of this process runs."""
+class HostCompletion:
+    """`Completion` of a job that a thread of this process runs."""
 
     def __init__(self) -> None:
         self._over = Lock()  # costs a tenth of an Event; there is one per job
         self._over.acquire()
         self._has_ended = False
-        self._began_s = self._ended_s = math.nan
-        self._error: BaseException | None = None
+        self.began_s = self.ended_s = math.nan
+        self.error: BaseException | None = None
 
     def end(self, began_s: float, ended_s: float, error: BaseException | None) -> None:
         """Mark the job as ended and wake all waiters; later calls have no effect."""
         if not self._has_ended:
-            self._began_s, self._ended_s, self._error = began_s, ended_s, error
+            self.began_s, self.ended_s, self.error = began_s, ended_s, error
             self._has_ended = True
             self._over.release()
 
@@ -67,25 +67,10 @@ class HostCompletion(Completion):
         """Block until the job has ended."""
         with self._over:  # passes the lock on to the next waiter
             pass
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     @property
     def has_succeeded(self) -> bool:
         """Whether the job has ended without an exception."""
-        return self._has_ended and self._error is None
-
-    @property
-    def error(self) -> BaseException | None:
-        """The job's exception, if it has ended with one."""
-        return self._error
-
-    @property
-    def began_s(self) -> float:
-        """Start, in seconds."""
-        return self._began_s
-
-    @property
-    def ended_s(self) -> float:
-        """End, in seconds."""
-        return self._ended_s
+        return self._has_ended and self.error is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from statistics import median
+from dataclasses import astuple
 
+import numpy as np
 from torch import Tensor
 
 from runtime.weight_streaming.files.layers import LayeredNetwork
@@ -30,7 +31,7 @@ _BUSY = 3
 
 def unmeasured(layered: LayeredNetwork) -> list[StreamedLayer]:
     """Return the layers with stage times of 0, for uses that depend on bytes only."""
-    return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
+    return [StreamedLayer(layer.name, layer.nbytes, 0.0, 0.0, 0.0) for layer in layered.layers]
 
 
 def profiling_plan(layered: LayeredNetwork, stages: StreamStages, budget_bytes: int) -> StreamPlan:
@@ -85,8 +86,10 @@ def profiled(
             _run(pipeline, reader, x)
             runs.append(pipeline.times)
             late.append([pipeline.sync_ms(stage) for stage in StreamStage])
-        layers = [_medians(own) for own in zip(*runs, strict=True)]
-        return layers, [float(median(one)) for one in zip(*late, strict=True)]
+        stages_ms = np.median([[astuple(times) for times in run] for run in runs], axis=0)
+        return [LayerTimes(*times) for times in stages_ms.tolist()], np.median(
+            late, axis=0
+        ).tolist()
 
     streamed, (reads_ms, copies_ms, kernels_ms) = measured(settle_s, repeats)
     busy = streamed
@@ -112,15 +115,6 @@ def _repetitions(layers: Sequence[LayerTimes]) -> int:
     transfers_ms = max(sum(one.read_ms for one in layers), sum(one.copy_ms for one in layers))
     kernels_ms = sum(one.kernel_ms for one in layers)
     return min(_MAX_REPETITIONS, 1 + math.ceil(2 * transfers_ms / kernels_ms)) if kernels_ms else 1
-
-
-def _medians(own: Sequence[LayerTimes]) -> LayerTimes:
-    """Return the medians of one layer over the runs, as plain floats."""
-    return LayerTimes(
-        float(median(one.read_ms for one in own)),
-        float(median(one.copy_ms for one in own)),
-        float(median(one.kernel_ms for one in own)),
-    )
 
 
 def _run(pipeline: Pipeline, reader: WeightReader, x: Tensor) -> None:

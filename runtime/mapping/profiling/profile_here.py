@@ -194,20 +194,24 @@ def _line(row: VariantProfile, tolerance: float, *, is_flagged: bool) -> list[ob
     ms = row.samples.ms
     times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
     agreement = row.agreement
-    agrees = _is_mapped(row, tolerance)
-    remarks = [
-        "" if agrees else f"differs from fp32 by more than {tolerance:g} of the largest output",
-        "" if row.samples.is_stable else "did not settle",
-        "the machine was disturbed" if is_flagged else "",
-    ]
     return [
         *names,
-        *(f"{one:.5f}" if agrees else "" for one in times),
+        *(f"{time_ms:.5f}" if _is_mapped(row, tolerance) else "" for time_ms in times),
         f"{agreement.difference:.3g}",
         f"{agreement.relative:.3g}",
         f"{agreement.top1:.4f}",
-        "; ".join(filter(None, remarks)),
+        _remarks(row, tolerance, is_flagged=is_flagged),
     ]
+
+
+def _remarks(row: VariantProfile, tolerance: float, *, is_flagged: bool = False) -> str:
+    differs = f"differs from fp32 by more than {tolerance:g} of the largest output: not mapped"
+    remarks = [
+        "" if _is_mapped(row, tolerance) else differs,
+        "" if row.samples is None or row.samples.is_stable else "did not settle",
+        "the machine was disturbed" if is_flagged else "",
+    ]
+    return "; ".join(filter(None, remarks))
 
 
 def _is_mapped(row: VariantProfile, tolerance: float) -> bool:
@@ -252,11 +256,6 @@ def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> T
             table.add_row(row.variant.name, *[""] * 5, row.remark)
             continue
         ms = row.samples.ms
-        differs = f"differs by more than {tolerance:g}: not mapped"
-        remarks = [
-            "" if _is_mapped(row, tolerance) else differs,
-            "" if row.samples.is_stable else "did not settle",
-        ]
         table.add_row(
             row.variant.name,
             f"{np.median(ms):.3f}",
@@ -264,6 +263,6 @@ def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> T
             f"{ms.max():.3f}",
             f"{row.agreement.relative:.1e} of the largest output",
             f"{100 * row.agreement.top1:.1f} %",
-            "; ".join(filter(None, remarks)),
+            _remarks(row, tolerance),
         )
     return table

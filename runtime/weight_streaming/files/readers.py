@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
+from itertools import accumulate
 from pathlib import Path
 from typing import NoReturn, Protocol, final
 
@@ -18,7 +19,6 @@ from torch import Tensor
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.weight_file import (
-    Extent,
     WeightFileError,
     check_layer,
     open_for_reading,
@@ -47,7 +47,7 @@ class Tier(Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise ValueError(f"tier={value!r} must be one of {', '.join(one.value for one in cls)}")
+        raise ValueError(f"tier={value!r} must be one of {', '.join(tier.value for tier in cls)}")
 
 
 class WeightReader(Protocol):
@@ -170,7 +170,7 @@ class FileReader(WeightReader):
             check_layer(into, extent, self._name, self._layer_name(layer))
             self._checked.add(layer)
         if self.tier is Tier.SSD and self._direct is None:
-            self._forget(extent)
+            os.posix_fadvise(self._file, extent.offset, extent.nbytes, os.POSIX_FADV_DONTNEED)
 
     def _read_some(self, file: int, into: memoryview, offset: int, layer: int) -> int:
         try:
@@ -221,9 +221,6 @@ class FileReader(WeightReader):
         self.start_cold()
         return 2 * self.held_bytes > os.fstat(self._file).st_size
 
-    def _forget(self, extent: Extent) -> None:
-        os.posix_fadvise(self._file, extent.offset, extent.nbytes, os.POSIX_FADV_DONTNEED)
-
     def _layer_name(self, layer: int) -> str:
         return self._layered.layers[layer].name
 
@@ -240,14 +237,10 @@ class HostReader(WeightReader):
         Raises:
           BaseException: whatever `fill` raises; OSError if there is too little memory.
         """
-        self._layers = layered.layers
-        begins = [0]
-        for layer in layered.layers:
-            begins.append(begins[-1] + layer.nbytes)
-        self._begins = begins
-        self._memory = HostMemory(begins[-1], pinned=pinned)
+        self._begins = [0, *accumulate(layer.nbytes for layer in layered.layers)]
+        self._memory = HostMemory(self._begins[-1], pinned=pinned)
         try:
-            for i in range(len(self._layers)):
+            for i in range(len(layered.layers)):
                 fill(i, self._window(i))
         except BaseException:
             self._memory.close()
@@ -293,7 +286,8 @@ class HostReader(WeightReader):
         self._memory.close()
 
     def _window(self, layer: int) -> memoryview:
-        return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
+        begin, end = self._begins[layer : layer + 2]
+        return self._memory.window(begin, end - begin)
 
 
 def cached_bytes(file: int) -> int:

@@ -10,9 +10,10 @@ import hashlib
 import json
 import os
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from threading import get_ident
 from typing import Any, BinaryIO, final
@@ -98,11 +99,7 @@ def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO)
     )  # placeholders of the same length, so that values are read once
     file.write(_header(layered, digests))
     for i, layer in enumerate(layered.layers):
-        digest = hashlib.sha256()
-        for piece in _pieces(layer, values):
-            digest.update(piece)
-            file.write(piece)
-        digests[i] = digest.hexdigest()
+        digests[i] = _digest(layer, values, file.write)
     file.seek(0)
     file.write(_header(layered, digests))
     file.flush()
@@ -171,7 +168,11 @@ def read_extents(
                     f"{name} belongs to another model: layer {layer.name} has other values than the "
                     "module; pack the module into another file"
                 )
-    return tuple(_extents(layered, digests, begin))
+    begins = accumulate((layer.nbytes for layer in layered.layers[:-1]), initial=begin)
+    return tuple(
+        Extent(offset, layer.nbytes, digest)
+        for offset, layer, digest in zip(begins, layered.layers, digests, strict=True)
+    )
 
 
 def _require_same(stored: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
@@ -270,12 +271,6 @@ def dtype_name(weight: Weight) -> str:
     return _DTYPES[weight.dtype]
 
 
-def _extents(layered: LayeredNetwork, digests: list[str], begin: int) -> Iterator[Extent]:
-    for layer, digest in zip(layered.layers, digests, strict=True):
-        yield Extent(begin, layer.nbytes, digest)
-        begin += layer.nbytes
-
-
 def _pieces(layer: WeightLayer, values: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
     for weight, end in _with_ends(layer):
         value = values[weight.name]
@@ -288,10 +283,15 @@ def _pieces(layer: WeightLayer, values: Mapping[str, Tensor]) -> Iterator[memory
         yield bytes(end - weight.offset - weight.nbytes)
 
 
-def _digest(layer: WeightLayer, values: Mapping[str, Tensor]) -> str:
+def _digest(
+    layer: WeightLayer,
+    values: Mapping[str, Tensor],
+    write: Callable[[memoryview | bytes], object] = lambda _: None,
+) -> str:
     digest = hashlib.sha256()
     for piece in _pieces(layer, values):
         digest.update(piece)
+        write(piece)
     return digest.hexdigest()
 
 

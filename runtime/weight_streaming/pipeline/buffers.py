@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Protocol, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -16,16 +16,6 @@ from runtime.weight_streaming.files.readers import HostReader, WeightReader
 from runtime.weight_streaming.pipeline.layout import layout_of
 from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.ring import RingPlace
-
-
-class _Memory(Protocol):
-    @property
-    def bytes(self) -> Tensor: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    def close(self) -> None: ...
 
 
 @final
@@ -101,14 +91,12 @@ class Buffers:
     @property
     def host_bytes(self) -> int:
         """Bytes of rings and resident layers in unpinned memory of the CPU."""
-        own = [self._host, self._ring, self._residents]
-        return 0 if self._is_pinned else sum(one.nbytes for one in own if one)
+        return 0 if self._is_pinned else _bytes(self._host, self._ring, self._residents)
 
     @property
     def device_bytes(self) -> int:
         """Bytes of ring and resident layers on a GPU."""
-        own = [self._ring, self._residents]
-        return sum(one.nbytes for one in own if one) if self._is_pinned else 0
+        return _bytes(self._ring, self._residents) if self._is_pinned else 0
 
     def window(self, ordinal: int) -> memoryview:
         """Return the memory to which a streamed layer is read."""
@@ -138,8 +126,8 @@ class Buffers:
 
     def versions(self) -> list[int]:
         """Return torch's write counters, which kernels that write to weights increase; reads do not."""
-        own = [self._host, self._ring, self._residents]
-        return [one.bytes._version for one in own if one]  # noqa: SLF001 - torch has no public write counter
+        blocks = [self._host, self._ring, self._residents]
+        return [block.bytes._version for block in blocks if block]  # noqa: SLF001 - torch has no public write counter
 
     def close(self) -> None:
         """Release all memory."""
@@ -157,14 +145,17 @@ class Buffers:
         begin = self._kept.begin(self.layout.streamed[ordinal])
         return self._mapped[begin : begin + self._size(ordinal)]
 
-    def _allocate(self, opened: ExitStack, nbytes: int, *, on_host: bool) -> _Memory | None:
+    def _allocate(
+        self, opened: ExitStack, nbytes: int, *, on_host: bool
+    ) -> HostMemory | DeviceMemory | None:
         if not nbytes:
             return None
-        memory: _Memory
-        if on_host or self._device == CPU:
-            memory = HostMemory(nbytes, pinned=self._is_pinned)
-        else:
-            memory = DeviceMemory(nbytes, self._device)
+        is_on_host = on_host or self._device == CPU
+        memory = (
+            HostMemory(nbytes, pinned=self._is_pinned)
+            if is_on_host
+            else DeviceMemory(nbytes, self._device)
+        )
         opened.callback(memory.close)
         return memory
 
@@ -175,8 +166,8 @@ class Buffers:
                 self._reader.read(layer, window)
         elif self._residents is not None and isinstance(self._reader, HostReader):
             for layer, begin in self._resident_begin.items():
-                own = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
-                own.copy_(self._reader.place(layer))
+                place = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
+                place.copy_(self._reader.place(layer))
         elif self._residents is not None:
             largest = max(self._layers[i].nbytes for i in self.layout.resident)
             staging = HostMemory(largest, pinned=False)
@@ -204,3 +195,7 @@ class Buffers:
     def _place(ring: tuple[RingPlace, ...] | None, ordinal: int) -> RingPlace:
         assert ring is not None
         return ring[ordinal]
+
+
+def _bytes(*blocks: HostMemory | DeviceMemory | None) -> int:
+    return sum(block.nbytes for block in blocks if block)
