@@ -71,9 +71,7 @@ def _gap(held: Sequence[tuple[int, int]], length: int, capacity: int) -> int | N
     return 0 if oldest >= length else None
 
 
-def _rounded(
-    lengths: Sequence[int], capacity_bytes: int, alignment: int
-) -> tuple[list[int], int]:
+def _rounded(lengths: Sequence[int], capacity_bytes: int, alignment: int) -> tuple[list[int], int]:
     """Round the lengths up and the capacity down to the alignment."""
     rounded = [aligned(nbytes, alignment) for nbytes in lengths]
     capacity = capacity_bytes // alignment * alignment

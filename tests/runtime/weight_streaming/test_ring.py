@@ -10,9 +10,7 @@ from runtime.weight_streaming.planning.ring import aligned, cyclic_places, place
 
 
 @settings(max_examples=100)
-@given(
-    st.lists(st.integers(1, 60), max_size=60), st.integers(0, 60), st.sampled_from([1, 4, 8])
-)
+@given(st.lists(st.integers(1, 60), max_size=60), st.integers(0, 60), st.sampled_from([1, 4, 8]))
 def test_reservations_in_use_never_overlap_nor_exceed_the_ring(lengths, more, alignment):
     capacity = aligned(max(lengths, default=1), alignment) + more
     spans = []
