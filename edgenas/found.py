@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from nas.report.answer import Answer
-from nas.report.summary import Network, Summary, read_summary
+from nas.report.network import Network
+from nas.report.summary import Summary, read_summary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,8 @@ from omegaconf import OmegaConf
 from common.command.conf_folder import CONF
 from edgenas.__main__ import _MODULES as COMMANDS
 from nas.data.__main__ import _parser
-from nas.report.summary import Network, Summary
+from nas.report.network import Network
+from nas.report.summary import Summary
 from nas.spaces.registry import space_named
 
 ROOT = Path(__file__).parents[1]

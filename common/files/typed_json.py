@@ -33,7 +33,8 @@ def read_json(path: Path, kind: type[T]) -> T:
 
     Raises:
       OSError: if the file cannot be read.
-      ValueError: if it is no JSON, or a field is missing or of another type; it names the field.
+      ValueError: if it is no JSON, or a field without a default is missing, or one is of another
+        type; it names the field.
     """
     try:
         loaded = json.loads(read_text(path))
@@ -77,9 +78,10 @@ def _record(value: Any, kind: Any, where: str) -> Any:
     fields = {}
     for field in dataclasses.fields(kind):
         inside = f"{where}.{field.name}".lstrip(".")
-        if field.name not in items:
+        if field.name in items:
+            fields[field.name] = _checked(items[field.name], hints[field.name], inside)
+        elif field.default is field.default_factory is dataclasses.MISSING:
             raise ValueError(f"it has no {inside}")
-        fields[field.name] = _checked(items[field.name], hints[field.name], inside)
     return kind(**fields)
 
 

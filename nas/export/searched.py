@@ -14,10 +14,11 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.docstring import plain
+from nas.report.network import Network
 from nas.report.number import Number, percent
 from nas.report.run_folder import RunFolder
 from nas.report.samples import read_row
-from nas.report.summary import Network, Summary
+from nas.report.summary import Summary
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 

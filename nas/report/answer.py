@@ -16,9 +16,9 @@ from common.page.document import KeyFigure, Tone
 from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.report.number import PREDICTED, Number, amount, percent
-from nas.report.reported_network import Place, ReportedNetwork
-from nas.report.summary import Network, OnFront, Summary, predicted_shares
+from nas.report.network import Network
+from nas.report.number import PREDICTED, amount
+from nas.report.summary import Summary, predicted_shares
 from nas.trials.limits import cost_text, label_of
 from nas.trials.trajectory import WINDOW
 
@@ -47,34 +47,33 @@ class Answer:
 
     summary: Summary
 
-    @cached_property
-    def best(self) -> ReportedNetwork | None:
+    @property
+    def best(self) -> Network | None:
         """The most accurate trial within every limit."""
-        return self._reported(self.summary.best)
-
-    @cached_property
-    def optimum(self) -> ReportedNetwork | None:
-        """The most accurate network of the whole space, where that was ranked."""
-        return self._reported(self.summary.optimum)
-
-    @cached_property
-    def mode(self) -> ReportedNetwork | None:
-        """The network that the policy prefers."""
-        return self._reported(self.summary.mode)
+        return self.summary.best
 
     @property
-    def network(self) -> ReportedNetwork | None:
+    def optimum(self) -> Network | None:
+        """The most accurate network of the whole space, where that was ranked."""
+        return self.summary.optimum
+
+    @property
+    def mode(self) -> Network | None:
+        """The network that the policy prefers."""
+        return self.summary.mode
+
+    @property
+    def network(self) -> Network | None:
         """The network to use: the best, or the optimum of a ranked space if that is more accurate."""
-        summary = self.summary
-        return self.best if summary.answer is summary.best else self.optimum
+        return self.summary.answer
 
     @property
     def is_ranked(self) -> bool:
         """Whether the network to use is not a trial, but the optimum of the ranked space."""
-        return self.network is not None and self.summary.answer is not self.summary.best
+        return self.network is not None and self.network is not self.best
 
     @cached_property
-    def networks(self) -> dict[str, ReportedNetwork]:
+    def networks(self) -> dict[str, Network]:
         """Every network that is reported, by its role."""
         unconfirmed = "" if self.status is not Status.unconfirmed else ", unconfirmed"
         roles = {
@@ -85,17 +84,12 @@ class Answer:
         return {role: network for role, network in roles.items() if network is not None}
 
     @cached_property
-    def front(self) -> tuple[tuple[float, ReportedNetwork], ...]:
-        """The front of the trials by the least T, in ms, that each network answers."""
-        return tuple((ms, self.on_front(trial)) for ms, trial in self.summary.answers)
-
-    @cached_property
     def status(self) -> Status:
         """What is known of the best network."""
         best = self.best
         if best is None:
             return Status.none
-        if not best.is_confirmed:
+        if best.is_disturbed:
             return Status.unconfirmed
         if self.summary.gap is None or best.rank is None:
             return Status.unranked
@@ -179,7 +173,7 @@ class Answer:
                 )
             raised = f"{'one' if summary.limits else 'T'} or the budget"
             return f"No network wins: no trial met {self.limits}; raise {raised}."
-        unconfirmed = "" if self.best.is_confirmed else "UNCONFIRMED: "
+        unconfirmed = "UNCONFIRMED: " if self.best.is_disturbed else ""
         return f"{unconfirmed}Best network within {self.limits} on {summary.device}"
 
     @property
@@ -252,55 +246,7 @@ class Answer:
             **{limit.cost: limit.source for limit in summary.limits.values()},
         }
 
-    def _reported(self, network: Network | None) -> ReportedNetwork | None:
-        if network is None:
-            return None
-        summary, accuracy_kind = self.summary, Kind[network.accuracy_kind]
-        latency_kind, test = Kind[network.latency_kind], network.accuracy_test
-        latency = Number(
-            network.latency_ms, "ms", latency_kind, network.latency_sd_ms, summary.T_ms
-        )
-        first_ms = network.latency_first_ms if network.latency_again_ms is not None else None
-        return ReportedNetwork(
-            arch=network.arch,
-            accuracy=percent(network.accuracy_searched, accuracy_kind, network.accuracy_sd),
-            test=None if test is None else percent(test, accuracy_kind),
-            latency=latency,
-            index=network.index,
-            sample=network.sample,
-            costs={
-                symbol: Number(
-                    network.costs[limit.cost], limit.unit, Kind.measured, None, limit.limit
-                )
-                for symbol, limit in summary.limits.items()
-            },
-            rank=network.rank,
-            places=tuple(
-                Place(
-                    on.device,
-                    Number(on.latency_ms, "ms", Kind[on.latency_kind], None, on.T_ms),
-                    on.fits,
-                )
-                for on in network.on
-            ),
-            first_latency=None if first_ms is None else Number(first_ms, "ms", Kind.measured),
-            probability=network.within_T_probability,
-            is_at_chance=network.at_chance,
-        )
-
-    @staticmethod
-    def on_front(trial: OnFront) -> ReportedNetwork:
-        """A trial of the front with its numbers."""
-        kind, test = Kind[trial.accuracy_kind], trial.accuracy_test
-        return ReportedNetwork(
-            arch=trial.arch,
-            accuracy=percent(trial.accuracy_searched, kind),
-            test=None if test is None else percent(test, kind),
-            latency=Number(trial.latency_ms, "ms", Kind[trial.latency_kind]),
-            sample=trial.sample,
-        )
-
-    def accuracy_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
+    def accuracy_figures(self, network: Network) -> Iterator[KeyFigure]:
         """The accuracy that was searched on, and the test accuracy, if there is one."""
         epochs = self.summary.settings.epochs
         with_epochs = self.is_short or network.accuracy.kind is Kind.trained
@@ -312,38 +258,39 @@ class Answer:
             length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
             yield KeyFigure("test accuracy", network.test.text, f"never searched on{length}")
 
-    def _latency_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
+    def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit
-        if network.places:  # the others are in milliseconds of the first device
-            for place in network.places:
+        if network.on:  # the others are in milliseconds of the first device
+            for place in network.on:
                 tone = Tone.good if place.fits else Tone.bad
                 fits = "fits" if place.fits else "does not fit"
-                note = f"{fits} T = {place.latency.limit:g} ms there"
+                note = f"{fits} T = {place.T_ms:g} ms there"
                 yield KeyFigure(f"latency on {place.device}", place.latency.text, note, tone)
             return
-        if not network.is_confirmed:
+        if network.is_disturbed:
             note = f"not confirmed to be within {limit}; search again on a quiet device"
             yield KeyFigure("latency", latency.text, note, Tone.bad)
             return
         spare = amount(self.summary.T_ms - latency.value, "ms")
         notes = [f"{spare} to spare"]
-        if network.first_latency is not None:
-            notes.append(f"timed again, {network.first_latency.text} at first")
-        if latency.kind.is_predicted and network.probability is None:
+        if network.latency_again_ms is not None and network.latency_first_ms is not None:
+            notes.append(f"timed again, {amount(network.latency_first_ms, 'ms')} at first")
+        probability = network.within_T_probability
+        if latency.kind.is_predicted and probability is None:
             notes.append("a prediction of unknown error: measure it")
         elif latency.kind.is_predicted:
-            notes.append(f"truly within T with a probability of at least {network.probability:.0%}")
+            notes.append(f"truly within T with a probability of at least {probability:.0%}")
         tone = Tone.neutral if latency.kind in FLAGGED else Tone.good
         yield KeyFigure("latency", latency.text_with_sd, "; ".join(notes), tone)
 
-    def _cost_figures(self, network: ReportedNetwork) -> Iterator[KeyFigure]:
-        for symbol, cost in network.costs.items():
-            one = self.summary.limits[symbol]
-            bound = cost_text(one.limit, one.unit, 6)
-            note = f"{cost.value / one.limit:.0%} of {symbol} = {bound}"
-            yield KeyFigure(_cost_name(one.cost), cost.text, note, Tone.good)
+    def _cost_figures(self, network: Network) -> Iterator[KeyFigure]:
+        for symbol, limit in self.summary.limits.items():
+            cost = network.costs[limit.cost]
+            bound = cost_text(limit.limit, limit.unit, 6)
+            note = f"{cost / limit.limit:.0%} of {symbol} = {bound}"
+            yield KeyFigure(_cost_name(limit.cost), cost_text(cost, limit.unit), note, Tone.good)
 
-    def _distance(self, best: ReportedNetwork) -> Iterator[KeyFigure]:
+    def _distance(self, best: Network) -> Iterator[KeyFigure]:
         """Points of accuracy below the optimum, where that is known."""
         optimum = self.optimum
         if self.status is Status.optimum:
@@ -393,7 +340,7 @@ class Answer:
             yield "these numbers are synthetic: they say nothing about real networks"
         if (words := tail_in_words(summary.device)) is not None:
             yield words
-        if network is not None and network.is_at_chance:
+        if network is not None and network.at_chance:
             yield (
                 f"warning: {network.accuracy.text} is no better than chance; train longer (hours=, epochs=), "
                 f"and check that the classes' images differ"
@@ -430,7 +377,7 @@ class Answer:
             "accuracy": [network.accuracy.kind for network in networks],
             "latency": [
                 *(network.latency.kind for network in networks),
-                *(place.latency.kind for network in networks for place in network.places),
+                *(place.latency.kind for network in networks for place in network.on),
             ],
         }
         for what, shares in (
@@ -453,7 +400,7 @@ OVERVIEW = ("accuracy", "test", "latency", "gap, points", "within T")
 """Columns of `overview`."""
 
 
-def overview(answer: Answer, network: ReportedNetwork | None) -> list[str]:
+def overview(answer: Answer, network: Network | None) -> list[str]:
     """A row for one of a run's networks, where runs are compared."""
     summary = answer.summary
     share = f"{summary.feasible_share:.1%}"
@@ -465,17 +412,22 @@ def overview(answer: Answer, network: ReportedNetwork | None) -> list[str]:
 
 
 def network_columns(
-    answer: Answer, networks: Sequence[ReportedNetwork], *, with_sample: bool = False
+    answer: Answer, networks: Sequence[Network], *, with_sample: bool = False
 ) -> tuple[list[str], list[list[str]]]:
     """Header and cells of the numbers of networks, without columns that would be empty."""
     columns = {
         answer.searched: [network.accuracy.text for network in networks],
         "test accuracy": ["-" if n.test is None else n.test.text for n in networks],
-        "latency": [_limited("T", network.latency) for network in networks],
+        "latency": [
+            _limited(network.latency.text, "T", network.latency_ms <= answer.summary.T_ms)
+            for network in networks
+        ],
     }
     for symbol, limit in answer.summary.limits.items():
-        cells = [_limited(symbol, network.costs[symbol]) for network in networks]
-        columns[_cost_name(limit.cost)] = cells
+        costs = [network.costs[limit.cost] for network in networks]
+        columns[_cost_name(limit.cost)] = [
+            _limited(cost_text(cost, limit.unit), symbol, cost <= limit.limit) for cost in costs
+        ]
     columns["rank"] = ["-" if n.rank is None else f"{n.rank:,}" for n in networks]
     if with_sample:
         columns["first at sample"] = [f"{network.sample:,}" for network in networks]
@@ -484,8 +436,8 @@ def network_columns(
     return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
-def _limited(symbol: str, number: Number) -> str:
-    return number.text if number.is_within else f"{number.text}, beyond {symbol}"
+def _limited(text: str, symbol: str, is_within: bool) -> str:
+    return text if is_within else f"{text}, beyond {symbol}"
 
 
 def margin_text(summary: Summary) -> str:

@@ -23,7 +23,6 @@ class Number:
     unit: str  # "%", "ms", "mJ", or empty for a count
     kind: Kind
     sd: float | None = None  # standard deviation of a prediction: points, or in `unit`
-    limit: float | None = None  # that it must not exceed
 
     @property
     def mark(self) -> str:
@@ -43,11 +42,6 @@ class Number:
             return self.text
         unit = "points" if self.unit == "%" else self.unit
         return f"{self.text} \u00b1 {self.sd:.2g} {unit}"
-
-    @property
-    def is_within(self) -> bool:
-        """Whether it is within its limit; True without one."""
-        return self.limit is None or self.value <= self.limit
 
 
 def amount(value: float, unit: str) -> str:

@@ -16,9 +16,9 @@ from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
+from nas.report.network import networks_of
 from nas.report.number import amount
-from nas.report.reported_network import networks_of
-from nas.report.summary import Summary, feasible_of
+from nas.report.summary import Summary
 from nas.report.tables import best_networks, drawings, reported_networks
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
@@ -42,7 +42,7 @@ def run_page(
     """
     answer, settings = Answer(summary), summary.settings
     done = trials.rows(trials.state == State.done)
-    feasible = feasible_of(done, problem)
+    feasible = problem.feasible(done)
     listed = best_networks(done, feasible, problem, answer)
     seen: list[Part | str] = [] if listed is None else [listed]
     went: list[Part | str] = choices(history, problem.space)
@@ -150,7 +150,7 @@ def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[Part]:
     margin = margin_text(summary)
     sampled = [
         (ms, f"{network.arch}: {network.line}, sample {network.sample:,}")
-        for ms, network in answer.front
+        for ms, network in summary.answers
     ]
     share = summary.front_share
     caption = "The most accurate sample within another T, off the found front"

@@ -17,11 +17,11 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from common.files.typed_json import read_json
-from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
-from latency.base import Latencies, OnSeveralDevices
+from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
+from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits
@@ -32,90 +32,6 @@ from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
 
 SCHEMA = 4
-
-
-def _require_kinds(*names: str) -> None:
-    """Check names of kinds, which may be of a file; ValueError for an unknown one."""
-    for name in names:
-        if name not in Kind.__members__:
-            raise ValueError(f"{name[:40]!r} is no kind of a number")
-
-
-@final
-@dataclass(frozen=True)
-class OnDevice:
-    """A network on one of the devices of `latency=mapped`."""
-
-    device: str
-    latency_ms: float
-    latency_kind: str
-    T_ms: float  # that the device has left
-    fits: bool
-
-    def __post_init__(self) -> None:
-        _require_kinds(self.latency_kind)
-
-
-@final
-@dataclass(frozen=True)
-class Network:
-    """One architecture with its numbers; kinds are names of `common.types.kind.Kind`."""
-
-    arch: str
-    index: int | None  # its number, where the space has numbers
-    accuracy_searched: float  # a fraction, on the split that was searched on
-    accuracy_test: float | None
-    accuracy_kind: str
-    accuracy_sd: (
-        float | None
-    )  # of the searched accuracy: of a prediction, or by the number of images
-    at_chance: bool  # trained, and not above guessing as far as the standard deviation tells
-    latency_ms: float
-    latency_kind: str
-    costs: dict[str, float]  # those that have a limit beside the latency, by name
-    feasible: bool  # within every limit, by a latency that was not disturbed
-    rank: int | None  # 1 + feasible architectures that are more accurate, where that is known
-    on: tuple[OnDevice, ...]  # with `latency=mapped`, the device with most room first
-    sample: int | None  # the trial it was, from 1
-    latency_first_ms: float | None  # of a live device, before it was timed again
-    latency_again_ms: float | None
-    latency_sd_ms: float | None  # of a prediction whose held-out residuals are known
-    within_T_probability: float | None  # noqa: N815 - likewise, at least; 0 without any margin
-
-    def __post_init__(self) -> None:
-        _require_kinds(self.accuracy_kind, self.latency_kind)
-
-    @property
-    def latency_is_predicted(self) -> bool:
-        """Whether a model gave the latency."""
-        return Kind[self.latency_kind].is_predicted
-
-    @property
-    def accuracy_is_predicted(self) -> bool:
-        """Whether a model gave the accuracy."""
-        return Kind[self.accuracy_kind].is_predicted
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether its latency was taken on a disturbed device, which confirms nothing."""
-        return Kind[self.latency_kind] is Kind.disturbed
-
-
-@final
-@dataclass(frozen=True)
-class OnFront:
-    """A trial that no other beats in both accuracy and latency; fields as those of `Network`."""
-
-    arch: str
-    accuracy_searched: float
-    accuracy_test: float | None
-    accuracy_kind: str
-    latency_ms: float
-    latency_kind: str
-    sample: int
-
-    def __post_init__(self) -> None:
-        _require_kinds(self.accuracy_kind, self.latency_kind)
 
 
 @final
@@ -200,11 +116,11 @@ class Summary:
     mode_arch: str | None
     mode_gap: float | None  # the reward's maximum over the space less the reward of the mode
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
-    front: tuple[OnFront, ...]  # of the trials within the further limits, from fast to slow
+    front: tuple[Network, ...]  # of the trials within the further limits, from fast to slow
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
 
     def __post_init__(self) -> None:
-        _require_kinds(*self.accuracy_kinds, *self.latency_kinds)
+        require_kinds(*self.accuracy_kinds, *self.latency_kinds)
 
     @property
     def answer(self) -> Network | None:
@@ -216,14 +132,14 @@ class Summary:
         return self.optimum if ranked and (self.gap is None or self.gap > 0) else self.best
 
     @property
-    def answers(self) -> list[tuple[float, OnFront]]:
+    def answers(self) -> list[tuple[float, Network]]:
         """The front by the least T, in ms, that each network answers: a prediction has its margin there."""
         factors = {True: math.exp(self.margin), False: 1.0}
         least_ms = [
-            (trial.latency_ms * factors[Kind[trial.latency_kind].is_predicted], trial)
+            (trial.latency_ms * factors[trial.latency.kind.is_predicted], trial)
             for trial in self.front
         ]
-        steps: list[tuple[float, OnFront]] = []
+        steps: list[tuple[float, Network]] = []
         for ms, trial in sorted(least_ms, key=lambda pair: pair[0]):
             if not steps or trial.accuracy_searched > steps[-1][1].accuracy_searched:
                 steps.append((ms, trial))
@@ -234,7 +150,7 @@ class Summary:
         """Whether a model gave any accuracy of a trial or of a reported network."""
         reported = (self.best, self.optimum, self.mode)
         return bool(predicted_shares(self.accuracy_kinds)) or any(
-            network is not None and network.accuracy_is_predicted for network in reported
+            network is not None and network.accuracy.kind.is_predicted for network in reported
         )
 
     @property
@@ -291,7 +207,7 @@ def summarise(
     """The results of finished trials, in the order of the answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
     done = trials.rows(trials.state == State.done)
-    feasible = feasible_of(done, problem)
+    feasible = problem.feasible(done)
     reporter = _Reporter(problem, done, feasible)
     best, optimum = reporter.best(confirmed), reporter.optimum()
     rows = space.normal(trials.architectures)
@@ -348,20 +264,6 @@ def _shares(kinds: Int8[ndarray, "n"]) -> dict[str, float]:
     return {name: count / len(kinds) for name, count in counts.items()}
 
 
-def feasible_of(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
-    """True where a finished trial is within every limit, by a latency that was not disturbed."""
-    within = within_limits(trials, problem)
-    return np.asarray(within & (trials.latency_kind != Kind.disturbed))
-
-
-def within_limits(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
-    """True where a finished trial is within every limit, even if its latency was disturbed."""
-    latencies = Latencies(trials.latency_ms, trials.latency_kind)
-    within = problem.compared_ms(latencies) <= problem.limit_ms
-    done = trials.state == State.done
-    return np.asarray(within & done & problem.limits.met(trials.costs))
-
-
 @final
 @dataclass(frozen=True)
 class _Reporter:
@@ -379,7 +281,7 @@ class _Reporter:
         """
         if confirmed is None:
             highest = self.done.fidelity == self.done.fidelity.max(initial=0)
-            within = within_limits(self.done, self.problem) & highest
+            within = self.problem.within_limits(self.done) & highest
             at = best_feasible(
                 self.done.accuracy,
                 self.done.latency_ms,
@@ -408,22 +310,13 @@ class _Reporter:
         taking_part &= done.fidelity == done.fidelity.max(initial=0)
         return np.where(taking_part, done.latency_ms, np.nan)
 
-    def front(self) -> tuple[OnFront, ...]:
+    def front(self) -> tuple[Network, ...]:
         """The front of the trials."""
-        done, problem = self.done, self.problem
-        on = pareto_front(done.accuracy, self._front_ms)
-        tested = problem.accuracy.test(done.architectures[on])
+        trials = self.done.rows(pareto_front(self.done.accuracy, self._front_ms))
+        tested = self.problem.accuracy.test(trials.architectures).tolist()
         return tuple(
-            OnFront(
-                arch=problem.space.text(done.architectures[at]),
-                accuracy_searched=float(done.accuracy[at]),
-                accuracy_test=None if math.isnan(test) else test,
-                accuracy_kind=Kind(done.accuracy_kind[at]).name,
-                latency_ms=float(done.latency_ms[at]),
-                latency_kind=Kind(done.latency_kind[at]).name,
-                sample=int(done.number[at]) + 1,
-            )
-            for at, test in zip(on.tolist(), tested.tolist(), strict=True)
+            replace(network, accuracy_test=_none_if_nan(test))
+            for network, test in zip(networks_of(trials, self.problem), tested, strict=True)
         )
 
     def front_share(self) -> float | None:
@@ -470,47 +363,38 @@ class _Reporter:
         return float(highest - preferred.rewards[0])
 
     def network(self, trial: Trials, first_ms: float | None = None) -> Network:
-        """The network of one trial; `first_ms` is its latency before it was timed again."""
-        problem, survey = self.problem, self.problem.survey
-        space, oracle = problem.space, problem.oracle
-        architecture, costs = trial.architectures[0], trial.costs[0]
-        accuracy, latency_ms = float(trial.accuracy[0]), float(trial.latency_ms[0])
-        accuracy_kind, latency_kind = Kind(trial.accuracy_kind[0]), Kind(trial.latency_kind[0])
-        margin = math.log(problem.limit_ms / latency_ms)
-        uncertainty = problem.uncertainty if latency_kind.is_predicted else None
-        within = margin >= (0 if uncertainty is None else problem.margin)
-        within = within and bool(problem.limits.met(costs))
-        feasible = within and latency_kind is not Kind.disturbed
+        """The network of one trial in full; `first_ms` is its latency before it was timed again."""
+        problem, survey, oracle = self.problem, self.problem.survey, self.problem.oracle
+        (network,) = networks_of(trial, problem)
+        architecture, accuracy = trial.architectures[0], network.accuracy_searched
         sd = self._accuracy_sd(architecture, accuracy)
         chance = sd is not None and at_chance(accuracy, sd, problem.task.num_classes)
-        places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
-        sample = int(trial.number[0]) + 1 or None
-        return Network(
-            arch=space.text(architecture),
-            index=int(space.numbers(architecture)) if isinstance(space, Enumerable) else None,
-            accuracy_searched=accuracy,
+        network = replace(
+            network,
             accuracy_test=_none_if_nan(float(problem.accuracy.test(architecture[None])[0])),
-            accuracy_kind=accuracy_kind.name,
             accuracy_sd=sd,
-            at_chance=chance and accuracy_kind is Kind.trained,
-            latency_ms=latency_ms,
-            latency_kind=latency_kind.name,
-            costs=dict(
-                zip((limit.name for limit in problem.limits.each), costs.tolist(), strict=True)
-            ),
-            feasible=feasible,
-            rank=survey.rank(accuracy) if survey is not None and feasible else None,
-            on=tuple(
+            at_chance=chance and network.accuracy_kind == Kind.trained.name,
+            rank=survey.rank(accuracy) if survey is not None and network.feasible else None,
+        )
+        if network.sample is not None:
+            network = replace(network, latency_first_ms=first_ms or network.latency_ms)
+        if first_ms is not None:
+            network = replace(network, latency_again_ms=network.latency_ms)
+        if isinstance(oracle, OnSeveralDevices):
+            places = [
                 OnDevice(
                     place.device, place.latency_ms, place.kind.name, place.limit_ms, place.fits
                 )
-                for place in places
-            ),
-            sample=sample,
-            latency_first_ms=latency_ms if sample and first_ms is None else first_ms,
-            latency_again_ms=None if first_ms is None else latency_ms,
-            latency_sd_ms=None if uncertainty is None else latency_ms * uncertainty.sd,
-            within_T_probability=None if uncertainty is None else uncertainty.confidence(margin),
+                for place in oracle.places(architecture)
+            ]
+            network = replace(network, on=tuple(places))
+        if problem.uncertainty is None or not network.latency.kind.is_predicted:
+            return network
+        margin = math.log(problem.limit_ms / network.latency_ms)
+        return replace(
+            network,
+            latency_sd_ms=network.latency_ms * problem.uncertainty.sd,
+            within_T_probability=problem.uncertainty.confidence(margin),
         )
 
     def _accuracy_sd(self, architecture: Int64[ndarray, "D"], accuracy: float) -> float | None:

@@ -12,8 +12,7 @@ from numpy import ndarray
 from common.page.parts import Columns, Part, Table
 from latency.base import OfBlocks
 from nas.report.answer import Answer, network_columns
-from nas.report.reported_network import ReportedNetwork, networks_of
-from nas.report.summary import Network
+from nas.report.network import Network, networks_of
 from nas.spaces.base import Layered, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
@@ -53,7 +52,7 @@ def best_networks(
 
 def _table(
     answer: Answer,
-    networks: Mapping[str, ReportedNetwork],
+    networks: Mapping[str, Network],
     caption: str,
     *,
     with_sample: bool = False,

@@ -62,7 +62,7 @@ def print_front(console: Console, summary: Summary) -> None:
     console.print()
     say(console, f"Front of accuracy and latency: {count:,} networks{of}. Some of them:")
     for at in sorted({round(step * (count - 1) / _STEPS) for step in range(_STEPS + 1)}):
-        network = Answer.on_front(summary.front[at])
+        network = summary.front[at]
         numbers = f"{network.latency.text:>13}{network.accuracy.text:>9}"
         console.print(Text(f"{numbers}  {network.arch}"), soft_wrap=True)
 

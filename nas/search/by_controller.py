@@ -14,7 +14,7 @@ from common.command.progress import progress_bar
 from common.page.document import Page
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
-from nas.report.summary import Settings, Summary, within_limits
+from nas.report.summary import Settings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.search.announcement import sources
 from nas.search.checkpoint import Checkpointer, load_checkpoint
@@ -150,7 +150,7 @@ class ByController:
         self._begun.console.print("timing the best within T again", soft_wrap=True)
         return confirm(
             done,
-            within_limits(done, problem),
+            problem.within_limits(done),
             oracle.measure_again,
             top=oracle.confirm_top,
             limit_ms=problem.limit_ms,

@@ -18,7 +18,7 @@ from nas.report.answer import Answer
 from nas.report.environment import write_environment
 from nas.report.run_page import write_report
 from nas.report.samples import write_record
-from nas.report.summary import Summary, feasible_of, summarise
+from nas.report.summary import Summary, summarise
 from nas.report.terminal import print_front, print_next, print_summary
 from nas.search.journal import Event, Journal, cut_journal, read_journal
 from nas.search.strategy import Begun, Outcome, Strategy
@@ -133,7 +133,7 @@ class Run:
             estimated=problem.estimated_share,
             stages=outcome.stages,
         )
-        feasible = feasible_of(trials, problem)
+        feasible = problem.feasible(trials)
         write_record(folder.samples, trials, feasible, problem.space, problem.limits)
         write_report(folder.report, self.strategy.page(summary, trials))
         write_json(folder.summary, summary)

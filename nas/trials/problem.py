@@ -9,10 +9,11 @@ from functools import cached_property, lru_cache
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int8, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from common.types.architectures import Enumerable
+from common.types.kind import Kind
 from common.types.task import Task
 from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
@@ -53,6 +54,17 @@ class SearchProblem:
     def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
         """Latencies to compare with T: predictions times the factor of the margin, others as they are."""
         return with_margin(latencies.ms, latencies.kind, self.margin)
+
+    def within_limits(self, trials: Trials) -> Bool[ndarray, "*n"]:
+        """True where a finished trial is within every limit, even if its latency was disturbed."""
+        within = (
+            self.compared_ms(Latencies(trials.latency_ms, trials.latency_kind)) <= self.limit_ms
+        )
+        return np.asarray(within & (trials.state == State.done) & self.limits.met(trials.costs))
+
+    def feasible(self, trials: Trials) -> Bool[ndarray, "*n"]:
+        """True where a finished trial is within every limit, by a latency that was not disturbed."""
+        return np.asarray(self.within_limits(trials) & (trials.latency_kind != Kind.disturbed))
 
     @cached_property
     def survey(self) -> Survey | None:

@@ -147,7 +147,7 @@ def test_functions_of_ones_own_answer_and_are_never_called_measured(found):
     row = space_named("nas_bench_201").parse(found.best.arch)
     assert found.best.accuracy_searched == row.mean() / 4
     assert found.best.latency_ms == 1 + row.sum() <= 11
-    assert found.best.latency_is_predicted
+    assert found.best.latency.kind.is_predicted
     assert found.summary.accuracy_source == "own_accuracy"
 
 

@@ -14,7 +14,7 @@ from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from common.page.parts import Figure
 from nas.report.answer import Answer
 from nas.report.charts.thinning import spread
-from nas.report.reported_network import networks_of
+from nas.report.network import networks_of
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import pareto_front
 from nas.trials.trial import Trials

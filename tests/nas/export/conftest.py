@@ -17,7 +17,7 @@ from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig
 from nas.report.samples import write_record
-from nas.report.summary import Settings, feasible_of, summarise
+from nas.report.summary import Settings, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
@@ -55,7 +55,7 @@ def run(tmp_path_factory):
     summary = summarise(
         trials, experiment.controller.mode()[0], problem, settings, seconds=0.0, resumed_at=0
     )
-    feasible = feasible_of(trials, problem)
+    feasible = problem.feasible(trials)
     write_record(folder / "samples.parquet", trials, feasible, problem.space, problem.limits)
     write_json(folder / "summary.json", summary)
     (folder / "config.yaml").touch()

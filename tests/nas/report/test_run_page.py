@@ -16,7 +16,6 @@ from controller.policy.rnn import RnnConfig
 from latency.models.confidence import of_residuals
 from nas.report.answer import Answer
 from nas.report.charts.front import front
-from nas.report.summary import feasible_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import Limit, Limits
 from nas.trials.trial import State
@@ -109,7 +108,7 @@ def test_a_network_beyond_a_further_limit_is_marked_by_it_and_not_by_t():
 def test_the_found_front_is_of_samples_within_the_further_limits():
     limits = limits_on_parameters(100_000.0)
     made = searched(range(2000), problem_of(limits=limits))
-    feasible = feasible_of(made.trials, made.problem)
+    feasible = made.problem.feasible(made.trials)
 
     figure = front(made.trials, feasible, made.problem, Answer(made.summary))
 
