@@ -38,6 +38,9 @@ from rewards.base import Reward
 Settings: TypeAlias = Mapping[str, Any]
 _File: TypeAlias = str | Path
 
+_NO_SETTINGS = {"settings", "progress", "quiet"}
+"""Arguments that are no settings of a command."""
+
 
 def search(
     *,
@@ -91,23 +94,17 @@ def search(
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
+    arguments = dict(locals())
     advice = register()
-    values: dict[str, Any] = {}
-    parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
-    for group, part in parts.items():
-        if part is None or isinstance(part, str):
-            values[group] = part
-            continue
-        values_of_part = add_part(group, part)
-        if resume is None:  # else the folder has them
-            values |= values_of_part
-    name = _space(space)
-    if resume is not None and not isinstance(space, str):  # known now, and the folder has its name
-        name = None
-    chosen = _chosen(
-        {**values, **(settings or {})}, T=T, device=device, space=name, dataset=dataset, data=data,
-        E=E, P=P, budget=budget, hours=hours, seed=seed, workers=workers, runs=runs, resume=resume,
-    )  # fmt: skip
+    for group in ("reward", "controller", "accuracy", "latency"):
+        part = arguments[group]
+        if part is not None and not isinstance(part, str):
+            values = add_part(group, part)
+            arguments |= values if resume is None else {group: None}  # else the folder has them
+    if not isinstance(space, str):
+        name = _space(space)
+        arguments["space"] = name if resume is None else None  # likewise
+    chosen = _chosen(arguments)
     with called(
         "nas.search", "search", chosen, *search_command.USER_ERRORS, removed=advice
     ) as composed:
@@ -162,13 +159,14 @@ def study(
     Raises:
       UserError: if the study cannot be planned, or a setting failed.
     """
+    arguments = dict(locals())
     advice = study_command.register_study()
-    chosen = _chosen(
-        {"+experiment": experiment, **(settings or {})}, rewards=_listed("reward", rewards),
-        controllers=_listed("controller", controllers), devices=devices, limits=limits, space=_space(space),
-        dataset=dataset, seeds=seeds, budget=budget, compare=compare, reference=reference, workers=workers,
-        runs=runs, folder=folder, resume=resume,
-    )  # fmt: skip
+    arguments |= {
+        "rewards": _listed("reward", rewards),
+        "controllers": _listed("controller", controllers),
+        "+experiment": arguments.pop("experiment"),
+    }
+    chosen = _chosen(arguments)
     with called("nas.study", "study", chosen, removed=advice) as composed:
         console = PlainConsole(quiet=quiet)
         written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
@@ -213,10 +211,7 @@ def measure(
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
-    chosen = _chosen(
-        settings, board=board, device=device, backend=backend, space=_space(space), dataset=dataset,
-        networks=networks, probes=probes, transfer=transfer, precision=precision, minutes=minutes, out=out,
-    )  # fmt: skip
+    chosen = _chosen(locals())
     with (
         _process_as_before(),
         typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
@@ -252,10 +247,7 @@ def transfer(
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
-    chosen = _chosen(
-        None, out=out, choose=choose, export=export, probes=probes, device=device, space=_space(space),
-        dataset=dataset,
-    )  # fmt: skip
+    chosen = _chosen(locals())
     with typed_call("nas.transfer", "transfer", transfer_command.TransferConfig, chosen) as config:
         return transfer_command.transfer(config, PlainConsole(quiet=quiet))
 
@@ -296,10 +288,7 @@ def train(
     Raises:
       UserError: if there is no such network, or the training diverges or does not fit.
     """
-    chosen = _chosen(
-        settings, run=run, arch=arch, space=_space(space), data=data, recipe=recipe, epochs=epochs,
-        hours=hours, seed=seed, device=device, runs=runs,
-    )  # fmt: skip
+    chosen = _chosen(locals())
     with typed_call("nas.train", "train", TrainConfig, chosen) as config:
         return train_command.train_into_folder(config, PlainConsole(quiet=quiet))
 
@@ -342,10 +331,7 @@ def export(
     Raises:
       UserError: if there is no such network, or a file differs from the network.
     """
-    chosen = _chosen(
-        settings, run=run, arch=arch, space=_space(space), weights=weights, data=data, dataset=dataset,
-        which=which, precision=precision, batch=batch, device=device, out=out,
-    )  # fmt: skip
+    chosen = _chosen(locals())
     with typed_call("nas.export", "export", ExportConfig, chosen) as config:
         return export_command.export(config, PlainConsole(quiet=quiet))
 
@@ -370,7 +356,6 @@ def _space(space: str | SearchSpace | None) -> str | None:
     """Name of a space; an object becomes known by its own."""
     if space is None or isinstance(space, str):
         return space
-
     return give_space(space)
 
 
@@ -387,11 +372,13 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
     return texts
 
 
-def _chosen(others: Settings | None, **values: Any) -> Settings:
-    """Settings that are not left out; files as text."""
+def _chosen(arguments: Settings) -> Settings:
+    """Settings among the arguments of a function, without those left out; files as text."""
+    named = {name: value for name, value in arguments.items() if name not in _NO_SETTINGS}
+    named["space"] = _space(arguments["space"]) if "space" in arguments else None
     return {
         name: str(value) if isinstance(value, Path) else value
-        for name, value in {**values, **(others or {})}.items()
+        for name, value in {**named, **(arguments.get("settings") or {})}.items()
         if value is not None
     }
 
