@@ -56,9 +56,9 @@ class _Climb:
                 self._stand_at(key)
         start = self._unseen()
         if start is None:
-            found = self.best or self.here
-            assert found is not None  # the first random architecture is always new
-            return found
+            best = self.best or self.here
+            assert best is not None  # the first random architecture is always new
+            return best
         if not self._undecided():
             self.restarts += self.here is not None
             self._stand_at(start)
@@ -188,7 +188,7 @@ class LocalSearchController:
         rows = None, self._positions
         require_shapes(state, shapes | {"ahead": rows, "known": rows, "known_rewards": (None,)})
         self._generators.restore(state["generators"])
-        ahead, known = unpacked("ahead", state), unpacked("known", state)
+        ahead, rows_known = unpacked("ahead", state), unpacked("known", state)
         if len(state["known"]) != len(state["known_rewards"]):
             raise ValueError("state has another number of rewards than of known architectures")
         rewards = iter(state["known_rewards"].tolist())
@@ -197,7 +197,7 @@ class LocalSearchController:
             for name in ("here", "best")
         )
         for replica, climb in enumerate(self._climbs):
-            climb.rewards = {key: next(rewards) for key in keys_of(known[replica])}
+            climb.rewards = {key: next(rewards) for key in keys_of(rows_known[replica])}
             climb.restarts = int(state["restarts"][replica])
             climb.best = best[replica]
             climb.stand_before(here[replica], keys_of(ahead[replica]))

@@ -19,7 +19,7 @@ def require_shapes(
     if state.keys() != shapes.keys():
         raise ValueError(f"state holds {', '.join(sorted(state))}, not {', '.join(sorted(shapes))}")
     for name, shape in shapes.items():
-        found = np.shape(state[name])
-        same_rank = len(found) == len(shape)
-        if not same_rank or any(n not in (None, m) for n, m in zip(shape, found, strict=True)):
-            raise ValueError(f"state has {name} of shape {found}, but it should be {shape}")
+        stored = np.shape(state[name])
+        same_rank = len(stored) == len(shape)
+        if not same_rank or any(n not in (None, m) for n, m in zip(shape, stored, strict=True)):
+            raise ValueError(f"state has {name} of shape {stored}, but it should be {shape}")

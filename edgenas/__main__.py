@@ -69,8 +69,8 @@ def main() -> None:
     elif first == "completion":
         _refuse(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")
     else:
-        known = [*_MODULES, "completion"]
-        _refuse(f"{first} is not one of {', '.join(known)}{did_you_mean(first, known)}")
+        commands = [*_MODULES, "completion"]
+        _refuse(f"{first} is not one of {', '.join(commands)}{did_you_mean(first, commands)}")
 
 
 def _help() -> str:

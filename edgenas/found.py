@@ -96,8 +96,8 @@ class Study:
     @cached_property
     def results(self) -> dict[str, Any]:
         """Statistics over the seeds, as in `results.json`."""
-        found: dict[str, Any] = json.loads((self.folder / "results.json").read_bytes())
-        return found
+        results: dict[str, Any] = json.loads((self.folder / "results.json").read_bytes())
+        return results
 
     @property
     def report(self) -> Page:

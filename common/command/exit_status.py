@@ -66,11 +66,11 @@ def plain_interrupts() -> Iterator[None]:
 def reason(error: OSError) -> str:
     """The operating system's message, after the path of the file if there is one."""
     if error.strerror is None:  # of a library, not of the system
-        return " ".join(str(one) for one in error.args if one) or type(error).__name__
-    said = error.strerror
+        return " ".join(str(part) for part in error.args if part) or type(error).__name__
+    message = error.strerror
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        said += ": the disk is full"
-    return said if error.filename is None else f"{error.filename}: {said}"
+        message += ": the disk is full"
+    return message if error.filename is None else f"{error.filename}: {message}"
 
 
 def _leave(message: str, status: int) -> NoReturn:

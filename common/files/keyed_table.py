@@ -103,8 +103,8 @@ class CsvTable:
         """
         if name not in self.columns:
             raise KeyError(name)
-        found: Float64[ndarray, "rows"] = self.values[self.columns.index(name)]
-        return found
+        values: Float64[ndarray, "rows"] = self.values[self.columns.index(name)]
+        return values
 
 
 def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
@@ -119,8 +119,8 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
         for path in _files_of(folder, keys, "*.csv")
         if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX))
     )
-    found = _file_of_each_column("latency", others, LATENCY_SUFFIX)
-    for column, path in found.items():
+    path_of = _file_of_each_column("latency", others, LATENCY_SUFFIX)
+    for column, path in path_of.items():
         word = _NO_TIME.search(f"{path.stem} {column}")
         if word is not None and not path.name.endswith(LATENCY_SUFFIX):
             raise UserError(
@@ -128,7 +128,7 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
                 f"latencies; rename it to *{ENERGY_SUFFIX} if it holds millijoules, to *{LATENCY_SUFFIX} if "
                 f"milliseconds"
             )
-    return found
+    return path_of
 
 
 def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:
@@ -137,8 +137,8 @@ def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:
     Raises:
       UserError: if two files have a column of the same name, or one is no table.
     """
-    found = _files_of(folder, keys, f"*{ENERGY_SUFFIX}")
-    return _file_of_each_column("energy", found, ENERGY_SUFFIX)
+    paths = _files_of(folder, keys, f"*{ENERGY_SUFFIX}")
+    return _file_of_each_column("energy", paths, ENERGY_SUFFIX)
 
 
 def _files_of(folder: Path, keys: Keys, pattern: str) -> Iterator[Path]:
@@ -172,7 +172,7 @@ def origin_beside(table: Path) -> dict[str, Any]:
 
 
 def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    path_of: dict[str, Path] = {}
     for path in paths:
         names = header(path)
         if not names and path.name.endswith(suffix):
@@ -180,12 +180,12 @@ def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[
         for name in numeric_columns(names):
             if name.endswith((PREDICTED, LOW, HIGH)):
                 continue
-            if name in found:
+            if name in path_of:
                 raise UserError(
-                    f"{what} column {name!r} is in {found[name]} and in {path}; rename one"
+                    f"{what} column {name!r} is in {path_of[name]} and in {path}; rename one"
                 )
-            found[name] = path
-    return found
+            path_of[name] = path
+    return path_of
 
 
 def header(path: Path) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def write_csv_table(
         every = list(_row_of_text(numbered))
         leading = {"arch": [every[n] for n in numbered.numbers(architectures)]}
     else:
-        leading = {"arch": [keys.text(one) for one in architectures]}
+        leading = {"arch": [keys.text(row) for row in architectures]}
     if numbered is not None:
         leading = {"index": numbered.numbers(architectures).tolist(), **leading}
     text = io.StringIO(newline="")
@@ -357,14 +357,14 @@ def _parse_with_arrow(path: Path, content: bytes) -> pa.Table:
 def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "rows D"]:
     """Architecture of each row of the file; no two are the same."""
     texts = table["arch"].to_pylist()
-    known = {}
+    row_of = {}
     if isinstance(keys, Enumerable) and 4 * len(texts) > keys.size:
-        known = _row_of_text(keys)
+        row_of = _row_of_text(keys)
     line = 1
     rows = []
     try:
         for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
-            row = known.get(text)
+            row = row_of.get(text)
             rows.append(keys.parse(text) if row is None else row)
     except UserError as error:
         raise UserError(f"{path}, line {line}: {error}") from error

@@ -10,9 +10,9 @@ class UserError(Exception):
     """An error of the user; its message is one line that names the value and what is allowed."""
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """`; did you mean <the nearest known name>?`, or nothing where none is near."""
-    near = get_close_matches(given, list(known), 1)
+    near = get_close_matches(word, list(words), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

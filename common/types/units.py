@@ -46,7 +46,7 @@ def _physical(  # noqa: PLR0917 - called in two places
     base: str,
 ) -> float:
     match = _QUANTITY.fullmatch(text)
-    first, second, third = (f"{name}={one}" for one in examples)
+    first, second, third = (f"{name}={example}" for example in examples)
     if match is None:
         raise UserError(
             f"{name}={text} is not {article} {kind}; write for example {first}, {second} or {third}"

@@ -73,12 +73,12 @@ class PymooNsga2:
     def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
         """Names and shapes of the arrays of the state."""
         positions = len(self._num_choices)
-        found: dict[str, tuple[int | None, ...]] = {"ahead": (None, positions)}
+        shapes: dict[str, tuple[int | None, ...]] = {"ahead": (None, positions)}
         for name in ("living", "told"):
-            found[name] = (None, positions)
-            found[f"{name}_objectives"] = (None, None)
-            found[f"{name}_excess"] = (None,)
-        return {**found, "living_rank": (None,), "living_crowding": (None,)}
+            shapes[name] = (None, positions)
+            shapes[f"{name}_objectives"] = (None, None)
+            shapes[f"{name}_excess"] = (None,)
+        return {**shapes, "living_rank": (None,), "living_crowding": (None,)}
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next of this generation."""
@@ -90,13 +90,13 @@ class PymooNsga2:
     def _bred(self) -> Int64[ndarray, "size D"]:
         """Draw a population of distinct valid architectures, one for each member."""
         children = self._algorithm.ask()
-        found = np.empty((0, len(self._num_choices)), np.int64)
+        new = np.empty((0, len(self._num_choices)), np.int64)
         if children is not None:
-            found = children.get("X").astype(np.int64)
+            new = children.get("X").astype(np.int64)
         # pymoo gives fewer where it finds none that are new, and would stop where it finds none
         self._algorithm.termination.force_termination = False
-        missing = (self._size - len(found), len(self._num_choices))
-        bred = np.concatenate([found, self._generator.integers(self._num_choices, size=missing)])
+        missing = (self._size - len(new), len(self._num_choices))
+        bred = np.concatenate([new, self._generator.integers(self._num_choices, size=missing)])
         wrong = ~self._space.valid(bred)
         bred[wrong] = self._space.sample(self._generator, int(wrong.sum()))
         return self._space.normal(bred)
@@ -122,8 +122,10 @@ class PymooNsga2:
         return {
             "ahead": self._children.copy(),
             **self._arrays("living", living),
-            "living_rank": np.array([one.get("rank") for one in living], float),
-            "living_crowding": np.array([one.get("crowding") for one in living], float),
+            "living_rank": np.array([individual.get("rank") for individual in living], float),
+            "living_crowding": np.array(
+                [individual.get("crowding") for individual in living], float
+            ),
             **self._arrays("told", self._evaluated),
         }
 
@@ -142,11 +144,13 @@ class PymooNsga2:
 
     def _arrays(self, name: str, individuals: Population) -> dict[str, ndarray]:
         count, positions = len(individuals), len(self._num_choices)
-        objectives = np.array([one.F for one in individuals], float)
+        objectives = np.array([individual.F for individual in individuals], float)
         return {
-            name: np.array([one.X for one in individuals], np.int64).reshape(count, positions),
+            name: np.array([individual.X for individual in individuals], np.int64).reshape(
+                count, positions
+            ),
             f"{name}_objectives": objectives.reshape(count, -1 if count else 0),
-            f"{name}_excess": np.array([one.G[0] for one in individuals], float),
+            f"{name}_excess": np.array([individual.G[0] for individual in individuals], float),
         }
 
 

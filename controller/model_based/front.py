@@ -58,9 +58,9 @@ class Front:
         cost, *further = log_costs
         room = [cost.sd * 0, *(_room(cost, bound) for bound in (*self.log_costs, self.most))]
         height = np.array([excess(accuracy, step) for step in (self.least, *self.accuracy)])
-        met = np.prod([normal_cdf(-one.mean / one.sd) for one in further], axis=0)
-        found: Float64[ndarray, "n"] = (np.diff(room, axis=0) * height).sum(0) * met
-        return found
+        met = np.prod([normal_cdf(-beside.mean / beside.sd) for beside in further], axis=0)
+        growth: Float64[ndarray, "n"] = (np.diff(room, axis=0) * height).sum(0) * met
+        return growth
 
 
 def _room(cost: Normal, bound: float) -> Float64[ndarray, "n"]:

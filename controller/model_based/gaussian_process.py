@@ -56,7 +56,7 @@ class GaussianProcess:
         weights: Weights,
         among: Parts,
         values: Float64[ndarray, "k"],
-        known: Bool[ndarray, "m"],
+        has_value: Bool[ndarray, "m"],
     ) -> GaussianProcess:
         """Fit one value or more.
 
@@ -64,7 +64,7 @@ class GaussianProcess:
           weights: of the parts of the kernel.
           among: parts of the kernel between the m architectures.
           values: of those that have one.
-          known: True for these.
+          has_value: True for these.
         """
         from scipy.linalg import cholesky, solve  # noqa: PLC0415 - half a second that others do not need
         from scipy.linalg.lapack import dtrtri  # noqa: PLC0415 - as above
@@ -74,20 +74,22 @@ class GaussianProcess:
         factor = cholesky(covariance, lower=True, check_finite=False, overwrite_a=True)
         whitening, _ = dtrtri(factor, lower=True, overwrite_c=True)
         mean, scale = float(values.mean()), float(values.std()) or 1.0
-        standard = np.zeros(len(known))
-        standard[known] = (values - mean) / scale
+        standard = np.zeros(len(has_value))
+        standard[has_value] = (values - mean) / scale
         solved = (whitening @ standard) @ whitening
-        if not known.all():
-            blank = whitening[:, ~known]
-            believed = solve(blank.T @ blank, -solved[~known], assume_a="pos", check_finite=False)
+        if not has_value.all():
+            blank = whitening[:, ~has_value]
+            believed = solve(
+                blank.T @ blank, -solved[~has_value], assume_a="pos", check_finite=False
+            )
             solved += (blank @ believed) @ whitening
         variance = 1 / (whitening**2).sum(0)  # of each value, given all others
-        caution = np.sqrt(np.mean((solved**2 * variance)[known]))
+        caution = np.sqrt(np.mean((solved**2 * variance)[has_value]))
         return cls(
             weights,
             whitening.astype(np.float32),
             solved.astype(np.float32),
-            values - scale * weights.noise * solved[known],
+            values - scale * weights.noise * solved[has_value],
             mean,
             scale,
             float(np.clip(caution, _LEAST, _MOST)),

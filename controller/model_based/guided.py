@@ -115,21 +115,21 @@ class GuidedSearch:
     def _judge(self, score: Score) -> None:
         """Compare what is known, and find what is needed to be better."""
         accuracy, ratios = np.array(self._accuracy), np.array(self._ratios)
-        known = np.isfinite(accuracy)
-        rewards = np.full(len(known), -np.inf)
-        rewards[known] = score(accuracy[known], ratios[known])
+        evaluated = np.isfinite(accuracy)
+        rewards = np.full(len(evaluated), -np.inf)
+        rewards[evaluated] = score(accuracy[evaluated], ratios[evaluated])
         best, limits = float(rewards.max()), ratios.shape[1]
-        self._needed = needed_accuracy(score, best, accuracy[known], limits)
+        self._needed = needed_accuracy(score, best, accuracy[evaluated], limits)
         self._rewards = rewards
 
     def _planned(self, count: int) -> list[Int64[ndarray, "D"]]:
         """The next architectures to ask, chosen together."""
         accuracy = np.array(self._accuracy)
-        known = np.flatnonzero(np.isfinite(accuracy))
-        if len(self._rows) < self._config.random or len(known) < 2:
+        evaluated = np.flatnonzero(np.isfinite(accuracy))
+        if len(self._rows) < self._config.random or len(evaluated) < 2:
             return self._uniform(1)
         rows, ratios = np.array(self._rows), np.array(self._ratios)
-        best_first = self._best_first(known, accuracy, ratios)
+        best_first = self._best_first(evaluated, accuracy, ratios)
         used = np.append(self._used(best_first, accuracy), np.flatnonzero(np.isnan(accuracy)))
         self._model.fit(rows[used], accuracy[used], ratios[used], accuracy[used] == _FAILED)
         self._compare(ratios[used][np.isfinite(accuracy[used])])
@@ -137,7 +137,7 @@ class GuidedSearch:
         candidates = self._candidates(rows_of(list(best)[: self._config.polish], self._positions))
         if not len(candidates):
             return self._uniform(1)
-        count = min(max(count, math.ceil(len(known) / self._config.memory)), len(candidates))
+        count = min(max(count, math.ceil(len(evaluated) / self._config.memory)), len(candidates))
         if count == 1:
             return [candidates[0]]
         outcomes = self._model.predict(candidates)
@@ -152,15 +152,15 @@ class GuidedSearch:
 
     def _best_first(
         self,
-        known: Int64[ndarray, "k"],
+        evaluated: Int64[ndarray, "k"],
         accuracy: Float64[ndarray, "n"],
         ratios: Float64[ndarray, "n M"],
     ) -> Int64[ndarray, "k"]:
         """Evaluated architectures, the best first, or those of the front, in any order."""
         if not self._config.front:
-            return known[np.argsort(-self._rewards[known], kind="stable")]
-        _, which = Front.of(accuracy[known], np.log(ratios[known]))
-        return known[np.lexsort((self._generator.random(len(known)), ~which))]
+            return evaluated[np.argsort(-self._rewards[evaluated], kind="stable")]
+        _, which = Front.of(accuracy[evaluated], np.log(ratios[evaluated]))
+        return evaluated[np.lexsort((self._generator.random(len(evaluated)), ~which))]
 
     def _compare(self, ratios: Float64[ndarray, "k M"]) -> None:
         """Find what an architecture must be to be better than those that the model knows.
@@ -174,31 +174,31 @@ class GuidedSearch:
             self._bar = lowered(self._model.scale(self._needed), smoothed, ratios)
 
     def _used(
-        self, known: Int64[ndarray, "k"], accuracy: Float64[ndarray, "n"]
+        self, best_first: Int64[ndarray, "k"], accuracy: Float64[ndarray, "n"]
     ) -> Int64[ndarray, "m"]:
         """Trials to fit: the best half of what the model remembers, and the latest."""
         ended = np.flatnonzero(~np.isnan(accuracy))
         if len(ended) <= self._config.memory:
             return ended
-        best = known[: self._config.memory // 2]
-        rest = ended[~np.isin(ended, best)]
-        return np.sort(np.append(best, rest[len(best) - self._config.memory :]))
+        best = best_first[: self._config.memory // 2]
+        others = ended[~np.isin(ended, best)]
+        return np.sort(np.append(best, others[len(best) - self._config.memory :]))
 
     def _candidates(self, best: Int64[ndarray, "k D"]) -> Int64[ndarray, "n D"]:
         """The most promising of those not asked yet: around the best known, anywhere, and near them."""
         near = [self._space.neighbours(row) for row in best]
         fresh = self._new([*near, self._space.sample(self._generator, self._config.anywhere)])
-        found, promise = fresh[:0], np.empty(0)
+        candidates, promise = fresh[:0], np.empty(0)
         for _ in range(_ROUNDS):
             if not len(fresh):
                 break
-            found = np.concatenate([found, fresh])
+            candidates = np.concatenate([candidates, fresh])
             promise = np.append(promise, self._promise(self._model.predict(fresh)))
             order = np.argsort(-promise, kind="stable")
-            seen = set(keys_of(found))
-            near = [self._space.neighbours(row) for row in found[order[:_CLIMBERS]]]
+            seen = set(keys_of(candidates))
+            near = [self._space.neighbours(row) for row in candidates[order[:_CLIMBERS]]]
             fresh = self._new(near, seen)
-        return found[np.argsort(-promise, kind="stable")[:_SHORTLIST]]
+        return candidates[np.argsort(-promise, kind="stable")[:_SHORTLIST]]
 
     def _promise(self, outcomes: Outcomes) -> Float64[ndarray, "n"]:
         if self._config.front:

@@ -39,10 +39,10 @@ class Weights:
 
     def covariance(self, parts: Parts) -> Float32[ndarray, "*n"]:
         """Prior covariance, of parts of the kernel."""
-        found: Float32[ndarray, "*n"] = self.choices * parts.choices + np.float32(_LEVEL)
-        found += self.smooth * parts.smooth
-        found += self.linear * parts.linear
-        return found
+        covariance: Float32[ndarray, "*n"] = self.choices * parts.choices + np.float32(_LEVEL)
+        covariance += self.smooth * parts.smooth
+        covariance += self.linear * parts.linear
+        return covariance
 
 
 @final
@@ -100,8 +100,8 @@ class Similarity:
         if new:
             self._at.update(zip(new, range(start, start + len(new)), strict=True))
             self._remembered[start : len(self._at)] = self._placed(rows[list(new.values())])
-        found = self._remembered[[self._at[key] for key in keys]]
-        return tuple(np.split(found, self._ends[:-1], axis=1))
+        points = self._remembered[[self._at[key] for key in keys]]
+        return tuple(np.split(points, self._ends[:-1], axis=1))
 
     def _placed(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n K"]:
         descriptions = zip(self._describe(rows), self._scales, strict=True)

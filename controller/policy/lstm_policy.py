@@ -184,9 +184,9 @@ class LstmPolicy:
         valid = self._space.valid(made.choices)
         best = np.where(valid, likelihood, -np.inf).argmax(-1)
         replica = np.arange(len(best))
-        found: Int64[ndarray, "R D"] = made.choices[replica, best]
-        found[~valid[replica, best]] = self._space.sample(generator, 1)
-        return found
+        likeliest: Int64[ndarray, "R D"] = made.choices[replica, best]
+        likeliest[~valid[replica, best]] = self._space.sample(generator, 1)
+        return likeliest
 
     def entropy(self, made: Pass) -> Float64[ndarray, "R"]:
         """Entropy of the distributions that decided these rows, as a share of that of even ones."""

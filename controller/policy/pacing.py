@@ -49,10 +49,10 @@ class Pacing:
         self, replica: int, architectures: Int64[ndarray, "n D"]
     ) -> Bool[ndarray, "n"]:
         """True where an architecture is new and may be within the limit, for all that is known."""
-        known = self._known[replica]
+        costs = self._known[replica]
         predicted = self._features(architectures) @ self._weights[replica, :, 0]
         worth: Bool[ndarray, "n"] = predicted <= 1 + np.sqrt(self._squared_error[replica])
-        worth &= np.array([key not in known for key in keys_of(architectures)], bool)
+        worth &= np.array([key not in costs for key in keys_of(architectures)], bool)
         return worth
 
     def choose(
@@ -89,7 +89,7 @@ class Pacing:
     def _choose(
         keys: list[bytes],
         costs: list[float],
-        known: dict[bytes, float],
+        cost_of: dict[bytes, float],
         affordable: list[float],
     ) -> list[int]:
         """Numbers of the chosen candidates, which become known.
@@ -97,8 +97,8 @@ class Pacing:
         `affordable` is the most that the first, the first two, ... of them may cost together.
         """
         count = len(affordable)
-        new = [key not in known for key in keys]
-        costs = [known.get(key, cost) for key, cost in zip(keys, costs, strict=True)]
+        new = [key not in cost_of for key in keys]
+        costs = [cost_of.get(key, cost) for key, cost in zip(keys, costs, strict=True)]
         chosen: list[int] = []
         spent, asked = 0.0, set()
         for wanted in (True, False):
@@ -117,7 +117,7 @@ class Pacing:
             cheaper = [i for i in others if costs[i] < costs[last]]
             chosen += (cheaper + [last] * count)[: count - len(chosen)]
         for i in chosen:
-            known.setdefault(keys[i], costs[i])
+            cost_of.setdefault(keys[i], costs[i])
         return chosen
 
     def add(self, architectures: Int64[ndarray, "R B D"], costs: Float64[ndarray, "R B"]) -> None:
@@ -132,10 +132,10 @@ class Pacing:
         self._weights[:] = np.linalg.solve(self._gram, self._moment)
         self._costs = np.concatenate([self._costs, costs], axis=1)[:, -WINDOW:]
         new = np.zeros(costs.shape, bool)
-        for replica, known in enumerate(self._known):
+        for replica, cost_of in enumerate(self._known):
             for i, key in enumerate(keys_of(architectures[replica])):
-                new[replica, i] = not unknown[replica, i] and known.get(key) != costs[replica, i]
-                known[key] = float(costs[replica, i])
+                new[replica, i] = not unknown[replica, i] and cost_of.get(key) != costs[replica, i]
+                cost_of[key] = float(costs[replica, i])
         number = new.sum(-1)
         error = ((costs - predicted) ** 2 * new).sum(-1) / np.maximum(number, 1)
         self._squared_error += np.minimum(number / WINDOW, 1) * (error - self._squared_error)
@@ -149,7 +149,7 @@ class Pacing:
             "window_costs": self._costs.copy(),
             "squared_error": self._squared_error.copy(),
             **packed("known", self._known, self._positions),
-            "known_costs": np.array([cost for known in self._known for cost in known.values()]),
+            "known_costs": np.array([cost for cost_of in self._known for cost in cost_of.values()]),
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:

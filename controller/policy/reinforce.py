@@ -65,21 +65,21 @@ class ReinforceController:
         self._entropy = self._most_entropy * self._policy.entropy(self._last)
         drawn = self._space.normal(self._last.choices)
         self._cost = self._pacing.predicted(drawn).mean(-1)
-        known = [
+        best_known = [
             np.where(np.isfinite(best.scores)[..., None], best.architectures, drawn[:, :1])
             for best in (self._elite, self._cheaper)
         ]
-        candidates = np.concatenate([drawn, *known], axis=1)
+        candidates = np.concatenate([drawn, *best_known], axis=1)
         self._put_neighbours(candidates[:, :batch_size])
         return self._pacing.choose(candidates, batch_size, self._guarded())
 
     def _put_neighbours(self, candidates: Int64[ndarray, "R B D"]) -> None:
         """Replace some candidates by new neighbours of the most accurate known within the limits."""
         replaced = self._generators.uniform(candidates.shape[1]) < self._config.neighbours
-        known = np.isfinite(self._within.scores).sum(-1)
+        num_known = np.isfinite(self._within.scores).sum(-1)
         for replica, generator in enumerate(self._generators.each):
-            for i in np.flatnonzero(replaced[replica] & (known[replica] > 0)):
-                parent = self._within.architectures[replica, generator.integers(known[replica])]
+            for i in np.flatnonzero(replaced[replica] & (num_known[replica] > 0)):
+                parent = self._within.architectures[replica, generator.integers(num_known[replica])]
                 near = self._space.neighbours(parent)
                 near = near[self._pacing.worth_asking(replica, near)]
                 if len(near):

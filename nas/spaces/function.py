@@ -64,12 +64,14 @@ def space(
     Raises:
       UserError: if there are no options, two are alike, or a condition names no earlier choice.
     """
-    made = {key: one if isinstance(one, Choice) else choice(one) for key, one in choices.items()}
+    made = {
+        key: part if isinstance(part, Choice) else choice(part) for key, part in choices.items()
+    }
     name = name or build.__name__.replace("<lambda>", "own_space")
-    known = (tasks,) if isinstance(tasks, Task) else tuple(tasks)
-    combinations = math.prod(len(one.options) for one in made.values())
+    every_task = (tasks,) if isinstance(tasks, Task) else tuple(tasks)
+    combinations = math.prod(len(part.options) for part in made.values())
     kind = ListedFunctionSpace if combinations <= _LISTED else FunctionSpace
-    return kind(build, name, known, made, default_device)
+    return kind(build, name, every_task, made, default_device)
 
 
 class FunctionSpace(ChoiceSpace):
@@ -85,7 +87,7 @@ class FunctionSpace(ChoiceSpace):
     ) -> None:
         self.name, self.default_device = name, default_device
         self.tasks = {task.name: task for task in tasks}
-        self.choices = {key: one.options for key, one in choices.items()}
+        self.choices = {key: part.options for key, part in choices.items()}
         self._build = build
         if not self.choices:
             raise UserError(f"space={name} has no choices; name some: space(build, depth=[2, 3])")
@@ -93,9 +95,9 @@ class FunctionSpace(ChoiceSpace):
             if not 0 < len(set(map(str, options))) == len(options):
                 raise UserError(f"space={name}: {key}={list(options)} must be different options")
         self._conditions = [
-            (position, *self._condition(key, one.when))
-            for position, (key, one) in enumerate(choices.items())
-            if one.when is not None
+            (position, *self._condition(key, part.when))
+            for position, (key, part) in enumerate(choices.items())
+            if part.when is not None
         ]
 
     def _condition(

@@ -89,8 +89,8 @@ class MobileNetV3Space(MobileNetV3):
         image = self.image_side(architecture, task)
         keys = iter(texts_outside(self.widths, image, task))
         layers = [
-            Layer(*one, block=(image, next(keys)))
-            for one in outside_stages(self.widths, image, task)[:1]
+            Layer(*layer, block=(image, next(keys)))
+            for layer in outside_stages(self.widths, image, task)[:1]
         ]
         for block in self.layers(architecture, task):
             squeeze = ", squeeze" if block.squeeze else ""
@@ -106,7 +106,7 @@ class MobileNetV3Space(MobileNetV3):
             )
         next(keys)  # the block before the stages
         head = outside_stages(self.widths, image, task)[1:]
-        return layers + [Layer(*one, block=(image, next(keys))) for one in head]
+        return layers + [Layer(*layer, block=(image, next(keys))) for layer in head]
 
     def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
         """Side in pixels of the images that a network takes."""

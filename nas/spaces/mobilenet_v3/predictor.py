@@ -211,10 +211,14 @@ def encoded(
 def _tensor(
     path: Path, state: object, name: str, shape: tuple[int, ...]
 ) -> Float32[ndarray, "*shape"]:
-    found: Tensor | None = state.get(name) if isinstance(state, dict) else None
-    if found is None or tuple(getattr(found, "shape", ())) != shape or not found.isfinite().all():
+    tensor: Tensor | None = state.get(name) if isinstance(state, dict) else None
+    if (
+        tensor is None
+        or tuple(getattr(tensor, "shape", ())) != shape
+        or not tensor.isfinite().all()
+    ):
         raise UserError(
             f"{path} has no finite tensor {name!r} of shape {shape}, so it is not the published "
             f"accuracy predictor; download it again"
         )
-    return found.float().numpy()
+    return tensor.float().numpy()

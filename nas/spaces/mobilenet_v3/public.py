@@ -96,15 +96,15 @@ class MobileNetV3Data:
           OSError: if a file cannot be read.
         """
         contents = {path: _load(path) for path in paths}
-        architectures = [_rows(path, one) for path, one in contents.items() if _is_index(one)]
+        architectures = [_rows(path, entry) for path, entry in contents.items() if _is_index(entry)]
         if len(architectures) != 1 or len(contents) < 2:
             raise UserError(
                 "give HELP's ofa_archs.pt, once, and one or more of its latency files (.pt)"
             )
         columns = {
-            f"help-{path.stem.replace('_', '-')}": _milliseconds(path, one, len(architectures[0]))
-            for path, one in contents.items()
-            if not _is_index(one)
+            f"help-{path.stem.replace('_', '-')}": _milliseconds(path, entry, len(architectures[0]))
+            for path, entry in contents.items()
+            if not _is_index(entry)
         }
         yield NewTable(HELP_FILE, columns, architectures[0])
 
@@ -113,7 +113,7 @@ def _load(path: Path) -> object:
     """The object that torch saved, of plain containers and numbers."""
     try:
         with zipfile.ZipFile(path) as archive:
-            (name,) = (one for one in archive.namelist() if one.endswith("data.pkl"))
+            (name,) = (entry for entry in archive.namelist() if entry.endswith("data.pkl"))
             if archive.getinfo(name).file_size > _MOST_BYTES:
                 raise UserError(f"{path} unpacks to more than {_MOST_BYTES:,} bytes")
             content = archive.read(name)
@@ -131,26 +131,26 @@ def _rows(path: Path, content: object) -> Int64[ndarray, "n D"]:
     space, number = MobileNetV3(), 0
     rows = []
     try:
-        for number, one in enumerate(content["arch"]):  # noqa: B007 - named by the error
-            rows.append(space.parse(_text(one)))
+        for number, entry in enumerate(content["arch"]):  # noqa: B007 - named by the error
+            rows.append(space.parse(_text(entry)))
     except (KeyError, IndexError, TypeError, ValueError, UserError) as error:
         raise UserError(f"{path}: entry {number} is no network of Once-for-All") from error
     return np.stack(rows)
 
 
-def _text(one: Any) -> str:
+def _text(entry: Any) -> str:
     """The public encoding of an entry: side, depths, expansions and kernels."""
-    side = one["r"][0] if isinstance(one["r"], list) else one["r"]
+    side = entry["r"][0] if isinstance(entry["r"], list) else entry["r"]
     depths, expansions, kernels = (
-        "".join(str(int(value)) for value in one[name]) for name in ("d", "e", "ks")
+        "".join(str(int(value)) for value in entry[name]) for name in ("d", "e", "ks")
     )
     return f"r{int(side)} d{depths} e{expansions} k{kernels}"
 
 
 def _milliseconds(path: Path, content: object, count: int) -> Float64[ndarray, "n"]:
     if not isinstance(content, list) or len(content) != count:
-        found = len(content) if isinstance(content, list) else type(content).__name__
-        raise UserError(f"{path} holds {found}, not the latencies of {count:,} networks")
+        held = len(content) if isinstance(content, list) else type(content).__name__
+        raise UserError(f"{path} holds {held}, not the latencies of {count:,} networks")
     for number, ms in enumerate(content):
         if not isinstance(ms, (int, float)) or not 0 < ms < math.inf:
             raise UserError(f"{path}: latency of network {number} is {ms!r}, not a positive number")

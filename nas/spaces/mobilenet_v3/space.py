@@ -88,10 +88,12 @@ class MobileNetV3(ChoiceSpace):
         Raises:
           UserError: if the text is neither.
         """
-        side, _, rest = text.strip().partition(" ")
+        side, _, blocks_text = text.strip().partition(" ")
         matched = _SIDE.fullmatch(side)
-        settings = _SETTINGS.fullmatch(rest)
-        stages = rest.split(" ") if settings is None else _stages_of_settings(*settings.groups())
+        settings = _SETTINGS.fullmatch(blocks_text)
+        stages = (
+            blocks_text.split(" ") if settings is None else _stages_of_settings(*settings.groups())
+        )
         if matched is None or int(matched[1]) not in SIDES or len(stages) != STAGES:
             raise _not_an_architecture(text)
         row = np.zeros(_POSITIONS, np.int64)

@@ -73,15 +73,15 @@ class SharedMobileNet(nn.Module):
         with torch.device("meta"):
             shapes = self._own(architecture, self._task).state_dict()
         places, whole = list(_places(architecture)), self.network.state_dict()
-        found = {}
+        parts = {}
         for name, shape in shapes.items():
-            first, _, rest = name.partition(".")
+            first, _, inside = name.partition(".")
             shared = name
             if first == "blocks":
-                number, _, rest = rest.partition(".")
-                shared = f"blocks.{places[int(number)]}.{rest}"
-            found[name] = _part(whole[shared], shape.shape)
-        return found
+                number, _, inside = inside.partition(".")
+                shared = f"blocks.{places[int(number)]}.{inside}"
+            parts[name] = _part(whole[shared], shape.shape)
+        return parts
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
         """Logits of the chosen architecture, of images of the task's side."""
@@ -113,11 +113,11 @@ class SharedMobileNet(nn.Module):
                     squeeze=block.squeeze,
                     hard_swish=block.hard_swish,
                 )
-        own = self._modules_of[block].train(self.training)
+        module = self._modules_of[block].train(self.training)
         weights = {**dict(shared.named_parameters()), **dict(shared.named_buffers())}
-        shapes = own.state_dict()
-        parts = {name: _part(one, shapes[name].shape) for name, one in weights.items()}
-        y: Tensor = functional_call(own, parts, (x,))
+        shapes = module.state_dict()
+        parts = {name: _part(tensor, shapes[name].shape) for name, tensor in weights.items()}
+        y: Tensor = functional_call(module, parts, (x,))
         return y
 
 

@@ -60,25 +60,25 @@ def mflops(architectures: Int64[ndarray, "*n 6"], task: Task) -> Float64[ndarray
 def layers(architecture: Int64[ndarray, "6"], task: Task) -> list[Layer]:
     """The stem, the cells of each stage with the block that halves the side before them, the head."""
     kernels = [_KERNELS[name] for name in (OPERATIONS[i] for i in architecture) if name in _KERNELS]
-    found: list[Layer] = []
+    rows: list[Layer] = []
     inputs = 3
     for number, (outputs, shrunk) in enumerate(STAGES):
         side, pixels = task.image_side // shrunk, _pixels(task, shrunk)
         name, weights, scales = "3x3 convolution", _weights(3, inputs, outputs), 1
         if number:
             name, weights, scales = "residual block", _residual_block(inputs, outputs), 2
-        found.append(
+        rows.append(
             Layer(name, outputs, side, weights + scales * _normalisation(outputs), weights * pixels)
         )
         weights = CELLS_PER_STAGE * sum(_weights(kernel, outputs, outputs) for kernel in kernels)
         scales = CELLS_PER_STAGE * len(kernels) * _normalisation(outputs)
         cells = f"{CELLS_PER_STAGE} cells"
-        found.append(Layer(cells, outputs, side, weights + scales, weights * pixels))
+        rows.append(Layer(cells, outputs, side, weights + scales, weights * pixels))
         inputs = outputs
     head = _classifier(task)
     name = "average pooling, classifier"
-    found.append(Layer(name, task.num_classes, 1, _normalisation(inputs) + head, head))
-    return found
+    rows.append(Layer(name, task.num_classes, 1, _normalisation(inputs) + head, head))
+    return rows
 
 
 def _cells(edge: dict[str, int], architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:

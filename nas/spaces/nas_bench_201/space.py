@@ -124,8 +124,8 @@ class NasBench201:
         edges, choices = np.divmod(number, len(OPERATIONS))
         changed = np.repeat(architecture[None], len(number), axis=0)
         changed[number, edges] = choices
-        found: Int64[ndarray, "24 6"] = changed[architecture[edges] != choices]
-        return found
+        neighbours: Int64[ndarray, "24 6"] = changed[architecture[edges] != choices]
+        return neighbours
 
     def live_edges(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"]:
         """True for each edge on a path from the cell's input to its output."""

@@ -85,14 +85,14 @@ class SharedCellNetwork(nn.Module):
 
     def weights(self, architecture: Int64[ndarray, "6"]) -> Mapping[str, Tensor]:
         """Convolutions and classifier of a path; those of normalisation stay as they are initialised."""
-        found = {}
+        weights = {}
         for name, tensor in self.network.state_dict().items():
             edge = _EDGE.fullmatch(name)
             if edge is None:
-                found[name] = tensor
+                weights[name] = tensor
             elif int(edge[3]) == architecture[int(edge[2])]:
-                found[f"{edge[1].replace('edges', 'layers')}.{edge[2]}.{edge[4]}"] = tensor
-        return found
+                weights[f"{edge[1].replace('edges', 'layers')}.{edge[2]}.{edge[4]}"] = tensor
+        return weights
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
         """Logits of the chosen architecture."""

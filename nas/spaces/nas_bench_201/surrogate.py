@@ -58,7 +58,8 @@ def surrogate(space: EnumerableKeys, task: Task, split: Split, epochs: int) -> T
             f"use split=valid or epochs={full}"
         )
     searched, tested = (
-        ACCURACY_TABLE.column(task, one, epochs) for one in (searched_split, Split.test)
+        ACCURACY_TABLE.column(task, each_split, epochs)
+        for each_split in (searched_split, Split.test)
     )
     weights, metadata = load(WEIGHTS)
     accuracy = predict(weights, chance(TARGETS)).mean(axis=0).clip(0, 1)

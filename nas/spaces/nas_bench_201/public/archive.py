@@ -51,9 +51,9 @@ class NatsArchive:
             raise UserError(f"{meta_file} does not list the 15,625 architectures; {_GET_IT}")
         import nats_bench  # noqa: PLC0415 - slow to import, and only needed with an archive
 
-        known = {"meta_archs": meta["meta_archs"], "arch2infos": {}, "evaluated_indexes": ()}
+        empty = {"meta_archs": meta["meta_archs"], "arch2infos": {}, "evaluated_indexes": ()}
         self.folder = folder
-        self._api: Any = nats_bench.create(known, "tss", fast_mode=True, verbose=False)
+        self._api: Any = nats_bench.create(empty, "tss", fast_mode=True, verbose=False)
 
     def has(self, index: int) -> bool:
         """Return True if the archive has this cell."""
@@ -93,12 +93,12 @@ class NatsArchive:
     def _percent(self, index: int, official_name: str, quantity: str, epochs: int) -> float:
         self._load(index)
         try:
-            found = self._api.get_more_info(index, official_name, hp=str(epochs), is_random=False)[
-                quantity
-            ]
+            percent = self._api.get_more_info(
+                index, official_name, hp=str(epochs), is_random=False
+            )[quantity]
         except Exception as error:
             raise self._malformed(index) from error
-        return self._within(index, found, 0.0, 100.0)
+        return self._within(index, percent, 0.0, 100.0)
 
     def _within(self, index: int, number: object, least: float, most: float) -> float:
         if isinstance(number, (int, float)) and least <= number <= most and math.isfinite(number):

@@ -215,8 +215,8 @@ def _check_index(path: Path, row_of: dict[object, object]) -> None:
 def _milliseconds(path: Path, content: object) -> Float64[ndarray, "15625"]:
     size = NAS_BENCH_201.size
     if not isinstance(content, list) or len(content) != size:
-        found = f"{type(content).__name__} of {len(content) if hasattr(content, '__len__') else 1}"
-        raise UserError(f"{path} holds a {found}, HELP's files hold a list of {size:,} latencies")
+        held = f"{type(content).__name__} of {len(content) if hasattr(content, '__len__') else 1}"
+        raise UserError(f"{path} holds a {held}, HELP's files hold a list of {size:,} latencies")
     for row, number in enumerate(content):
         if type(number) not in {int, float} or not 0 < number < float("inf"):
             raise UserError(f"{path}: latency of cell {row} is {number!r}, not a positive number")

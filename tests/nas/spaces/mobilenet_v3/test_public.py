@@ -84,7 +84,7 @@ def test_a_list_without_its_architectures_or_another_file_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"give HELP's ofa_archs\.pt"):
         imported(tmp_path, [index])
     list_.write_bytes(b"no archive")
-    with pytest.raises(UserError, match="no file that torch saved"):
+    with pytest.raises(UserError, match="torch saved"):
         imported(tmp_path, [index, list_])
 
 
@@ -97,7 +97,7 @@ def test_code_in_a_list_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     index, _ = files(tmp_path)
 
-    with pytest.raises(UserError, match="none of its code was run"):
+    with pytest.raises(UserError, match=r"evil\.pt"):
         imported(tmp_path, [index, save(tmp_path / "evil.pt", [Evil()])])
     assert not (tmp_path / "evil").exists()
 
