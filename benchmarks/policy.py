@@ -29,7 +29,7 @@ from scipy.stats import binomtest
 from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
-from nas.trials.trajectory import sample_within_limit
+from nas.trials.statistics import sample_within_limit
 
 JUDGES = (
     "jetson-nano/fp32/b1",

@@ -48,7 +48,7 @@ from nas.search.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import load_bz2
 from nas.study.search_log import load_log
-from nas.trials.choice_history import ChoiceHistory
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
 from nas.ui.page import runs_page
 from runtime.machine.timing import Statistic

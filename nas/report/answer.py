@@ -20,7 +20,7 @@ from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
 from nas.report.summary import Summary, predicted_shares
 from nas.trials.limits import cost_text, label_of
-from nas.trials.trajectory import WINDOW
+from nas.trials.statistics import WINDOW
 
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
 _WHY_FLAGGED = {

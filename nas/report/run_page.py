@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from common.files.atomic_file import replacing
 from common.page.document import KeyFigure, Page, Section, Tone
 from common.page.parts import Listing, Note, Part, Slider
 from nas.report.answer import Answer, margin_text
@@ -20,8 +18,8 @@ from nas.report.network import networks_of
 from nas.report.number import amount
 from nas.report.summary import Summary
 from nas.report.tables import best_networks, drawings, reported_networks
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.survey import pareto_front
 from nas.trials.trial import State, Trials
 
@@ -72,12 +70,6 @@ def run_page(
         provenance=provenance(answer, environment, command),
         provenance_parts=[Listing("config.yaml", config)],
     )
-
-
-def write_report(path: Path, page: Page) -> None:
-    """Write the page, atomically."""
-    with replacing(path) as file:
-        file.write(page.html().encode())
 
 
 def answer_parts(answer: Answer) -> list[Part | str]:

@@ -27,8 +27,8 @@ from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stage_result import StageResult
+from nas.trials.statistics import best_feasible, sample_within_limit
 from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
-from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
 
 SCHEMA = 4

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, final
 
 from common.files.atomic_file import naming
 from controller.base import Controller
+from nas.trials.statistics import BAND, Tracker
 from nas.trials.survey import Survey
-from nas.trials.tracker import Tracker
-from nas.trials.trajectory import BAND
 from nas.trials.trial import Trials
 
 if TYPE_CHECKING:

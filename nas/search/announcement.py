@@ -10,8 +10,8 @@ from rich.console import Console
 from common.command.console import say
 from latency.base import Doubtful
 from nas.config.build import Experiment
-from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
+from nas.trials.survey import describe_limit, describe_reward, require_complete
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:

@@ -11,7 +11,6 @@ from numpy import ndarray
 from rich.console import Console
 
 from common.command.progress import progress_bar
-from common.page.document import Page
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
 from nas.report.summary import Settings, Summary
@@ -22,10 +21,9 @@ from nas.search.journal import Event, Journal, cut_journal
 from nas.search.replay import NOTHING, check_answers, complete, replay
 from nas.search.strategy import Begun, Outcome
 from nas.trials.asynchronous import Asynchronous, ControllerProposer
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.confirmation import Confirmation, confirm
 from nas.trials.loop import OnAsked, search
-from nas.trials.tracker import Tracker
+from nas.trials.statistics import ChoiceHistory, Tracker
 from nas.trials.trial import State, Trials
 
 
@@ -175,7 +173,7 @@ class ByController:
             budget=config.budget,
         )
 
-    def page(self, summary: Summary, trials: Trials) -> Page:
+    def page(self, summary: Summary, trials: Trials) -> str:
         """Finish TensorBoard's curves, and make the page."""
         from nas.report.run_page import run_page  # noqa: PLC0415 - at the end of a run
 
@@ -200,7 +198,7 @@ class ByController:
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),
-        )
+        ).html()
 
     def clean(self, summary: Summary) -> None:
         """Keep the controller's state, from which a policy can be read."""

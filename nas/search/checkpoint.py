@@ -14,7 +14,7 @@ from common.files.atomic_file import replacing
 from common.files.safe_arrays import load_arrays
 from common.types.errors import UserError
 from controller.base import Controller
-from nas.trials.choice_history import ChoiceHistory
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import Trials
 
 INTERVAL_S = 1.0

@@ -20,8 +20,8 @@ from common.types.kind import is_predicted
 from controller.base import Controller
 from latency.base import Latencies
 from nas.search.journal import Asked, Event, Note
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
 
 _ROUNDING = 1e-5

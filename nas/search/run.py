@@ -10,13 +10,12 @@ from typing import TypeAlias, final
 
 from common.command.exit_status import plain_interrupts, reason
 from common.command.interruption import Interruption
-from common.files.atomic_file import remove_unfinished
+from common.files.atomic_file import remove_unfinished, replacing
 from common.files.file_lock import held
 from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.report.answer import Answer
 from nas.report.environment import write_environment
-from nas.report.run_page import write_report
 from nas.report.samples import write_record
 from nas.report.summary import Summary, summarise
 from nas.report.terminal import print_front, print_next, print_summary
@@ -135,7 +134,9 @@ class Run:
         )
         feasible = problem.feasible(trials)
         write_record(folder.samples, trials, feasible, problem.space, problem.limits)
-        write_report(folder.report, self.strategy.page(summary, trials))
+        html = self.strategy.page(summary, trials)
+        with replacing(folder.report) as file:
+            file.write(html.encode())
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
         self.strategy.clean(summary)

@@ -11,7 +11,6 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.page.document import Page
 from nas.config.build import Experiment
 from nas.report.run_folder import RunFolder
 from nas.report.summary import Settings, Summary
@@ -65,8 +64,8 @@ class Strategy(AbstractContextManager["Strategy"], Protocol):
     def outcome(self, parts: Sequence[Trials]) -> Outcome:
         """What the search ends with: the answer is confirmed, or trained."""
 
-    def page(self, summary: Summary, trials: Trials) -> Page:
-        """The report; figures and curves are written before it."""
+    def page(self, summary: Summary, trials: Trials) -> str:
+        """The report as HTML; figures and curves are written before it."""
 
     def clean(self, summary: Summary) -> None:
         """Remove the files that only an unfinished run needs."""

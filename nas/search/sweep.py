@@ -1,4 +1,4 @@
-"""A sweep (`-m`): its runs labelled while they run, and compared in a table and a page at the end.
+"""A sweep (`-m`): its runs labelled while they run, and compared in a table at the end.
 
 Jobs may run in other processes, so each leaves a record in the sweep's folder.
 """
@@ -6,7 +6,6 @@ Jobs may run in other processes, so each leaves a record in the sweep's folder.
 from __future__ import annotations
 
 import io
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,10 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Table as TerminalTable
+from rich.table import Table
 
 from common.command.console import say
-from common.files.atomic_file import replacing
 from common.files.typed_json import read_json, write_json
-from common.page.document import Page, Section
-from common.page.parts import Note, Table
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, overview
@@ -86,7 +82,7 @@ class _Labelled(io.TextIOBase):
 
 
 def compare_runs(console: Console) -> bool:
-    """Print a table of the sweep's runs and write its page; returns False if a run could not be made.
+    """Print a table of the sweep's runs; returns False if a run could not be made.
 
     Without a sweep in this process nothing is done.
 
@@ -98,23 +94,17 @@ def compare_runs(console: Console) -> bool:
     folder = _begun.pop()
     paths = sorted(folder.glob("job-*.json"), key=lambda path: int(path.stem[4:]))
     try:
-        records = [read_json(path, Job) for path in paths]
+        jobs = [read_json(path, Job) for path in paths]
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} holds a damaged record of a job: {error}") from error
-    labels = _labels([job.words for job in records])
-    jobs = dict(zip(labels, records, strict=True))
     answers = {
         label: Answer(read_summary(RunFolder(Path(job.folder)).summary))
-        for label, job in jobs.items()
+        for label, job in zip(_labels([job.words for job in jobs]), jobs, strict=True)
         if job.folder is not None
     }
     if answers:
         _print(console, answers)
-        page = folder / "report.html"
-        with replacing(page) as file:
-            file.write(_page(answers, jobs).html().encode())
-        console.print(f"next: open {page}", soft_wrap=True, markup=False)
-    return all(job.error is None for job in records)
+    return all(job.error is None for job in jobs)
 
 
 def _labels(words: Sequence[Sequence[str]]) -> list[str]:
@@ -127,18 +117,12 @@ def _labels(words: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _table(answers: dict[str, Answer]) -> tuple[list[str], list[list[str]]]:
-    rows = [[label, *overview(answer, answer.best)] for label, answer in answers.items()]
-    return ["run", *OVERVIEW], rows
-
-
 def _print(console: Console, answers: dict[str, Answer]) -> None:
-    table = TerminalTable(box=None, header_style="bold", pad_edge=False)
-    header, rows = _table(answers)
-    for name in header:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("run", *OVERVIEW):
         table.add_column(name, justify="left" if name == "run" else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+    for label, answer in answers.items():
+        table.add_row(label, *overview(answer, answer.best))
     console.print(table, markup=False)
     say(console, _most_accurate(answers))
 
@@ -165,34 +149,3 @@ def _measure(answer: Answer) -> tuple[str, int, str]:
     """What an accuracy is: the data set, the length of training and the source."""
     settings = answer.summary.settings
     return settings.dataset_title, settings.epochs, answer.summary.accuracy_description
-
-
-def _page(answers: dict[str, Answer], jobs: dict[str, Job]) -> Page:
-    """The comparison, the jobs that failed, and the settings that all jobs share."""
-    first = next(iter(answers.values()))
-    header, rows = _table(answers)
-    rows = [
-        [*row, answer.summary.settings.controller, f"`{jobs[label].folder}`"]
-        for row, (label, answer) in zip(rows, answers.items(), strict=True)
-    ]
-    caption = (
-        "The best network of each run: accuracy searched on, test accuracy, latency, distance to the "
-        "optimum where that is known, share of the samples within the limits."
-    )
-    sections = [Section("Runs", [Table([*header, "controller", "folder"], rows, caption)])]
-    failed = [[label, job.error] for label, job in jobs.items() if job.error is not None]
-    if failed:
-        sections.append(Section("Runs that could not be made", [Table(["run", "error"], failed)]))
-    notes = dict.fromkeys(note for answer in answers.values() for note in answer.notes)
-    words = [job.words for job in jobs.values()]
-    common = [word for word in words[0] if all(word in each for each in words)]
-    return Page(
-        title=f"{len(jobs)} runs compared",
-        subtitle=f"A sweep of {first.summary.settings.space} on {first.summary.device}, {first.dataset}",
-        answer=[_most_accurate(answers), *map(Note, notes)],
-        sections=sections,
-        provenance={
-            "settings of all runs": f"`{shlex.join(['python', '-m', 'nas.search', *common])}`",
-            **first.sources,
-        },
-    )

@@ -18,8 +18,7 @@ from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace
 from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
-from nas.trials.preflight import describe_limit, require_complete
-from nas.trials.survey import Survey, survey
+from nas.trials.survey import Survey, describe_limit, require_complete, survey
 
 
 @final

@@ -20,7 +20,7 @@ from common.page.palette import (
 )
 from common.page.parts import Columns, Figure, Legend, Part
 from nas.spaces.base import SearchSpace
-from nas.trials.choice_history import ChoiceHistory
+from nas.trials.statistics import ChoiceHistory
 
 COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE, GREEN, PURPLE, INK)
 """By option; positions with more options than these repeat them."""

@@ -15,7 +15,7 @@ from common.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
 from common.page.parts import Columns, Figure
 from nas.report.answer import Answer
 from nas.trials.problem import SearchProblem
-from nas.trials.trajectory import BAND, bin_edges
+from nas.trials.statistics import BAND, bin_edges
 from nas.trials.trial import Trials
 
 _SHARE = f"{BAND:.0%}"

@@ -15,7 +15,6 @@ import torch
 
 from common.command.console import say
 from common.files.typed_json import typed_record
-from common.page.document import Page
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import LiveOracle
@@ -44,8 +43,8 @@ from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
 from nas.trials.staged.proposer import StagedProposer
-from nas.trials.staged.stage_result import StageResult, stage_results
-from nas.trials.staged.stages import LONGER, Stages
+from nas.trials.staged.stage_result import StageResult
+from nas.trials.staged.stages import LONGER, Stages, stage_results
 from nas.trials.trial import Trials
 
 EPOCHS = (1, 3, 12, 36)
@@ -456,7 +455,7 @@ class Staged:
             budget=self._rule.draws,
         )
 
-    def page(self, summary: Summary, trials: Trials) -> Page:
+    def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
         folder = self._begun.folder
         return staged_page(
@@ -467,7 +466,7 @@ class Staged:
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),
-        )
+        ).html()
 
     def clean(self, summary: Summary) -> None:
         """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from common.types.kind import is_predicted
 from nas.study.evaluation.learning_curve import BINS, LearningCurve, at_query, bin_within_limit
-from nas.trials.trajectory import sample_within_limit
+from nas.trials.statistics import sample_within_limit
 
 CHECKPOINTS = (50, 100, 200, 500, 1000, 2000, 5000)
 LAST = 200

@@ -15,8 +15,10 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.slow import Fidelity
+from nas.spaces.base import SearchSpace
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.predictor import Predictor, log_rank
+from nas.trials.staged.stage_result import StageResult
 
 SHORT_EPOCHS = 12
 """Most epochs of a short training."""
@@ -187,3 +189,73 @@ class Stages:
             if job.fidelity == fidelity and not np.isnan(one.accuracy)
         ]
         return np.array([at for at, _ in found], np.int64), np.array([one for _, one in found])
+
+
+def stage_results(
+    stages: Stages,
+    results: Mapping[Job, Result],
+    space: SearchSpace,
+    *,
+    scores_are_accuracies: bool = False,
+) -> tuple[StageResult, ...]:
+    """The stages before the winner's own training; scores are of proxies, or accuracies of a supernet."""
+    candidates = stages.candidates
+    by_flops = np.argsort(-candidates.flops, kind="stable")
+    by_prior = np.argsort(-candidates.prior, kind="stable")
+    found = [
+        StageResult(
+            "draw",
+            candidates.drawn,
+            candidates.within,
+            candidates.draw_s,
+            *(None, None, None, None),
+            0,
+        )
+    ]
+    if candidates.score_s:
+        found.append(
+            StageResult(
+                "supernet" if scores_are_accuracies else "proxies",
+                len(candidates),
+                len(candidates),
+                candidates.score_s,
+                None,
+                space.text(candidates.architectures[by_prior[0]]),
+                _place(int(by_prior[0]), by_flops),
+                float(candidates.prior[by_prior[0]]) if scores_are_accuracies else None,
+                0,
+            )
+        )
+    short = stages.short_fidelity(results) or 0
+    before = by_prior
+    for name, fidelity, order in (
+        ("short", short, stages.ranked(results)),
+        ("longer", short + 1, stages.order(results)),
+    ):
+        jobs = [job for job in results if (job.fidelity > short) is (name == "longer")]
+        if not jobs or not len(order):
+            continue
+        accuracies = dict(
+            zip(*(one.tolist() for one in stages.trained(results, fidelity)), strict=True)
+        )
+        found.append(
+            StageResult(
+                name,
+                len(jobs),
+                len(order),
+                sum(results[job].seconds for job in jobs),
+                stages.fidelities[fidelity].epochs,
+                space.text(candidates.architectures[order[0]]),
+                _place(int(order[0]), before),
+                accuracies.get(int(order[0])),
+                int(sum(np.isnan(results[job].accuracy) for job in jobs)),
+            )
+        )
+        before = order
+    return tuple(found)
+
+
+def _place(candidate: int, order: Int64[ndarray, "n"]) -> int | None:
+    """Place of a candidate in an order, from 1; None if it is not in it."""
+    at = np.flatnonzero(order == candidate)
+    return 1 + int(at[0]) if len(at) else None

@@ -13,9 +13,9 @@ from nas.accuracy.base import Accuracies, Split
 from nas.report.run_page import run_page
 from nas.report.summary import Settings, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.problem import SearchProblem
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
 from rewards.constrained import ConstrainedReward
 

@@ -19,8 +19,8 @@ from nas.search.journal import Journal, cut_journal, read_journal
 from nas.search.replay import NOTHING, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous, ControllerProposer
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.executor import Evaluated, Workers
+from nas.trials.statistics import ChoiceHistory
 
 
 def main(folder: Path, trials: int) -> None:

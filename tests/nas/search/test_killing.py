@@ -17,7 +17,7 @@ from controller.local_search import LocalSearchConfig
 from nas.search.journal import Asked, read_journal
 from nas.search.replay import replay
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.choice_history import ChoiceHistory
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State
 
 HERE = Path(__file__).parent

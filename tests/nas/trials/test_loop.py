@@ -15,8 +15,8 @@ from nas.search.checkpoint import load_checkpoint, save_checkpoint
 from nas.search.journal import Asked
 from nas.search.replay import complete, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.choice_history import ChoiceHistory
 from nas.trials.loop import search
+from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State
 
 PROBLEM = problem()

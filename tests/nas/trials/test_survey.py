@@ -9,8 +9,13 @@ from common.types.kind import Kind
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
-from nas.trials.preflight import describe_limit, describe_reward, require_complete
-from nas.trials.survey import Survey, estimated_share
+from nas.trials.survey import (
+    Survey,
+    describe_limit,
+    describe_reward,
+    estimated_share,
+    require_complete,
+)
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward

@@ -18,8 +18,7 @@ from nas.trials.limits import Limit, Limits
 from nas.trials.staged.candidates import LEAST_SCORED, candidates_of, draw, scored
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.proposer import StagedProposer
-from nas.trials.staged.stage_result import stage_results
-from nas.trials.staged.stages import LONGER, Job, Result, Stages
+from nas.trials.staged.stages import LONGER, Job, Result, Stages, stage_results
 from nas.trials.trial import State, Trials
 
 FIDELITIES = tuple(Fidelity(f"{n} epochs", n) for n in (1, 3, 12, 36))
