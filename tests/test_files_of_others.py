@@ -43,7 +43,7 @@ from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.training.trained_folder import read_training
 from nas.report.summary import SCHEMA, Summary, read_summary
-from nas.search.checkpoint import load_checkpoint, save_checkpoint
+from nas.search.checkpoint import Checkpoint
 from nas.search.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import load_bz2
@@ -337,14 +337,14 @@ def checkpoint(config, path):
     """Arrays of a controller's checkpoint, and their reader."""
     controller = config.build(SPACE, [0])
     controller.learn(PROBLEM.evaluate(controller.sample(4)), PROBLEM.score)
-    save_checkpoint(path, controller, ChoiceHistory(controller, SPACE.num_choices, 10), 2)
+    Checkpoint(path, controller, ChoiceHistory(controller, SPACE.num_choices, 10)).save()
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
 
     def read_all(changed):
         np.savez(path, **changed)
         restored = config.build(SPACE, [0])
-        load_checkpoint(path, restored, ChoiceHistory(restored, SPACE.num_choices, 10), 5)
+        Checkpoint(path, restored, ChoiceHistory(restored, SPACE.num_choices, 10)).restore(5)
 
     return arrays, read_all
 

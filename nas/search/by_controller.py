@@ -16,7 +16,7 @@ from nas.accuracy.base import HasAccuracyTable
 from nas.report.summary import Settings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.search.announcement import sources
-from nas.search.checkpoint import Checkpointer, load_checkpoint
+from nas.search.checkpoint import Checkpoint
 from nas.search.journal import Event, Journal, cut_journal
 from nas.search.replay import NOTHING, check_answers, complete, replay
 from nas.search.strategy import Begun, Outcome
@@ -42,6 +42,7 @@ class ByController:
         self._history = ChoiceHistory(
             self._controller, self._problem.space.num_choices, self._config.budget
         )
+        self._checkpoint = Checkpoint(self._folder.checkpoint, self._controller, self._history)
         self._tracker = Tracker(self._problem.limit_ms, self._problem.limits, self._problem.margin)
         self._replayed = NOTHING
 
@@ -56,9 +57,6 @@ class ByController:
             survey=problem.survey,
             controller=self._controller,
         ).__enter__()
-        self._checkpointer = Checkpointer(
-            self._folder.checkpoint, self._controller, self._history, self._replayed.events
-        )
         self._bar = ProgressBar(
             self._begun.console, self._tracker, problem.limit_ms, self._config.budget
         )
@@ -74,8 +72,7 @@ class ByController:
         if self._experiment.source is None:  # else each trial is answered on its own, none is lost
             events = complete(events)
             cut_journal(self._folder.journal, len(events))
-        path, problem = self._folder.checkpoint, self._problem
-        learned = load_checkpoint(path, self._controller, self._history, len(events))
+        problem, learned = self._problem, self._checkpoint.restore(len(events))
         self._replayed = replay(self._controller, problem, events, self._history, learned=learned)
         trials = self._replayed.trials
         if trials is not None:
@@ -93,12 +90,12 @@ class ByController:
 
         def asked(first: int, architectures: Int64[ndarray, "R B D"]) -> None:
             journal.asked(first, architectures)
-            self._checkpointer.asked()
+            self._checkpoint.asked()
             self._history(first, architectures)
 
         with self._bar:
             yield from self._batches(asked, check)
-        self._checkpointer.save()
+        self._checkpoint.save()
 
     def _batches(self, asked: OnAsked, check: Callable[[], None]) -> Iterator[Trials]:
         config, before, source = self._config, self._replayed, self._experiment.source
@@ -125,7 +122,7 @@ class ByController:
 
     def consume(self, trials: Trials) -> None:
         """Save the controller from time to time, and show the figures."""
-        for consumer in (self._checkpointer, self._tracker, self._bar, self._log):
+        for consumer in (self._checkpoint, self._tracker, self._bar, self._log):
             consumer(trials)
 
     def outcome(self, parts: Sequence[Trials]) -> Outcome:

@@ -80,8 +80,8 @@ class Journal:
 
     def __call__(self, trials: Trials) -> None:
         """Write answers, and hand them to the operating system."""
-        one = trials if trials.state.ndim == 1 else trials.replica(0)
-        self._write([_TOLD, *(column.tolist() for column in _columns(one))])
+        search = trials if trials.state.ndim == 1 else trials.replica(0)
+        self._write([_TOLD, *(getattr(search, name).tolist() for name in _STORED)])
         self._flush()
 
     def note(self, name: str, value: Mapping[str, Any]) -> None:
@@ -107,11 +107,11 @@ def read_journal(path: Path, problem: SearchProblem) -> list[Event]:
     """
     try:
         return list(_events(path, problem))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
-        why = str(error)
-    except RecursionError:
-        why = "it is nested too deeply"
-    raise UserError(f"{path} is not the journal of a search of space={problem.space.name}: {why}")
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        name = problem.space.name
+        raise UserError(
+            f"{path} is not the journal of a search of space={name}: {error}"
+        ) from error
 
 
 def cut_journal(path: Path, events: int) -> None:
@@ -155,30 +155,21 @@ def _check_header(text: str, space: SearchSpace) -> None:
         raise ValueError(f"it begins with {text[:80]}")
 
 
-def _columns(trials: Trials) -> Iterator[ndarray]:
-    for name in _STORED:
-        yield getattr(trials, name)
-
-
-_STORED = (
-    "number",
-    "architectures",
-    "state",
-    "accuracy",
-    "accuracy_kind",
-    "latency_ms",
-    "latency_kind",
-    "costs",
-    "rewards",
-    "fidelity",
-    "seconds",
-    "error",
-)
-_TYPES = {
-    **dict.fromkeys(("number", "architectures"), np.int64),
-    **dict.fromkeys(("state", "accuracy_kind", "latency_kind", "fidelity"), np.int8),
+_STORED: dict[str, type[Any]] = {
+    "number": np.int64,
+    "architectures": np.int64,
+    "state": np.int8,
+    "accuracy": np.float64,
+    "accuracy_kind": np.int8,
+    "latency_ms": np.float64,
+    "latency_kind": np.int8,
+    "costs": np.float64,
+    "rewards": np.float64,
+    "fidelity": np.int8,
+    "seconds": np.float64,
     "error": object,
 }
+"""Columns of an answer and their types: all of a trial but the ratios, which follow from them."""
 
 
 def _event(line: str, problem: SearchProblem) -> Event:
@@ -195,17 +186,17 @@ def _event(line: str, problem: SearchProblem) -> Event:
 
 
 def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
-    stored = {
-        name: np.array(value, _TYPES.get(name, np.float64))
-        for name, value in zip(_STORED, values, strict=True)
+    stored: dict[str, ndarray] = {
+        name: np.array(value, dtype)
+        for (name, dtype), value in zip(_STORED.items(), values, strict=True)
     }
     n = len(stored["number"])
     stored["architectures"] = _in_space(stored["architectures"], problem)
     stored["costs"] = stored["costs"].reshape(n, len(problem.limits.each))
     if any(len(column) != n for column in stored.values()):
         raise ValueError("its columns differ in length")
-    for name, known in (("state", State), ("accuracy_kind", Kind), ("latency_kind", Kind)):
-        if not np.isin(stored[name], list(known)).all():
+    for name, values_of in (("state", State), ("accuracy_kind", Kind), ("latency_kind", Kind)):
+        if not np.isin(stored[name], list(values_of)).all():
             raise ValueError(f"it holds a {name} that is none")
     further = stored["costs"] / problem.limits.bounds
     latencies = Latencies(stored["latency_ms"], stored["latency_kind"])

@@ -33,14 +33,13 @@ _ROUNDING = 1e-5
 class Replayed:
     """State of an interrupted search after its journal was replayed."""
 
-    events: int  # of the journal
     asked: int  # trials
     running: dict[int, Int64[ndarray, "D"]]  # by number: asked, and not answered
     trials: Trials | None  # answered, in order of the answers; None if there are none
     elapsed_s: float = 0.0  # that the evaluations took, beside each other as they ran
 
 
-NOTHING = Replayed(0, 0, {}, None)
+NOTHING = Replayed(0, {}, None)
 """State before the first trial."""
 
 
@@ -80,7 +79,7 @@ def replay(
             if position >= learned:
                 controller.learn(event.as_batch(), problem.score)
     trials = Trials.joined(answered) if answered else None
-    return Replayed(len(events), asked, running, trials, now_s)
+    return Replayed(asked, running, trials, now_s)
 
 
 def _ask_again(controller: Controller, event: Asked) -> None:

@@ -15,12 +15,7 @@ import queue
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import (
-    BrokenExecutor,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-)
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from enum import Enum
 from functools import partial
 from typing import Any, final
@@ -89,7 +84,7 @@ class Evaluated:
         evaluate = partial(self._evaluate, architecture, self.fidelities[fidelity], seed)
         try:
             future = executor.submit(evaluate)
-        except BrokenExecutor:  # its process died while it was idle
+        except BrokenExecutor:  # its process died, in an evaluation or while it was idle
             executor.shutdown(wait=False)
             executor = self._make(slot)
             future = executor.submit(evaluate)
@@ -103,11 +98,7 @@ class Evaluated:
             future = self._ended.get(timeout=None if math.isinf(timeout_s) else timeout_s)
         except queue.Empty:
             return None
-        slot, executor = self._busy.pop(future)
-        broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
-        if broken:
-            executor.shutdown(wait=False, cancel_futures=True)
-        self._idle.append((slot, self._make(slot) if broken else executor))
+        self._idle.append(self._busy.pop(future))
         return future
 
     def now_s(self) -> float:
@@ -153,13 +144,13 @@ class Simulated:
         """Evaluate at once, and let the answer arrive after its seconds on the simulated clock."""
         future: Future[Evaluation] = Future()
         try:
-            found = self._evaluate(architecture, self.fidelities[fidelity], seed)
+            evaluation = self._evaluate(architecture, self.fidelities[fidelity], seed)
         except Exception as error:  # noqa: BLE001 - whatever an evaluation raises is its answer
             future.set_exception(error)
             ends_s = self._now_s
         else:
-            future.set_result(found)
-            ends_s = self._now_s + found.seconds
+            future.set_result(evaluation)
+            ends_s = self._now_s + evaluation.seconds
         heapq.heappush(self._ends, (ends_s, next(self._count), future))
         return future
 

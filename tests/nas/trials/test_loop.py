@@ -11,7 +11,7 @@ from controller.libraries.settings import Nsga2Config, TpeConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import UnmeasuredError
-from nas.search.checkpoint import load_checkpoint, save_checkpoint
+from nas.search.checkpoint import Checkpoint
 from nas.search.journal import Asked
 from nas.search.replay import complete, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -106,18 +106,20 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 )
 def test_a_replay_from_a_checkpoint_teaches_what_the_search_taught(config, tmp_path):
     begun, again = (config.build(SPACE, [0]) for _ in range(2))
-    history, history_again = (ChoiceHistory(one, SPACE.num_choices, 60) for one in (begun, again))
+    history, history_again = (ChoiceHistory(each, SPACE.num_choices, 60) for each in (begun, again))
+    path, events = tmp_path / "checkpoint.npz", []
     parts = {"budget": 60, "batch_size": 3}
-    events = []
     for trials in search(
         begun, PROBLEM, on_asked=lambda first, rows: events.append(Asked(first, rows)), **parts
     ):
         events.append(trials.replica(0))
         if trials.last == 15:
-            save_checkpoint(tmp_path / "checkpoint.npz", begun, history, len(events))
+            checkpoint = Checkpoint(path, begun, history)
+            checkpoint.restore(len(events))
+            checkpoint.save()
     journal = complete(events[:21])  # the last batch was asked, and not answered
 
-    learned = load_checkpoint(tmp_path / "checkpoint.npz", again, history_again, len(journal))
+    learned = Checkpoint(path, again, history_again).restore(len(journal))
     replayed = replay(again, PROBLEM, journal, history_again, learned=learned)
 
     assert (learned, replayed.asked, len(replayed.trials)) == (10, 30, 30)
