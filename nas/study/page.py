@@ -13,17 +13,16 @@ from common.files.atomic_file import replacing
 from common.page.document import KeyFigure, Page, Section
 from common.page.parts import Columns, Listing, Note, Part, Table
 from nas.study.analysis import Analysis
+from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.charts import (
     Curves,
-    accuracy_by_bins,
     fronts,
     improvements,
     latency_by_bins,
     progress_by_queries,
-    progress_by_samples,
     progress_by_training,
 )
-from nas.study.evaluation.results import TESTED, Comparison, Results
+from nas.study.evaluation.results import Comparison, Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
 from nas.study.plan import Setting
 
@@ -128,23 +127,6 @@ def _most_accurate(results: Results) -> Iterator[str]:
     )
 
 
-def _counted(results: Results) -> Iterator[str]:
-    """Numbers of problems on which the reference is better and worse, one sentence per measure."""
-    for measure in TESTED[results.config.compare]:
-        counts: dict[str, Counter[str]] = {}
-        for c in results.comparisons:
-            if c.measure == measure and not c.other.overrides:
-                counts.setdefault(results.name(c.other), Counter()).update([c.verdict])
-        parts = [
-            f"better than {name} on {verdicts['better']} and worse on {verdicts['worse']} of "
-            f"{sum(verdicts.values())} problems"
-            for name, verdicts in counts.items()
-        ]
-        if parts:
-            title = _title(results, measure)
-            yield f"{results.config.reference}, by {title}: {'; '.join(parts)}."
-
-
 def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
     searches = len(results.values) * results.config.seeds
     samples = searches * results.config.budget
@@ -176,10 +158,10 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         yield from analysis.sections(items, results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
-        parts: list[Part | str] = [*_counted(results)]
+        parts: list[Part | str] = []
         if results.pooled:
             parts.append(improvements(results.pooled, results.config.reference, titles))
-        parts.append(_tests(results, [c for c in results.comparisons if not c.other.overrides]))
+        parts.append(_tests(results))
         yield Section("Tests", parts)
     for (device, limit_ms), settings in _by_problem(results).items():
         if (device, limit_ms) in results.on_boards:
@@ -189,10 +171,8 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         problem = f"{device}, T = {limit_ms:g} ms"
         figures = [
             progress_by_queries(curves, problem),
-            progress_by_samples(curves, problem),
             progress_by_training(curves, problem),
             latency_by_bins(curves, problem, limit_ms),
-            accuracy_by_bins(curves, problem),
             fronts(curves, problem, limit_ms),
         ]
         share = [f"{survey.feasible_share:.1%} of the space is within T."] if survey else []
@@ -239,25 +219,22 @@ def _of_seeds(known: int, results: Results) -> str:
     return f" ({known} of {seeds} seeds)" if 0 < known < seeds else ""
 
 
-def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
-    rows: list[list[str | float]] = [
-        [
-            c.other.device,
-            f"{c.other.limit_ms:g} ms",
-            results.measure(c.measure).title,
-            f"{results.name(c.reference)} against {results.name(c.other)}",
-            text_of(results.medians[c.reference][c.measure]),
-            text_of(results.medians[c.other][c.measure]),
-            text_of(c.improvement, digits=2),
-            f"{c.p_holm:.2g}",
-            c.verdict,
-        ]
-        for c in comparisons
-    ]
-    header = ["device", "T", "measure", "who", "median", "median of the other"]
-    header += ["probability of improvement", "p (Holm)", "verdict"]
-    return Table(
-        header, rows, "Wilcoxon's signed-rank test, paired by seed, Holm-corrected for each measure"
+def _tests(results: Results) -> Table:
+    columns: Declared[Comparison] = {
+        "device": lambda test: test.other.device,
+        "T": lambda test: f"{test.other.limit_ms:g} ms",
+        "measure": lambda test: results.measure(test.measure).title,
+        "who": lambda test: f"{results.name(test.reference)} against {results.name(test.other)}",
+        "median": lambda test: text_of(results.medians[test.reference][test.measure]),
+        "median of the other": lambda test: text_of(results.medians[test.other][test.measure]),
+        "probability of improvement": lambda test: text_of(test.improvement, digits=2),
+        "p (Holm)": lambda test: f"{test.p_holm:.2g}",
+        "verdict": lambda test: test.verdict,
+    }
+    return declared_table(
+        [test for test in results.comparisons if not test.other.overrides],
+        columns,
+        "Wilcoxon's signed-rank test, paired by seed, Holm-corrected for each measure",
     )
 
 

@@ -8,7 +8,7 @@ weight are not stated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -25,8 +25,8 @@ from nas.trials.survey import Survey
 SPACE, TASK = "nas_bench_201", "cifar100"
 T_MS = 17.0
 SAMPLES = 5000
-PROPOSED, SOFT, HARD = "proposed", "mnasnet", "mnasnet_hard"
-RIVALS = {SOFT: "MnasNet's soft reward", HARD: "MnasNet's hard reward"}
+PROPOSED, SOFT = "proposed", "mnasnet"
+RIVALS = {SOFT: "MnasNet's soft reward", "mnasnet_hard": "MnasNet's hard reward"}
 
 
 @final
@@ -92,19 +92,56 @@ class Reproduction:
 
 @final
 @dataclass(frozen=True)
-class ThesisFinding:
-    """Verdict on the claim of the thesis, and the comparison with its numbers."""
+class RivalVerdict:
+    """Tests of the proposed reward against one rival with one controller, counted by settings."""
 
-    verdict: str
-    numbers: str | None  # None if the study searched another problem
-    sooner: Mapping[
-        str, tuple[int, int]
-    ]  # by rival: settings where proposed is sooner, of how many
+    controller: str
+    rival: str
+    tests: int
+    sooner: int
+    later: int
+    never: int  # settings where the median search settles within T with neither reward
+    sooner_by_bins: int  # as figure 5-2 of the thesis counts
+    later_by_bins: int
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        never = f"; in {self.never} the median search settles with neither" if self.never else ""
+        return (
+            f"Against {RIVALS[self.rival]} it is sooner in {self.sooner} of {self.tests} settings and "
+            f"later in {self.later}{never}; by figure 5-2's {BINS} bins sooner in "
+            f"{self.sooner_by_bins}, later in {self.later_by_bins}."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ThesisFinding:
+    """Verdict on the claim of the thesis with one controller."""
+
+    controller: str
+    by_rival: tuple[RivalVerdict, ...]
+    too_few_seeds: bool  # to show any difference
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proposed reward is sooner in every setting."""
+        return all(verdict.sooner == verdict.tests for verdict in self.by_rival)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Both paragraphs."""
-        return (self.verdict, *filter(None, [self.numbers]))
+        """The verdict in one paragraph."""
+        holds = (
+            "holds in every setting searched" if self.holds else "does not hold in every setting"
+        )
+        few = " So few seeds could not have shown any difference; take more."
+        return (
+            f"The claim that the proposed reward brings the mean latency within T sooner {holds} with "
+            f"controller={self.controller} (paired Wilcoxon tests, Holm-corrected, at 5 %). "
+            + " ".join(verdict.sentence for verdict in self.by_rival)
+            + few * self.too_few_seeds,
+        )
 
 
 def applies(plan: Plan) -> bool:
@@ -128,13 +165,44 @@ def applies(plan: Plan) -> bool:
 
 
 def findings(results: Results) -> list[ThesisFinding]:
-    """The comparison, as the only entry."""
-    sooner = {
-        rival: (sum(test.verdict == "better" for test in tests), len(tests))
-        for rival, tests in claims(results).items()
-        if tests
-    }
-    return [ThesisFinding(verdict(results), numbers(results), sooner)]
+    """The verdict with each controller."""
+    settled = [test for tests in claims(results).values() for test in tests]
+    least_p = 2.0 ** (1 - len(results.seeds)) * sum(
+        test.measure == "settled" for test in results.comparisons
+    )
+    return [
+        ThesisFinding(
+            controller,
+            tuple(
+                _verdict(controller, rival, results)
+                for rival in dict.fromkeys(test.other.reward for test in settled)
+            ),
+            least_p > SIGNIFICANT,
+        )
+        for controller in dict.fromkeys(test.reference.controller for test in settled)
+    ]
+
+
+def _verdict(controller: str, rival: str, results: Results) -> RivalVerdict:
+    tests, by_bins = (
+        [
+            test
+            for test in claims(results, measure)[rival]
+            if test.reference.controller == controller
+        ]
+        for measure in ("settled", "settled_bin")
+    )
+    counts, binned = (Counter(test.verdict for test in part) for part in (tests, by_bins))
+    return RivalVerdict(
+        controller,
+        rival,
+        tests=len(tests),
+        sooner=counts["better"],
+        later=counts["worse"],
+        never=sum(_never_settles(test, results) for test in tests),
+        sooner_by_bins=binned["better"],
+        later_by_bins=binned["worse"],
+    )
 
 
 def heat_map(curve: LearningCurve) -> Float64[ndarray, "ms bins"]:
@@ -206,148 +274,7 @@ def is_the_thesis_problem(results: Results) -> bool:
     return results.task.name == TASK and config.budget == SAMPLES and at_limit
 
 
-def verdict(results: Results) -> str:
-    """A paragraph on the claim of the thesis, derived from the tests; of several controllers, of each."""
-    every = [test for tests in claims(results).values() for test in tests]
-    if not every:
-        return "The study tests no pair of rewards to which the claim of the thesis applies."
-    controllers = list(dict.fromkeys(test.reference.controller for test in every))
-    if len(controllers) == 1:
-        return _of_controller(controllers[0], results)
-    return " ".join(
-        f"controller={controller}: {_of_controller(controller, results)}"
-        for controller in controllers
-    )
-
-
-def _of_controller(controller: str, results: Results) -> str:
-    of_bins = claims(results, "settled_bin")
-    mine = {
-        rival: [test for test in tests if test.reference.controller == controller]
-        for rival, tests in claims(results).items()
-    }
-    sentences = [
-        _of_rival(
-            rival,
-            tests,
-            [test for test in of_bins[rival] if test.reference.controller == controller],
-            results,
-        )
-        for rival, tests in mine.items()
-        if tests
-    ]
-    every = [test for tests in mine.values() for test in tests]
-    survives = all(test.verdict == "better" for test in every)
-    opening = "The claim that the proposed reward brings the mean latency within T sooner " + (
-        "holds in every setting searched." if survives else "does not hold in every setting."
-    )
-    where = _where([test.reference for test in every])
-    return " ".join([opening, where, *sentences, *_price(controller, results)])
-
-
-def _where(settings: Sequence[Setting]) -> str:
-    """Number of settings on each device."""
-    counts = Counter(setting.device for setting in dict.fromkeys(settings))
-    parts = [f"{count} on {device}" for device, count in counts.items() if count > 1]
-    alone = [device for device, count in counts.items() if count == 1]
-    if len(alone) == 1:
-        parts.append(f"1 on {alone[0]}")
-    elif alone:
-        parts.append(f"1 on each of {len(alone)} {'other ' if parts else ''}devices")
-    return f"Settings searched: {' and '.join(parts)}."
-
-
-def _of_rival(
-    rival: str, tests: Sequence[Comparison], by_bin: Sequence[Comparison], results: Results
-) -> str:
-    counts = Counter(test.verdict for test in tests)
-    binned = Counter(test.verdict for test in by_bin)
-    never = sum(_never_settles(test, results) for test in tests)
-    text = (
-        f"Against {RIVALS[rival]} it is sooner in {counts['better']} of {len(tests)} settings, later "
-        f"in {counts['worse']}, and in {counts['no difference']} the test finds no difference (paired "
-        f"Wilcoxon tests over {len(results.seeds)} seeds, Holm-corrected, at 5 %)."
-    )
-    least_p = 2.0 ** (1 - len(results.seeds)) * sum(
-        c.measure == "settled" for c in results.comparisons
-    )
-    if least_p > SIGNIFICANT:
-        text += " So few seeds could not have shown any; take more."
-    if never:
-        text += (
-            f" In {never} of the {len(tests)}, whatever the test says, the median search settles within "
-            f"T with neither reward."
-        )
-    return (
-        f"{text} By figure 5-2's {BINS} bins it is sooner in {binned['better']} and later in "
-        f"{binned['worse']}."
-    )
-
-
 def _never_settles(test: Comparison, results: Results) -> bool:
     return all(
         np.isinf(np.median(results.values[c]["settled"])) for c in (test.reference, test.other)
     )
-
-
-def _price(controller: str, results: Results) -> Iterator[str]:
-    """Cost of being sooner: the gap after all samples, with the default settings."""
-    by_rival: Mapping[str, list[Comparison]] = {
-        rival: [
-            c
-            for c in results.comparisons
-            if (c.measure, c.other.reward, c.other.controller) == ("gap", rival, controller)
-            and not c.other.overrides
-        ]
-        for rival in RIVALS
-    }
-    for rival, tests in by_rival.items():
-        if not tests:
-            continue
-        counts = Counter(test.verdict for test in tests)
-        yield (
-            f"The best network within T that it finds in {results.config.budget:,} samples is, with "
-            f"the default settings, closer to the {results.optimum} than with {RIVALS[rival]} on "
-            f"{counts['better']} of {len(tests)} devices, further on {counts['worse']}."
-        )
-
-
-def numbers(results: Results) -> str | None:
-    """One paragraph on the published numbers; None if the study searched another problem."""
-    found = [r for r in reproductions(results) if r.setting.limit_ms == T_MS]
-    if not found or not is_the_thesis_problem(results):
-        return None
-    widest = max(found, key=lambda r: sum(r.within_range))
-    hits = sum(widest.within_range)
-    closest = min(found, key=lambda r: r.distance)
-    medians = ", ".join(
-        "never" if np.isinf(np.median(ours)) else f"{np.median(ours):,.0f}" for ours in closest.ours
-    )
-    printed = ", ".join(f"{published.value:,.0f}" for published in PUBLISHED)
-    of_all = "." if hits == len(PUBLISHED) else "; no setting searched gives all of them."
-    sentences = [
-        (
-            f"The thesis prints {printed} for its two runs, MnasNet before the proposed: samples "
-            f"{PUBLISHED[0].what}, {PUBLISHED[2].what}, and until within T by {BINS} bins."
-        ),
-        f"Closest by the medians of {len(results.seeds)} seeds is {_place(closest.setting)}: {medians}.",
-        (
-            f"At most {hits} of the {len(PUBLISHED)} lie between the least and the most of any seed, "
-            f"on {_place(widest.setting)}{of_all}"
-        ),
-    ]
-    space = results.curves[found[0].setting].whole
-    for published in PUBLISHED:
-        chance = by_chance(replace(space, limit_ms=np.inf), published)
-        if chance is not None and published.value > chance:
-            sentences.append(
-                f"Its {published.value:,.0f} {published.what} are more than a uniform sample of "
-                f"{SAMPLES:,} from the whole space has in that range even without a limit, "
-                f"{chance:,.0f}: that run preferred networks of this accuracy, or its accuracies "
-                f"differ from those of this source."
-            )
-    return " ".join(sentences)
-
-
-def _place(setting: Setting) -> str:
-    return f"{setting.device} with {' '.join(setting.overrides) or 'the default settings'}"

@@ -10,10 +10,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from benchmarks.studies.thesis.measure import (
-    HARD,
     PROPOSED,
     PUBLISHED,
-    RIVALS,
     SOFT,
     T_MS,
     TABLE_5_1,
@@ -29,14 +27,13 @@ from benchmarks.studies.thesis.measure import (
 )
 from common.page.chart import count_map, limit
 from common.page.document import KeyFigure, Section
-from common.page.palette import BLUE, ORANGE, VERMILLION
 from common.page.parts import Columns, Figure, Part, Table
 from nas.study.analysis import Analysis
-from nas.study.evaluation.charts import accuracy_by_bins, latency_by_bins
+from nas.study.declared_table import Declared, declared_table
+from nas.study.evaluation.charts import latency_by_bins
 from nas.study.evaluation.results import Comparison, Results
 from nas.study.evaluation.statistics import number_text, text_of
 from nas.study.plan import Setting
-from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 
@@ -45,40 +42,32 @@ def _sections(_: Sequence[ThesisFinding], results: Results) -> Iterator[Section]
     found = list(reproductions(results))
     if found:
         closest = min(found, key=lambda r: r.distance)
-        yield Section(
-            "The thesis's figures", list(_figures(results, found[0].setting, closest.setting))
-        )
+        yield Section("The thesis's figures", list(_figures(results, closest.setting)))
         yield Section("The thesis's numbers", list(_numbers(results, found)))
-    tests = [test for rival in claims(results).values() for test in rival]
-    if tests:
-        yield Section("The claim, setting by setting", [_claim_text(results), _claims(results)])
-    yield Section("The rewards themselves", list(_rewards()))
+    if any(claims(results).values()):
+        yield Section("The claim, setting by setting", list(_claims(results)))
+    yield Section("The rewards themselves", [_rewards()])
 
 
-def _figures(results: Results, first: Setting, closest: Setting) -> Iterator[Part | str]:
-    places = {first: "the first device with the default settings"}
-    if is_the_thesis_problem(results):
-        places.setdefault(closest, "closest to the thesis's numbers by the medians")
-    for setting, why in places.items():
-        yield f"Figures 5-1 and 5-2 on {_place(setting)}: {why}."
-        pair = {name: results.curves[replace(setting, reward=name)] for name in (SOFT, PROPOSED)}
-        caption = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."
-        maps = [
-            _heat_map_figure(heat_map(curve), f"Heat map: {name}", setting.limit_ms, caption)
-            for name, curve in pair.items()
+def _figures(results: Results, setting: Setting) -> Iterator[Part | str]:
+    yield f"Figures 5-1 and 5-2 on {_place(setting)}, which is closest to the thesis by the medians."
+    caption = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."
+    compared = {
+        other.reward: curve
+        for other, curve in results.curves.items()
+        if replace(other, reward=setting.reward) == setting
+    }
+    yield Columns(
+        [
+            *(
+                _heat_map_figure(
+                    heat_map(compared[name]), f"Heat map: {name}", setting.limit_ms, caption
+                )
+                for name in (SOFT, PROPOSED)
+            ),
+            latency_by_bins(compared, _place(setting), setting.limit_ms),
         ]
-        everyone = {
-            other.reward: curve
-            for other, curve in results.curves.items()
-            if replace(other, reward=setting.reward) == setting
-        }
-        yield Columns(
-            [
-                *maps,
-                latency_by_bins(everyone, _place(setting), setting.limit_ms),
-                accuracy_by_bins(everyone, _place(setting)),
-            ]
-        )
+    )
 
 
 def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str]:
@@ -148,106 +137,51 @@ def _spread(values: Float64[ndarray, "R"]) -> str:
     return number_text(middle) + ("" if least == most else f" ({least} to {most})")
 
 
-def _claim_text(results: Results) -> str:
-    return (
+def _claims(results: Results) -> Iterator[Part | str]:
+    yield (
         f"Samples until the mean latency of 100 samples stays within T, median over "
         f"{results.config.seeds} seeds, and the paired test against each rival. 'Never' is longer "
         f"than {results.config.budget:,} samples."
     )
-
-
-def _claims(results: Results) -> Table:
-    by_cell: dict[Setting, dict[str, Comparison]] = {}
-    for rival, found in claims(results).items():
-        for test in found:
-            by_cell.setdefault(test.reference, {})[rival] = test
-    header = ["device", "settings", PROPOSED]
-    for rival in RIVALS:
-        header += [rival, f"proposed against {rival}", "p (Holm)"]
-    header += [f"end accuracy, {name}, %" for name in (PROPOSED, SOFT, HARD)]
-    rows = []
-    for setting, tests in by_cell.items():
-        row = [
-            _device(setting),
-            " ".join(setting.overrides) or "default",
-            _settled(results, setting),
-        ]
-        for rival in RIVALS:
-            if rival not in tests:
-                row += ["", "", ""]
-                continue
-            rated = tests[rival]
-            verdict = {"better": "sooner", "worse": "later"}.get(rated.verdict, rated.verdict)
-            row += [_settled(results, rated.other), verdict, f"{rated.p_holm:.2g}"]
-        for name in (PROPOSED, SOFT, HARD):
-            medians = results.medians.get(replace(setting, reward=name))
-            row.append("" if medians is None else text_of(medians["end_accuracy"]))
-        rows.append(row)
-    return Table(header, rows, "The proposed reward against MnasNet's; axis: samples")
-
-
-def _settled(results: Results, setting: Setting) -> str:
-    return text_of(results.medians[setting]["settled"])
-
-
-def _rewards() -> Iterator[Part | str]:
-    soft, proposed = MnasReward(T_MS), ProposedReward(T_MS)
-    hard = MnasReward(T_MS, exponent_within=0.0, exponent_beyond=-1.0)
-    rewards: dict[str, tuple[Reward, str]] = {
-        "MnasNet, soft": (soft, BLUE),
-        "proposed": (proposed, ORANGE),
+    tests = [test for against_rival in claims(results).values() for test in against_rival]
+    columns: Declared[Comparison] = {
+        "device": lambda test: _device(test.reference),
+        "settings": lambda test: " ".join(test.reference.overrides) or "default",
+        PROPOSED: lambda test: text_of(results.medians[test.reference]["settled"]),
+        "rival": lambda test: test.other.reward,
+        "its samples": lambda test: text_of(results.medians[test.other]["settled"]),
+        "proposed is": lambda test: _SOONER.get(test.verdict, test.verdict),
+        "p (Holm)": lambda test: f"{test.p_holm:.2g}",
+        "end accuracy, proposed, %": lambda test: _end_accuracy(results, test.reference),
+        "of the rival, %": lambda test: _end_accuracy(results, test.other),
     }
-    latency_ms = np.linspace(1, 30, 291)
-    accuracy = np.full(len(latency_ms), 0.5)
-    values = {name: reward(accuracy, latency_ms) for name, (reward, _) in rewards.items()}
-    slopes = {name: np.gradient(found, latency_ms) for name, found in values.items()}
-    with_hard = {**values, "MnasNet, hard": hard(accuracy, latency_ms)}
-    yield Columns(
-        [
-            _curves("Figure 3-1: the rewards at 50 % accuracy", latency_ms, values, "reward"),
-            _curves("Figure 3-1: their slopes", latency_ms, slopes, "reward per ms"),
-            _curves("Figure 3-2: overlaid, with the hard form", latency_ms, with_hard, "reward"),
-        ]
-    )
-    rows: list[list[str | float]] = [
-        [
-            name,
-            f"{accuracy:.0%}",
-            f"{ms:g} ms",
-            f"{printed_soft}",
-            f"{soft(accuracy, ms):.6f}",
-            f"{printed_proposed}",
-            f"{proposed(accuracy, ms):.6f}",
-        ]
-        for name, accuracy, ms, printed_soft, printed_proposed in TABLE_5_1
-    ]
-    header = ["case", "accuracy", "latency", "MnasNet, printed", "MnasNet, here"]
-    header += ["proposed, printed", "proposed, here"]
-    yield Table(
-        header,
-        rows,
+    yield declared_table(tests, columns, "The proposed reward against MnasNet's; axis: samples")
+
+
+_SOONER = {"better": "sooner", "worse": "later"}
+
+
+def _end_accuracy(results: Results, setting: Setting) -> str:
+    median = results.medians[setting].get("end_accuracy")
+    return "" if median is None else text_of(median)
+
+
+def _rewards() -> Table:
+    soft, proposed = MnasReward(T_MS), ProposedReward(T_MS)
+    columns: Declared[tuple[str, float, float, float, float]] = {
+        "case": lambda row: row[0],
+        "accuracy": lambda row: f"{row[1]:.0%}",
+        "latency": lambda row: f"{row[2]:g} ms",
+        "MnasNet, printed": lambda row: f"{row[3]}",
+        "MnasNet, here": lambda row: f"{soft(*row[1:3]):.6f}",
+        "proposed, printed": lambda row: f"{row[4]}",
+        "proposed, here": lambda row: f"{proposed(*row[1:3]):.6f}",
+    }
+    return declared_table(
+        TABLE_5_1,
+        columns,
         "Table 5-1, T = 17 ms. The thesis truncates digits; two of MnasNet's values deviate from its "
         "equations, by at most 5e-5.",
-    )
-
-
-def _curves(
-    title: str, x: Float64[ndarray, "n"], curves: dict[str, Float64[ndarray, "n"]], axis: str
-) -> Figure:
-    colours = {"MnasNet, soft": BLUE, "proposed": ORANGE, "MnasNet, hard": VERMILLION}
-    return Figure(
-        title,
-        [
-            {"x": x, "y": y, "name": name, "mode": "lines", "line": {"color": colours[name]}}
-            for name, y in curves.items()
-        ],
-        {
-            "xaxis": {"title": {"text": "latency (ms)"}},
-            "yaxis": {"title": {"text": axis}},
-            "shapes": [limit("x", T_MS)],
-        },
-        f"T = {T_MS:g} ms, dashed.",
-        height=320,
     )
 
 
@@ -265,11 +199,11 @@ def _device(setting: Setting) -> str:
 
 
 def _key_figures(found: Sequence[ThesisFinding], _: Results) -> Iterator[KeyFigure]:
-    for one in found:
-        for rival, (sooner, tests) in one.sooner.items():
+    for finding in found:
+        for verdict in finding.by_rival:
             yield KeyFigure(
-                f"proposed sooner within T than {rival}",
-                f"{sooner} of {tests}",
+                f"{finding.controller}: proposed sooner within T than {verdict.rival}",
+                f"{verdict.sooner} of {verdict.tests}",
                 "settings, Holm-corrected",
             )
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
+from string import ascii_uppercase
 
-from benchmarks.studies.variants.baselines import BEST, RANDOM, SHARED, TOGETHER, Searched, alone
-from benchmarks.studies.variants.charts import (
-    better_unit,
-    gains_by_board,
-    gains_by_samples,
-    gaps_by_samples,
-    letters,
+from benchmarks.studies.variants.baselines import (
+    BEST,
+    RANDOM,
+    SHARED,
+    Choosing,
+    Searched,
+    Strategy,
+    alone,
 )
 from benchmarks.studies.variants.measure import Variants, applies, signed, variants
+from common.page.chart import limit
 from common.page.document import Section
-from common.page.parts import Columns, Note, Part, Table
+from common.page.markup import chart_text
+from common.page.palette import FAINT, SERIES
+from common.page.parts import Figure, Note, Part, Table
 from nas.study.analysis import Analysis
+from nas.study.declared_table import Declared, declared_table
+from nas.study.evaluation.charts import error_bars
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, text_of, with_intervals
 
@@ -24,193 +32,192 @@ CAVEAT = (
     "Accuracies are those of the table, of networks trained and tested in fp32, on every unit: units "
     "differ in latency only. The effect of a lower precision on accuracy is not in these tables."
 )
-
 EARLY = 100
 """Samples of the first comparison in the first table; the second is after all samples."""
+BASELINES = (RANDOM, SHARED, BEST)
 
 
-def _sections(every: Sequence[Variants], results: Results) -> Iterator[Section]:
+def _sections(groups: Sequence[Variants], results: Results) -> Iterator[Section]:
     """All sets of units in one table, then a section for the boards of each."""
-    yield Section("One unit at a time, or all together", [*_introduction(results), _sets(every)])
-    for found in every:
-        yield Section(f"Variants: {found.title}", list(_parts(found, results)))
-
-
-def _introduction(results: Results) -> Iterator[Part | str]:
-    yield (
+    seeds = len(results.seeds)
+    introduction = (
         f"A board has several units, each with a T of its own. All strategies have the same total "
         f"number of samples: search for one unit; for each unit with a share of the samples, then take "
         f"the best; for a unit at random, which is the mean of searching for each; or for all together, "
         f"with the latency on the unit that needs the least part of its T. The best unit is the one with "
-        f"the most accurate network within T. Found is the test accuracy of the most accurate network "
-        f"within T, mean over {len(results.seeds)} seeds{with_intervals(len(results.seeds))}; gains of "
-        f"searching together are paired by seed. The boards are fixed: an interval is about other seeds "
-        f"on these boards, not about other boards."
+        f"the most accurate network within T: searching together cannot beat searching for it, if it "
+        f"were known and the samples were enough. Found is the test accuracy of the most accurate "
+        f"network within T, mean over {seeds} seeds{with_intervals(seeds)}; gains of searching together "
+        f"are paired by seed. The boards are fixed: an interval is about other seeds on these boards."
     )
-    yield (
-        "The most accurate network that fits on some unit is that of the best unit: searching together "
-        "cannot beat searching for the best unit, if it were known and the samples were enough."
-    )
-    yield Note(CAVEAT)
+    parts: list[Part | str] = [introduction, Note(CAVEAT), _units(groups)]
+    yield Section("One unit at a time, or all together", parts)
+    for group in groups:
+        yield Section(f"Variants: {group.title}", list(_parts(group, results)))
 
 
-def _sets(every: Sequence[Variants]) -> Table:
-    last = every[0].after[-1].samples
-    early = next((one.samples for one in every[0].after if one.samples >= EARLY), last)
-    kinds = len({(found.reward, found.controller) for found in every}) > 1
-    rows: list[list[str | float]] = []
-    for found in every:
-        gains = {one.samples: one.gains for one in found.after}
-        kind = f", {found.reward}, {found.controller}" if kinds else ""
-        rows.append(
-            [
-                f"{found.title}{kind}",
-                str(len(found.boards)),
-                ", ".join(str(count) for count in found.best.values()),
-                *(
-                    _signed_or_none(gains[samples].get(name))
-                    for name, samples in product((RANDOM, SHARED, BEST), (early, last))
-                ),
-                *(_decided(found, name) for name in (RANDOM, SHARED, BEST)),
-            ]
-        )
-    header = ["units", "boards", "best network on"]
-    header += [
-        f"over {name}, after {samples:,}"
-        for name, samples in product((RANDOM, SHARED, BEST), (early, last))
-    ]
-    header += [f"boards, against {name}" for name in (RANDOM, SHARED, BEST)]
-    return Table(
-        header,
-        rows,
+def _units(groups: Sequence[Variants]) -> Table:
+    last = groups[0].after[-1].samples
+    early = next((after.samples for after in groups[0].after if after.samples >= EARLY), last)
+    columns: Declared[Variants] = {
+        "units": lambda group: f"{group.title}, {group.reward}, {group.controller}",
+        "boards": lambda group: str(len(group.boards)),
+        "best network on": lambda group: ", ".join(map(str, group.best.values())),
+        **{
+            f"over {name}, after {samples:,}": partial(_gain_after, name, samples)
+            for name, samples in product(BASELINES, (early, last))
+        },
+        **{f"boards, against {name}": partial(_decided, name) for name in BASELINES},
+    }
+    return declared_table(
+        groups,
+        columns,
         "Gain of searching together in points of test accuracy after these samples, mean over the "
         "boards; and number of boards on which its interval at the end is above or below 0; about one "
         "interval in 20 is so by chance",
     )
 
 
-def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
-    named = letters(found)
-    yield f"{', '.join(f'{letter} is {device}' for device, letter in named.items())}."
-    yield from found.sentences
+def _parts(group: Variants, results: Results) -> Iterator[Part | str]:
+    letters = _letters(group)
+    yield f"{', '.join(f'{letter} is {device}' for device, letter in letters.items())}."
+    yield from group.sentences
     predicted = [
-        f"{share:.0%} of {named[device]}"
-        for device, share in zip(found.devices, found.predicted, strict=True)
+        f"{share:.0%} of {letter}"
+        for letter, share in zip(letters.values(), group.predicted, strict=True)
         if share
     ]
     if predicted:
         yield Note(f"Some latencies are predictions, not measurements: {', '.join(predicted)}.")
+    yield _gains(group)
     budget = results.config.budget
-    figures = [
-        better_unit(found),
-        gaps_by_samples(found),
-        gains_by_samples(found),
-        gains_by_board(found),
-    ]
-    yield Columns([figure for figure in figures if figure])
     yield (
         f"Each line is a board, with the T of each unit. Found is in percent, after {budget:,} samples "
-        f"in total, or {budget // len(found.devices):,} for each unit."
+        f"in total, or {budget // len(group.devices):,} for each unit."
     )
-    yield _boards(found)
-    yield _strategies(found)
-    if any(board.choosing for board in found.boards):
+    over_seeds = ", with 95 % intervals over seeds" if group.has_intervals else ""
+    yield declared_table(group.boards, _board_columns(letters), f"The boards{over_seeds}")
+    searches = [(board, strategy) for board in group.boards for strategy in board.strategies]
+    yield declared_table(searches, _strategy_columns(letters), f"Every strategy{over_seeds}")
+    choices = [(board, board.choosing) for board in group.boards if board.choosing]
+    if choices:
         yield (
             "Choosing the unit for each architecture, over the architectures that were measured on all "
             "units: the unit on which it needs the least part of T, and the share of time that this "
             "saves against the one unit that is best for all of them together."
         )
-        yield _choosing(found)
+        title = "Choosing the unit for each architecture"
+        yield declared_table(choices, _choosing_columns(letters), title)
 
 
-def _boards(found: Variants) -> Table:
-    named = letters(found)
-    names = [*map(alone, found.devices), SHARED, RANDOM, TOGETHER]
-    rows: list[list[str | float]] = [
-        [
-            *_left(board),
-            f"{board.within_any:.1%}",
-            " or ".join(named[device] for device in board.best),
-            *(text_of(board.strategy(name).found, digits=2) for name in names),
-            *(
-                _signed_or_none(board.strategy(board.baselines[name]).gain)
-                for name in (RANDOM, SHARED, BEST)
-            ),
-        ]
-        for board in found.boards
-    ]
-    header = [f"T on {letter} (ms)" for letter in named.values()]
-    header += ["within T somewhere", "best network on"]
-    header += [f"found: {letter} alone" for letter in named.values()]
-    header += ["found: each with its share", "found: at random", "found: together"]
-    header += ["together over at random", "over each with its share", "over the best unit"]
-    return Table(header, rows, f"The boards{_over_seeds(found)}")
+def _board_columns(letters: dict[str, str]) -> Declared[Searched]:
+    return {
+        "T (ms)": _limits,
+        "within T somewhere": lambda board: f"{board.within_any:.1%}",
+        "best network on": lambda board: " or ".join(letters[device] for device in board.best),
+        "together over at random": lambda board: _gain(board, RANDOM),
+        "over each with its share": lambda board: _gain(board, SHARED),
+        "over the best unit": lambda board: _gain(board, BEST),
+    }
 
 
-def _strategies(found: Variants) -> Table:
-    named = letters(found)
-    short = {alone(device): alone(letter) for device, letter in named.items()}
-    rows: list[list[str | float]] = [
-        [
-            *_left(board),
-            short.get(strategy.name, strategy.name),
-            text_of(strategy.fits, digits=2),
-            *(f"{share:.2f}" for share in strategy.fits_on),
-            "nothing within T" if strategy.found is None else text_of(strategy.found, digits=2),
-            "" if strategy.gap is None else text_of(strategy.gap, digits=2),
-            text_of(strategy.optimal, digits=2),
-        ]
-        for board in found.boards
-        for strategy in board.strategies
-    ]
-    header = [f"T on {letter} (ms)" for letter in named.values()]
-    header += ["searched", "share that fits"]
-    header += [f"fits on {letter}" for letter in named.values()]
-    header += ["found (%)", "gap to the best that fits (points)", "share that finds it"]
-    return Table(header, rows, f"Every strategy{_over_seeds(found)}")
+def _strategy_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Strategy]]:
+    short = {alone(device): alone(letter) for device, letter in letters.items()}
+    return {
+        "T (ms)": lambda pair: _limits(pair[0]),
+        "searched": lambda pair: short.get(pair[1].name, pair[1].name),
+        "share that fits": lambda pair: text_of(pair[1].fits, digits=2),
+        f"fits on {' / '.join(letters.values())}": lambda pair: _each(pair[1].fits_on, ".2f"),
+        "found (%)": lambda pair: text_of(pair[1].found, digits=2),
+        "gap to the best that fits (points)": lambda pair: text_of(pair[1].gap, digits=2),
+        "share that finds it": lambda pair: text_of(pair[1].optimal, digits=2),
+    }
 
 
-def _choosing(found: Variants) -> Table:
-    named = letters(found)
-    rows: list[list[str | float]] = [
-        [
-            *_left(board),
-            f"{board.choosing.architectures:,}",
-            *(f"{share:.1%}" for share in board.choosing.quickest),
-            named[board.choosing.fixed],
-            *(" / ".join(f"{times:.2f}" for times in each) for each in board.choosing.to_fixed),
-            f"{board.choosing.saved:.2%}",
-            f"{board.choosing.saved_most:.1%}",
-        ]
-        for board in found.boards
-        if board.choosing
-    ]
-    header = [f"T on {letter} (ms)" for letter in named.values()]
-    header += ["architectures measured on all"]
-    header += [f"quickest on {letter}" for letter in named.values()]
-    header += ["best for all"]
-    header += [f"{letter} to that, least / median / most" for letter in named.values()]
-    header += ["saved, mean", "saved, most"]
-    return Table(header, rows, "Choosing the unit for each architecture")
+def _choosing_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Choosing]]:
+    return {
+        "T (ms)": lambda pair: _limits(pair[0]),
+        "architectures measured on all": lambda pair: f"{pair[1].architectures:,}",
+        f"quickest on {' / '.join(letters.values())}": lambda pair: _each(pair[1].quickest, ".1%"),
+        "best for all": lambda pair: letters[pair[1].fixed],
+        **{
+            f"{letter} to that, least / median / most": partial(_part_to_fixed, unit)
+            for unit, letter in enumerate(letters.values())
+        },
+        "saved, mean": lambda pair: f"{pair[1].saved:.2%}",
+        "saved, most": lambda pair: f"{pair[1].saved_most:.1%}",
+    }
 
 
-def _left(searched: Searched) -> list[str | float]:
-    return [f"{unit.left_ms:g}" for unit in searched.board.units]
+def _gains(group: Variants) -> Figure:
+    """Gain of searching together, a dot for each board and baseline."""
+    data = []
+    for title, colour in zip(group.boards[0].baselines, SERIES, strict=False):
+        gains = {
+            _limits(board): board.strategy(board.baselines[title]).gain for board in group.boards
+        }
+        known = {limits: gain for limits, gain in gains.items() if gain}
+        data.append(
+            {
+                "name": chart_text(title),
+                "x": [*known],
+                "y": [gain.middle for gain in known.values()],
+                "error_y": error_bars([*known.values()], colour),
+                "mode": "markers",
+                "marker": {"color": colour, "size": 8},
+            }
+        )
+    axis = f"T on {' | '.join(_letters(group).values())} (ms)"
+    return Figure(
+        "Gain of searching together, by boards",
+        data,
+        {
+            "xaxis": {"title": {"text": axis}, "type": "category"},
+            "yaxis": {"title": {"text": "test accuracy over the baseline (points)"}},
+            "shapes": [limit("y", 0, color=FAINT, dash="dot")],
+            "scattermode": "group",
+            "legend": {"orientation": "h", "y": 1.15},
+        },
+        "Above 0, searching for all units together is better than the baseline; mean over seeds.",
+        height=460,
+    )
 
 
-def _over_seeds(found: Variants) -> str:
-    return ", with 95 % intervals over seeds" if found.has_intervals else ""
+def _letters(group: Variants) -> dict[str, str]:
+    """A letter for each device, for narrow tables."""
+    return dict(zip(group.devices, ascii_uppercase, strict=False))
 
 
-def _decided(found: Variants, baseline: str) -> str:
-    counts = found.decided(baseline)
+def _limits(searched: Searched) -> str:
+    return " | ".join(f"{unit.left_ms:g}" for unit in searched.board.units)
+
+
+def _each(numbers: Sequence[float], form: str) -> str:
+    return " / ".join(f"{number:{form}}" for number in numbers)
+
+
+def _gain(board: Searched, baseline: str) -> str:
+    return _signed(board.strategy(board.baselines[baseline]).gain)
+
+
+def _gain_after(baseline: str, samples: int, group: Variants) -> str:
+    after = next(after for after in group.after if after.samples == samples)
+    return _signed(after.gains.get(baseline))
+
+
+def _part_to_fixed(unit: int, pair: tuple[Searched, Choosing]) -> str:
+    return _each(pair[1].to_fixed[unit], ".2f")
+
+
+def _decided(baseline: str, group: Variants) -> str:
+    counts = group.decided(baseline)
     if counts is None:
         return "no intervals"
     ahead, behind = counts
-    return f"{ahead} ahead, {behind} behind (about {found.by_chance:.1f} by chance)"
+    return f"{ahead} ahead, {behind} behind (about {group.by_chance:.1f} by chance)"
 
 
-def _signed_or_none(gain: Interval | None) -> str:
+def _signed(gain: Interval | None) -> str:
     return "unknown" if gain is None else signed(gain)
 
 

@@ -25,17 +25,6 @@ Curves = Mapping[str, LearningCurve]
 """Searches of one problem that a chart compares, by name."""
 
 
-def progress_by_samples(curves: Curves, problem: str) -> Figure:
-    """Gap, or best accuracy where the optimum is not known, by samples."""
-
-    def points(curve: LearningCurve) -> _Points:
-        values = _progress(curve)
-        at = _logarithmic(values.shape[1])
-        return at, values[:, at - 1].T
-
-    return _progress_figure(curves, problem, "samples", "architectures proposed", points)
-
-
 def progress_by_queries(curves: Curves, problem: str) -> Figure:
     """Gap, or best accuracy, by distinct architectures evaluated."""
 
@@ -106,35 +95,23 @@ def _progress_figure(
 
 def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
     """Mean latency of 20 bins of samples against T: figure 5-2, below."""
-    figure = _binned(curves, "latency (ms)", lambda curve: curve.latency_ms)
-    label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
-    label |= {"showarrow": False, "xanchor": "right", "yanchor": "bottom"}
-    layout = {**figure[1], "shapes": [limit("y", limit_ms)], "annotations": [label]}
-    return Figure(f"Mean latency by samples: {problem}", figure[0], layout, _BIN_CAPTION)
-
-
-def accuracy_by_bins(curves: Curves, problem: str) -> Figure:
-    """Mean accuracy of 20 bins of samples: figure 5-2, above."""
-    data, layout = _binned(curves, "accuracy (%)", lambda curve: 100 * curve.accuracy)
-    return Figure(f"Mean accuracy by samples: {problem}", data, layout, _BIN_CAPTION)
-
-
-_BIN_CAPTION = "Horizontal axis: samples, in 20 bins. Median over seeds of each bin's mean."
-
-
-def _binned(
-    curves: Curves, title: str, values: Callable[[LearningCurve], Float64[ndarray, "R n"]]
-) -> tuple[list[Any], dict[str, Any]]:
     data = []
     for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
-        means = bin_means(values(curve))
-        count = curve.log.index.shape[1]
-        ends = np.array([samples[-1] + 1 for samples in bins_of(count)])
-        data += _banded(name, ends, means.T, colour)
-    return data, {
-        "xaxis": {"title": {"text": "samples"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": title}},
-    }
+        ends = np.array([samples[-1] + 1 for samples in bins_of(curve.log.index.shape[1])])
+        data += _banded(name, ends, bin_means(curve.latency_ms).T, colour)
+    label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
+    label |= {"showarrow": False, "xanchor": "right", "yanchor": "bottom"}
+    return Figure(
+        f"Mean latency by samples: {problem}",
+        data,
+        {
+            "xaxis": {"title": {"text": "samples"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "latency (ms)"}},
+            "shapes": [limit("y", limit_ms)],
+            "annotations": [label],
+        },
+        "Horizontal axis: samples, in 20 bins. Median over seeds of each bin's mean.",
+    )
 
 
 def _banded(
