@@ -20,7 +20,6 @@ from nas.study.evaluation.charts import (
     improvements,
     latency_by_bins,
     progress_by_queries,
-    progress_by_training,
 )
 from nas.study.evaluation.results import Comparison, Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
@@ -171,12 +170,11 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         problem = f"{device}, T = {limit_ms:g} ms"
         figures = [
             progress_by_queries(curves, problem),
-            progress_by_training(curves, problem),
             latency_by_bins(curves, problem, limit_ms),
             fronts(curves, problem, limit_ms),
         ]
         share = [f"{survey.feasible_share:.1%} of the space is within T."] if survey else []
-        yield Section(problem, [*share, Columns([figure for figure in figures if figure])])
+        yield Section(problem, [*share, Columns(figures)])
 
 
 def _table(results: Results) -> Iterator[Part | str]:

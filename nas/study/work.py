@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any, final
+from typing import Any
 
 from rich.console import Console
-from rich.progress import TaskProgressColumn
 
 from common.command.exit_status import reason
 from common.command.parent import end_with
@@ -48,11 +46,15 @@ def work(
         f"{min(workers, max(len(pending), 1))} at a time -> {folder.path}",
         soft_wrap=True,
     )
-    with _Progress(console, [_cost(job, budget) for job in pending]) as progress:
+    with progress_bar(console) as bar:
+        task = bar.add_task("settings", total=len(pending))
         entries = _entries(pending, folder, seeds, budget, workers=workers, backend=backend)
-        for job, entry in entries:
+        for count, (job, entry) in enumerate(entries, 1):
             folder.record(job.setting, entry)
-            progress.add(job, entry["state"], _cost(job, budget))
+            bar.advance(task)
+            if not console.is_terminal:
+                line = f"{count} / {len(pending)} settings: {job.setting.key} {entry['state']}"
+                console.print(line, soft_wrap=True)
 
 
 def _entries(
@@ -158,38 +160,3 @@ def _cost(job: Job, budget: int) -> float:
     A step costs about as much as five samples of 32 seeds; measured with controller=rnn.
     """
     return -(-budget // job.controller.batch_size) + budget / 5
-
-
-@final
-class _Progress:
-    """A bar with the time left on a terminal, a line for each setting elsewhere."""
-
-    def __init__(self, console: Console, costs: Sequence[float]) -> None:
-        self._console = console
-        self._total, self._settings = sum(costs), len(costs)
-        self._done, self._count = 0.0, 0
-        self._started_s = time.perf_counter()
-        self._bar = progress_bar(console, TaskProgressColumn())
-        self._task = self._bar.add_task("", total=self._total)
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._bar.stop()
-
-    def add(self, job: Job, state: str, cost: float) -> None:
-        """Count a job that has ended."""
-        self._count += 1
-        self._done += cost
-        count = f"{self._count} / {self._settings} settings"
-        if self._console.is_terminal:
-            self._bar.update(self._task, completed=self._done, description=count)
-            return
-        spent_s = time.perf_counter() - self._started_s
-        left_s = spent_s * (self._total - self._done) / self._done
-        mark = "" if state == "finished" else f" {state}:"
-        self._console.print(
-            f"{count}, {left_s / 60:.1f} min left:{mark} {job.setting.key}", soft_wrap=True
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,49 +26,7 @@ Curves = Mapping[str, LearningCurve]
 
 
 def progress_by_queries(curves: Curves, problem: str) -> Figure:
-    """Gap, or best accuracy, by distinct architectures evaluated."""
-
-    def points(curve: LearningCurve) -> _Points:
-        values, queries = _progress(curve), curve.new.cumsum(1)
-        at = _logarithmic(int(np.median(queries[:, -1])))
-        return at, np.stack([at_query(values, queries, count) for count in at.tolist()])
-
-    return _progress_figure(curves, problem, "queries", "distinct architectures evaluated", points)
-
-
-def progress_by_training(curves: Curves, problem: str) -> Figure | None:
-    """Gap, or best accuracy, by the simulated hours of training every query; None if unknown."""
-
-    def points(curve: LearningCurve) -> _Points:
-        values, hours = _progress(curve), curve.training_hours
-        nothing = np.inf if curve.survey else -np.inf  # before the first training of a search ends
-        at = np.geomspace(np.median(hours[:, 0]), np.median(hours[:, -1]), POINTS)
-        rows = [
-            np.where(hours[:, 0] <= limit, at_query(values, hours, limit), nothing)
-            for limit in at.tolist()
-        ]
-        return at, np.stack(rows)
-
-    if np.isnan(next(iter(curves.values())).answers.train_s).any():
-        return None
-    meaning = "simulated, every query trained once"
-    return _progress_figure(curves, problem, "training hours", meaning, points)
-
-
-def _progress(curve: LearningCurve) -> Float64[ndarray, "R n"]:
-    return curve.gap() if curve.survey else 100 * curve.best
-
-
-_Points = tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]
-
-
-def _progress_figure(
-    curves: Curves,
-    problem: str,
-    axis: str,
-    meaning: str,
-    points: Callable[[LearningCurve], _Points],
-) -> Figure:
+    """Gap, or best accuracy where the optimum is not known, by distinct architectures evaluated."""
     data = []
     first = next(iter(curves.values()))
     title, unit, described = (
@@ -77,19 +35,22 @@ def _progress_figure(
         else ("Best accuracy", "accuracy of the best within T (%)", "of the best network")
     )
     for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
-        x, rows = points(curve)
-        data += _banded(name, x, rows, colour)
+        values, queries = curve.gap() if curve.survey else 100 * curve.best, curve.new.cumsum(1)
+        last = int(np.median(queries[:, -1]))
+        counts = np.unique(np.round(np.geomspace(1, last, POINTS)).astype(int))
+        rows = np.stack([at_query(values, queries, count) for count in counts.tolist()])
+        data += _banded(name, counts, rows, colour)
     return Figure(
-        f"{title} by {axis}: {problem}",
+        f"{title} by queries: {problem}",
         data,
         {
-            "xaxis": {"type": "log", "title": {"text": f"{axis} ({meaning})"}},
+            "xaxis": {"type": "log", "title": {"text": "queries (distinct architectures)"}},
             "yaxis": {
                 "title": {"text": unit},
                 "rangemode": "tozero" if first.survey else "normal",
             },
         },
-        f"Horizontal axis: {axis}. Median over seeds of the accuracy {described} within T.",
+        f"Horizontal axis: queries. Median over seeds of the accuracy {described} within T.",
     )
 
 
@@ -232,11 +193,6 @@ def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, 
         "Mean over all problems, default settings, with bootstrap 95 % intervals where there are "
         "enough seeds (Agarwal et al., NeurIPS 2021); 0.5 is no difference.",
     )
-
-
-def _logarithmic(count: int) -> Int64[ndarray, "points"]:
-    """Whole numbers from 1 to `count`, evenly on a logarithmic axis."""
-    return np.unique(np.round(np.geomspace(1, count, POINTS)).astype(int))
 
 
 def _colours() -> tuple[str, ...]:

@@ -17,9 +17,8 @@ from common.types.architectures import Enumerable
 from common.types.kind import is_predicted
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
-from nas.study.evaluation.statistics import hypervolume
 from nas.study.search_log import SearchLog
-from nas.trials.survey import Survey
+from nas.trials.survey import Survey, hypervolume
 
 BINS = 20
 """Bins of figure 5-2 of the thesis: 250 samples each at 5,000 samples."""
@@ -123,9 +122,9 @@ class LearningCurve:
         """
         latency_ms, accuracy = self.answers.latency_ms, self.answers.accuracy
         worst_ms = float(latency_ms.max())
-        whole = hypervolume(latency_ms, accuracy, worst_ms)
+        whole = hypervolume(accuracy, latency_ms, 0.0, worst_ms)
         sampled = [np.unique(row) for row in self.log.index]
-        areas = [hypervolume(latency_ms[f], accuracy[f], worst_ms) for f in sampled]
+        areas = [hypervolume(accuracy[f], latency_ms[f], 0.0, worst_ms) for f in sampled]
         return np.array(areas) / whole
 
     def text(self, number: int) -> str:

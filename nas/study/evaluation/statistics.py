@@ -176,15 +176,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(p_values) - rank) * p_values[position]))
         adjusted[position] = least
     return adjusted
-
-
-def hypervolume(
-    latency_ms: Float64[ndarray, "n"], accuracy: Float64[ndarray, "n"], worst_ms: float
-) -> float:
-    """Area that the points dominate: faster than `worst_ms`, more accurate than 0."""
-    order = np.lexsort((-accuracy, latency_ms))
-    times, heights = latency_ms[order], np.maximum.accumulate(accuracy[order])
-    inside = times < worst_ms
-    times, heights = times[inside], heights[inside]
-    widths = np.diff(np.append(times, worst_ms))
-    return float((widths * heights).sum())

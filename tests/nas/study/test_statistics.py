@@ -13,12 +13,12 @@ from nas.study.evaluation.statistics import (
     FEWEST,
     Interval,
     holm,
-    hypervolume,
     mean_interval,
     median_intervals,
     paired_p,
     probability_of_improvement,
 )
+from nas.trials.survey import hypervolume
 
 NEVER = math.inf
 runs = arrays(np.float64, st.integers(1, 8), elements=st.sampled_from([0.0, 1.0, 2.5, 7.0, NEVER]))
@@ -152,13 +152,13 @@ class TestHolm:
 
 class TestHypervolume:
     def test_a_rectangle(self):
-        assert hypervolume(np.array([4.0]), np.array([0.5]), 10.0) == 3.0
+        assert hypervolume(np.array([0.5]), np.array([4.0]), 0.0, 10.0) == 3.0
 
     def test_it_agrees_with_moocore(self):
         moocore = pytest.importorskip("moocore")
         latency_ms, accuracy = np.random.default_rng(5).uniform(size=(2, 50))
 
-        found = hypervolume(latency_ms, accuracy, 0.9)
+        found = hypervolume(accuracy, latency_ms, 0.0, 0.9)
 
         costs = np.stack([latency_ms, -accuracy], axis=1)
         assert found == pytest.approx(moocore.hypervolume(costs, ref=[0.9, 0.0]))
@@ -167,7 +167,7 @@ class TestHypervolume:
     def test_another_point_never_takes_anything_away(self, found, another):
         def area(these):
             latency_ms, accuracy = np.array(these, float).T
-            return hypervolume(latency_ms, accuracy, 8.0)
+            return hypervolume(accuracy, latency_ms, 0.0, 8.0)
 
         assert area([*found, another]) >= area(found)
         assert area([*found, found[0]]) == area(found)
