@@ -1,6 +1,7 @@
 """The searchers here beside public ones, each through its own API, in one run: queries and seconds.
 
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.peers
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.peers [searcher ...]
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.peers front [searcher ...]
 
 Two problems whose device, data set and limit chose no setting here, searched and reported on test
 accuracy; T is the latency that so many of the architectures meet. One search after another in one
@@ -13,6 +14,10 @@ sampling among mutations of the best, ten queries a round; it maximises the rewa
 Points below the exact optimum after so many queries (distinct architectures), mean over seeds with a bootstrap 95 %
 interval; a search that ends before keeps its last best. Seconds of processor time of a whole search, median, and its
 queries. results/which-searcher.md holds the tables.
+
+`front`: CIFAR-100 test accuracy against the latency on help-gold-6226, 20 seeds. Share of the true front's hypervolume
+after so many queries, in percent, down to the least accurate and up to the slowest architecture.
+results/guided.md holds the table.
 """
 
 from __future__ import annotations
@@ -58,7 +63,10 @@ PROBLEMS = (
     ("pixel-6a/litert/fp32/b1", "cifar10", 0.1),
 )
 QUERIES = (25, 50, 100, 200)
-SAMPLES = 2000  # of NSGA-II where the front is sought
+FRONT_SEEDS = 20
+FRONT_QUERIES = (50, 100, 200, 300, 500)
+FRONT_SAMPLES = 2000  # of others' NSGA-II
+FRONT = ("device=help-gold-6226", "split=test", "objectives=[accuracy,latency]")
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,11 @@ def built(controller, device, dataset, limit):
 
 def ours(name, samples):
     def run(tables, seed, numbers):
-        for step in steps_of(built(name, *tables.problem), [seed], samples):
+        limited = isinstance(tables, Limited)
+        experiment = (
+            built(name, *tables.problem) if limited else experiment_of(*FRONT, f"controller={name}")
+        )
+        for step in steps_of(experiment, [seed], samples):
             numbers.extend(SPACE.numbers(step.architectures[0]).tolist())
 
     return run
@@ -204,6 +216,21 @@ SEARCHERS = {  # name -> seeds, its search
     "reinforce": (SEEDS, ours("reinforce", 400)),
     "uniform": (SEEDS, ours("uniform", 220)),
 }
+FRONT_SEARCHERS = {
+    "guided": ours("guided", 300),
+    "nsga2": ours("nsga2", 1000),
+    "pymoo NSGA-II": pymoo_nsga2(FRONT_SAMPLES),
+    "Optuna NSGA-II": optuna_search(optuna.samplers.NSGAIISampler, FRONT_SAMPLES),
+}
+
+
+def timed_searches(run, tables, seeds):
+    """Numbers of the samples of each seed, queries by each sample, and seconds of processor time."""
+    for seed in range(seeds):
+        numbers, began_s = [], time.process_time()
+        run(tables, seed, numbers)
+        seconds = time.process_time() - began_s
+        yield np.array(numbers), queries_so_far(np.array([numbers]))[0], seconds
 
 
 def hypervolume(tables, numbers):
@@ -230,13 +257,8 @@ def report(tables, names):
     head("searcher", "seeds", *columns, "found within 200", "queries", "seconds")
     for name in names:
         seeds, run = SEARCHERS[name]
-        best, spent, seconds = [], [], []
-        for seed in range(seeds):
-            numbers, started = [], time.process_time()
-            run(tables, seed, numbers)
-            seconds.append(time.process_time() - started)
-            best.append(np.maximum.accumulate(worth[numbers]))
-            spent.append(queries_so_far(np.array(numbers)[None])[0])
+        searches, spent, seconds = zip(*timed_searches(run, tables, seeds), strict=True)
+        best = [np.maximum.accumulate(worth[numbers]) for numbers in searches]
         gaps = [
             [
                 worth.max() - best_after(n, b[None], s[None])[0]
@@ -253,11 +275,34 @@ def report(tables, names):
         row(name, str(seeds), *cells, found, f"{asked:.0f}", f"{np.median(seconds):.2f}")
 
 
+def report_fronts(names):
+    """Print a row for each searcher of the front."""
+    head("searcher", *(f"@{count}" for count in FRONT_QUERIES), "samples", "seconds")
+    survey = experiment_of(*FRONT, "controller=guided").problem.survey
+    tables = Tables(survey.accuracy, survey.latency_ms, None)
+    for name in names:
+        searches = [*timed_searches(FRONT_SEARCHERS[name], tables, FRONT_SEEDS)]
+        samples = len(searches[-1][0])
+        shares = [
+            [hypervolume(tables, numbers[spent <= count]) for numbers, spent, _ in searches]
+            for count in FRONT_QUERIES
+        ]
+        cells = [
+            interval(np.array(share)) if samples >= count else "-"
+            for count, share in zip(FRONT_QUERIES, shares, strict=True)
+        ]
+        row(name, *cells, f"{samples:,}", f"{np.median([s for *_, s in searches]):.1f}")
+
+
 def main():
     warnings.filterwarnings("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    names = [name for name in sys.argv[1:] or SEARCHERS if name != "SMAC" or find_spec("smac")]
+    words = sys.argv[1:]
     with settings_of_searches():
+        if "front" in words:
+            report_fronts([word for word in words if word != "front"] or FRONT_SEARCHERS)
+            return
+        names = [name for name in words or SEARCHERS if name != "SMAC" or find_spec("smac")]
         for problem in PROBLEMS:
             report(problem_of(*problem), names)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.searching import head, row
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
 from latency.models.confidence import Uncertainty, of_residuals
@@ -155,23 +156,18 @@ def draws(known, count):
         yield np.random.default_rng(seed).choice(cells, count, replace=False)
 
 
-def row(name, values):
-    print("|", name, "|", " | ".join(values), "|", flush=True)
-
-
 def spearman_row(name, qualities):
     """One row of the table: Spearman of each device, its mean, and the other means."""
     rho = [q.spearman for q in qualities]
     within = np.mean([q.within_10_percent for q in qualities])
     median = np.mean([q.median_error for q in qualities])
     cells = [f"{r:.3f}" for r in rho]
-    row(name, [*cells, f"**{np.mean(rho):.3f}**", f"{within:.1%}", f"{median:.1%}"])
+    row(name, *cells, f"**{np.mean(rho):.3f}**", f"{within:.1%}", f"{median:.1%}")
 
 
-def head(columns):
+def head_of(columns):
     names = [c.removeprefix("help-") for c in columns]
-    row("method", [*names, "mean", "within 10 %", "median error"])
-    print("|" + "---|" * (len(columns) + 4))
+    head("method", *names, "mean", "within 10 %", "median error")
 
 
 def mean_quality(judged):
@@ -184,7 +180,7 @@ def mean_quality(judged):
 def compare(known, columns, count):
     """All methods on HELP's sources."""
     print(f"\n{count} probes\n")
-    head(columns)
+    head_of(columns)
     for name, method in BASELINES.items():
         qualities = []
         for column in columns:
@@ -192,27 +188,10 @@ def compare(known, columns, count):
             judged = [judge(method(known, p, truth[p]), truth) for p in draws(known, count)]
             qualities.append(mean_quality(judged))
         spearman_row(name, qualities)
-    other_designs(known, columns, count)
     probes, tables = known.choose(count), [measured(c) for c in columns]
     same = [judge(ridge_on_sources(known, probes, t[probes]), t) for t in tables]
     spearman_row("ridge on the sources, designed as ours", same)
     designed(f"**ours**, {count} designed", [known] * len(columns), columns, count)
-
-
-def other_designs(known, columns, count):
-    """The spread of the design: its sample of cells is drawn anew."""
-    sets = [known.choose(count, seed) for seed in range(DRAWS)]
-    of_set = []
-    for probes in sets:
-        tables = [measured(c) for c in columns]
-        of_set.append([judge(ours(known, probes, t[probes]), t) for t in tables])
-    spearman_row("ours, other designs", [mean_quality(one) for one in zip(*of_set, strict=True)])
-    means = [np.mean([q.spearman for q in one]) for one in of_set]
-    within = [np.mean([q.within_10_percent for q in one]) for one in of_set]
-    print(
-        f"(other designs: mean Spearman {min(means):.3f} to {max(means):.3f}, "
-        f"{min(within):.1%} to {max(within):.1%} within 10 %)"
-    )
 
 
 def designed(name, sources, columns, count):
@@ -232,11 +211,10 @@ def designed(name, sources, columns, count):
 def honesty(known, columns, count):
     """What the user is told, beside what is so."""
     print(f"\nWhat a user is told with {count} probes, and what is so\n")
-    row(
-        "device",
-        ["held-out median error", "true", "held-out inside 90 %", "true", "held-out RMS", "unlike"],
+    head(
+        *("device", "held-out median error", "true", "held-out inside 90 %", "true"),
+        *("held-out RMS", "unlike"),
     )
-    print("|" + "---|" * 7)
     probes = known.choose(count)
     of_known = known.held_out_of_known(probes)
     for column in columns:
@@ -247,41 +225,13 @@ def honesty(known, columns, count):
         held_out_error = judge(held.predicted_ms, held.latency_ms).median_error
         row(
             column.removeprefix("help-"),
-            [
-                f"{held_out_error:.1%}",
-                f"{judge(found.latency_ms, truth).median_error:.1%}",
-                f"{held.inside.mean():.0%}",
-                f"{inside:.1%}",
-                f"{held.rms:.3f}",
-                "**yes**" if unlike(held.rms, of_known) else "no",
-            ],
+            f"{held_out_error:.1%}",
+            f"{judge(found.latency_ms, truth).median_error:.1%}",
+            f"{held.inside.mean():.0%}",
+            f"{inside:.1%}",
+            f"{held.rms:.3f}",
+            "**yes**" if unlike(held.rms, of_known) else "no",
         )
-
-
-def unlike_ones(count):
-    """Every registered device without its board, and made-up devices, against all the others."""
-    known = known_latency(SPACE)
-    probes = known.choose(count)
-    of_known = known.held_out_of_known(probes)
-    names = [device.id for device in registered(SPACE) if device.for_transfer]
-    fired = [name for name, rms in zip(names, of_known, strict=True) if unlike(rms, of_known)]
-    print(
-        f"\nOf {len(names)} known devices {len(fired)} would be called unlike: {', '.join(fired)}"
-    )
-    rng = np.random.default_rng(0)
-    conv3 = (ARCHITECTURES == 3).sum(axis=1)
-    pooling = (ARCHITECTURES == 4).sum(axis=1)
-    made_up = {
-        "log-normal noise, sd 0.5": np.exp(rng.normal(0, 0.5, len(ARCHITECTURES))),
-        "pools 10 times as dear as 3x3 convolutions": 2 + 10.0 * pooling + conv3,
-        "a known device backwards (1 / latency)": 100 / measured("help-gold-6226"),
-        "a known device with 10 % noise": measured("help-gold-6226")
-        * np.exp(rng.normal(0, 0.1, len(ARCHITECTURES))),
-    }
-    for name, latency_ms in made_up.items():
-        held = known.held_out(probes, latency_ms[probes])
-        called = "unlike" if unlike(held.rms, of_known) else "like the known ones"
-        print(f"- synthetic: {name}: RMS {held.rms:.2f}, called {called}")
 
 
 def main():
@@ -300,7 +250,7 @@ def main():
         compare(known, columns, count)
     honesty(known, columns, 10)
     print("\nOther sources, designed probes\n")
-    head(columns)
+    head_of(columns)
     models, everything = training_models(), known_latency(SPACE)
     every_model = np.stack([bundled(d) for d in registered(SPACE) if _has_model(d)])
     all_models = known_from(SPACE, [d for d in registered(SPACE) if _has_model(d)], every_model)
@@ -318,7 +268,6 @@ def main():
             columns,
             count,
         )
-    unlike_ones(10)
 
 
 @dataclass(frozen=True)
@@ -388,9 +337,8 @@ def intervals(found):
     needed = np.array([one.needed for one in found])
     quantiles = np.array([one.per_sd.quantiles for one in found])
     sds = np.array([one.per_sd.sd for one in found])
-    head = ["ours", "within 10 %", "ridge", "within 10 %", "inside 1.645 sd", "inside 90 %"]
-    row("device", [*head, "beyond T"])
-    print("|" + "---|" * 8)
+    names = ["ours", "within 10 %", "ridge", "within 10 %", "inside 1.645 sd", "inside 90 %"]
+    head("device", *names, "beyond T")
     table = []
     for number, one in enumerate(found):
         factor = np.quantile(np.delete(needed, number), SHARE_90)
@@ -402,9 +350,9 @@ def intervals(found):
         wrong, lost = zip(beyond(one, 0.0), beyond(one, margin), strict=True)
         qualities = [(each.spearman, each.within_10_percent) for each in (ours, plain)]
         table.append([*qualities[0], *qualities[1], *inside, *wrong, *lost])
-        row(one.device, cells_of(table[-1]))
+        row(one.device, *cells_of(table[-1]))
     values = np.array(table)
-    row("mean", cells_of(values.mean(0)))
+    row("mean", *cells_of(values.mean(0)))
     kept = (values[:, 4:6] >= 0.9).sum(0)
     print(
         f"\ninside 90 %: least {values[:, 5].min():.1%}; of {len(found)} devices {kept[1]} hold 90 %, "
@@ -443,7 +391,6 @@ def without_tables():
 
 
 def _has_model(device):
-
     return device.id in embedded_models(SPACE)
 
 
