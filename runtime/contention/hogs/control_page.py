@@ -68,14 +68,12 @@ class ControlPage:
         """Release the lock, after the network has run."""
         self._whole[0] = 0
 
-    def set_budget(
-        self, hog: int, free_mb_per_s: float, locked_mb_per_s: float, period_s: float = PERIOD_S
-    ) -> None:
+    def set_budget(self, hog: int, free_mb_per_s: float, locked_mb_per_s: float) -> None:
         """Set the budgets of a hog: while the lock is free, and while it is held."""
         place = (1 + 2 * hog) * _CELL
-        self._real[place + 2] = 1e9 * period_s
-        self._real[place] = lines_per_period(free_mb_per_s, period_s)
-        self._real[place + 1] = lines_per_period(locked_mb_per_s, period_s)
+        self._real[place + 2] = 1e9 * PERIOD_S
+        self._real[place] = lines_per_period(free_mb_per_s)
+        self._real[place + 1] = lines_per_period(locked_mb_per_s)
 
     def bytes_per_s(self, hog: int) -> float:
         """Return the current budget of a hog."""

@@ -44,20 +44,20 @@ def check_gpu() -> None:
         )
 
 
-def partition(victim_sms: int, device: int = 0) -> SmSlices:
+def partition(victim_sms: int) -> SmSlices:
     """Divide the GPU in two: the network's multiprocessors, and the rest.
 
     Raises:
       ValueError: if there is no GPU, or it cannot be divided like this.
     """
     check_gpu()
-    most = torch.cuda.get_device_properties(device).multi_processor_count
+    most = torch.cuda.get_device_properties(0).multi_processor_count
     if victim_sms % GRAIN or not 0 < victim_sms < most - GRAIN:
         raise ValueError(
             f"victim_sms={victim_sms} must be a multiple of {GRAIN} that leaves some of the GPU's "
             f"{most} multiprocessors to the hogs"
         )
-    return SmSlices([victim_sms, most - victim_sms], device)
+    return SmSlices([victim_sms, most - victim_sms])
 
 
 def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[StreamPool, int]:

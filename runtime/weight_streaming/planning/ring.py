@@ -154,12 +154,12 @@ class RingSizes:
         last = np.searchsorted(self._ends, self._ends + limit, side="right") - 1
         return int((self._ends[last] - self._ends).max())
 
-    def ladder(self, growth: float = _GROWTH) -> list[int]:
+    def ladder(self) -> list[int]:
         """Return some sizes in about a geometric sequence, including the smallest and the largest."""
         rungs = [self.smallest]
         step = 1
         while rungs[-1] < self.largest:
-            size = self.floor(int(self.smallest * growth**step))
+            size = self.floor(int(self.smallest * _GROWTH**step))
             if size > rungs[-1]:
                 rungs.append(size)
             step += 1

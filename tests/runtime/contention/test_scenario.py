@@ -103,7 +103,7 @@ def test_an_invalid_file_is_refused_in_one_line(tmp_path, content, named):
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"scenario=hogg .*did you mean hog"):
+    with pytest.raises(ValueError, match=r"scenario=hogg .*\bhog\b"):
         scenario_named("hogg")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.machine.description import machine_facts
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
-from runtime.machine.nvidia import read_gpu
+from runtime.machine.nvidia import read_gpu, throttling
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def test_a_throttle_is_told_once():
     counts = iter([3, 5, 5])
     throttles = Throttles(lambda: next(counts))
 
-    assert throttles() == ["the processors throttled 2 times"]
+    (line,) = throttles()
+    assert " 2 " in line
     assert throttles() == []
 
 
@@ -49,7 +50,8 @@ def test_theft_is_a_share_of_the_processors_time(monkeypatch):
     marks = iter([(stolen._mark[0] + 10.0, stolen._mark[1] + 1.0)])
     monkeypatch.setattr(stolen, "_read", lambda: next(marks))
 
-    assert stolen() == ["the hypervisor took 5% of this processor's time"]
+    (line,) = stolen()
+    assert " 5%" in line
 
 
 def test_this_machine_tells_what_it_is():
@@ -92,7 +94,8 @@ def test_the_driver_tells_clock_and_power_in_its_new_words_and_its_old(driver, u
 def test_a_gpu_at_its_power_limit_and_too_hot_is_found(driver):
     driver(f"{BUSY}, 0x0000000000000024")
 
-    assert gpu_throttling() == ["the GPU throttles: power limit, software thermal slowdown"]
+    assert throttling(read_gpu()) == ["power limit", "software thermal slowdown"]
+    assert len(gpu_throttling()) == 1
 
 
 def test_an_idle_gpu_is_not_throttled(driver):

@@ -44,7 +44,7 @@ def test_a_clock_that_falls_is_found_and_one_that_rises_is_not():
 
     (line,) = slowing.disturbances(1500.0)
 
-    assert "1,500 MHz, -25% against its first 2,000 MHz" in line
+    assert all(value in line for value in ("1,500 MHz", "-25%", "2,000 MHz"))
     assert slowing.disturbances(2500.0) == []
 
 

@@ -113,7 +113,7 @@ def test_a_device_settles_for_as_long_as_is_asked():
 def test_a_clock_that_goes_back_is_an_error_and_no_time():
     times = iter([5_000_000, 4_000_000])
 
-    with pytest.raises(OSError, match="went back by 1,000,000 ns"):
+    with pytest.raises(OSError, match="1,000,000 ns"):
         Stopwatch(clock_ns=lambda: next(times)).ms(lambda: None)
 
 

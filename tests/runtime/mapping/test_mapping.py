@@ -160,7 +160,7 @@ def test_a_timetable_gives_each_unit_to_one_network_at_a_time(board):
     platform, times_ms, names = board
     networks = [f"n{i}" for i in range(len(times_ms))]
     if not (~np.isnan(times_ms)).any(1).all():
-        with pytest.raises(ValueError, match=r"any configuration of board: one"):
+        with pytest.raises(ValueError, match=r"\bboard\b.*\bone\b"):
             analyse_frame(networks, times_ms, names, platform, frame_ms=100)
         return
 
@@ -322,5 +322,5 @@ def test_without_slack_nothing_is_feasible():
     effective = effective_ms(np.array([[1.0, 3.0]]), np.array([0.0, 2.0]), 10.0)
 
     assert effective.tolist() == [15.0]
-    with pytest.raises(ValueError, match="no configuration has slack"):
+    with pytest.raises(ValueError, match="slack"):
         effective_ms(np.array([[1.0]]), np.array([0.0]), 10.0)

@@ -227,5 +227,5 @@ def test_a_read_error_is_raised_and_the_gpu_is_idle_then():
 
 def test_a_layer_that_writes_to_its_weights_is_refused():
     module = nn.Sequential(nn.Embedding(1000, 256, max_norm=1.0), nn.Linear(256, 256)).eval().cuda()
-    with pytest.raises(ValueError, match="writes to its weights"):
+    with pytest.raises(ValueError, match="its weights"):
         runtime.stream(module, torch.randint(1000, (4,), device="cuda"), budget="10MB")

@@ -130,7 +130,7 @@ def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, path,
     monkeypatch.setattr(os, "open", refusing)
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         assert torch.equal(small(x), expected)
-        assert "O_DIRECT failed (Invalid argument)" in small.source
+        assert "Invalid argument" in small.source
         assert small.memory.page_cache < small.memory.weights / 2
 
 
@@ -138,7 +138,7 @@ def test_a_truncated_file_is_refused(written, path):
     layers, values = written
     for size in (path.stat().st_size - 1, PAGE, 5, 0):
         os.truncate(path, size)
-        with pytest.raises(WeightFileError, match=r"truncated|not a safetensors file"):
+        with pytest.raises(WeightFileError, match=r"truncated|safetensors"):
             FileReader(path, layers, values)
 
 
@@ -197,7 +197,7 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(chain, p
         write_packed(layers, values, path)
 
     monkeypatch.setattr(streamable, "write_packed", overtaken)
-    with pytest.raises(WeightFileError, match=r"another model: layer 0\.0\b"):
+    with pytest.raises(WeightFileError, match=r"layer 0\.0\b"):
         runtime.stream(module, x, budget="3MB", weights=path)
 
 
@@ -303,5 +303,5 @@ def test_a_file_on_a_tmpfs_is_not_reported_as_a_disk(chain):
         runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
     ):
         assert torch.equal(small(x), expected)
-        assert "not from a disk" in small.source
+        assert "tmpfs" in small.source
         assert small.memory.page_cache >= small.memory.weights
