@@ -139,7 +139,7 @@ class Scenario:
     @property
     def needs_gpu(self) -> bool:
         """Whether a hog or the isolation needs a GPU."""
-        has_gpu_hog = any(one in _GPU_HOGS for one in self.hogs)
+        has_gpu_hog = any(name in _GPU_HOGS for name in self.hogs)
         return has_gpu_hog or self.isolation.needs_gpu or self.sms is not None
 
     @property
@@ -166,9 +166,11 @@ class Scenario:
                 "and this process has no other"
             )
         places = [cores[k % len(cores)] for k in range(len(self.hogs) + len(self.beside))]
-        running: list[Hog] = [_hog(one, core) for one, core in zip(self.hogs, places, strict=False)]
-        for one, core in zip(self.beside, places[len(self.hogs) :], strict=True):
-            running.append(NetworkHog(core, name=one, gpu=gpu))
+        running: list[Hog] = [
+            _hog(name, core) for name, core in zip(self.hogs, places, strict=False)
+        ]
+        for name, core in zip(self.beside, places[len(self.hogs) :], strict=True):
+            running.append(NetworkHog(core, name=name, gpu=gpu))
         return Contention(
             running,
             limit_mb_per_s=self.limit_mb_per_s,

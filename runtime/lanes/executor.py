@@ -135,9 +135,9 @@ def measured_chain(
         requests = closed(1, warm_up + repeats)
         schedule = executed([network], requests, lanes, OneLane(lane))
         samples_ms: list[list[float]] = [[] for _ in kinds]
-        for one in schedule.executed:
-            if one.job.request >= warm_up:
-                samples_ms[one.job.index].append(one.end_ms - one.start_ms)
+        for ran in schedule.executed:
+            if ran.job.request >= warm_up:
+                samples_ms[ran.job.index].append(ran.end_ms - ran.start_ms)
         medians_ms.append(np.median(samples_ms, axis=1).tolist())
     return Chain(name, kinds, tuple(zip(*medians_ms, strict=True)))
 

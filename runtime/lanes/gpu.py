@@ -258,19 +258,19 @@ class GpuLane(RealLane, Closeable):
     def _reap(self) -> None:
         torch.cuda.set_device(self.stream.device)
         last_s = -math.inf
-        while (one := self._launched.get()) is not None:
+        while (launched := self._launched.get()) is not None:
             error: BaseException | None = None
-            earliest_s = max(one.launched_s, last_s)
+            earliest_s = max(launched.launched_s, last_s)
             try:
-                one.completion.wait()
-                began_s, ended_s = _ran(one.completion, earliest_s, time.perf_counter())
+                launched.completion.wait()
+                began_s, ended_s = _ran(launched.completion, earliest_s, time.perf_counter())
             except (
                 RuntimeError
             ) as raised:  # an error of the GPU, which all later jobs will raise too
                 began_s, ended_s, error = earliest_s, time.perf_counter(), raised
             if error is None and self._origin.is_old:
                 self.renew_origin()
-            one.events.put(Ended(one.ticket, began_s, ended_s, error))
+            launched.events.put(Ended(launched.ticket, began_s, ended_s, error))
             last_s = ended_s
 
 

@@ -67,8 +67,8 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
         lines += [
-            f"{name:24}{one.p50_ms:10.2f}{one.p99_ms:10.2f}{one.worst_ms:10.2f}"
-            for name, one in zip(self.names, self.latencies, strict=True)
+            f"{name:24}{times.p50_ms:10.2f}{times.p99_ms:10.2f}{times.worst_ms:10.2f}"
+            for name, times in zip(self.names, self.latencies, strict=True)
         ]
         use = ", ".join(f"{name} {share:.0%}" for name, share in self.lane_use.items())
         ends = (
@@ -106,7 +106,7 @@ class Report:
                 f"up to {_DISPATCH_MS:g} ms each"
             )
             return
-        slowed = ", ".join(f"{one:.2f}" for one in self.slowdowns)
+        slowed = ", ".join(f"{slowdown:.2f}" for slowdown in self.slowdowns)
         yield (
             f"slowdown {slowed} (mean {self.antt:.2f}), throughput {self.stp:.2f} networks, "
             f"fairness {self.fairness:.2f}, {spread}"
@@ -146,7 +146,7 @@ def report_of(
         antt=antt(slowed),
         fairness=jain_fairness(slowed),
         lane_use={
-            lane.name: sum(one.end_ms - one.start_ms for one in schedule.of_lane(i))
+            lane.name: sum(ran.end_ms - ran.start_ms for ran in schedule.of_lane(i))
             / max(whole_ms, 1e-9)
             for i, lane in enumerate(schedule.lanes)
         },

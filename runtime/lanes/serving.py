@@ -86,7 +86,7 @@ def run(
         asked = tuple(requests)
     else:
         raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
-    orders = [one.value for one in ServingOrder]
+    orders = [way.value for way in ServingOrder]
     if order not in orders:
         raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
     if gpu and not torch.cuda.is_available():
@@ -128,7 +128,7 @@ _ENGINES = ("onnxruntime", "torch")
 
 def _one_tensor(number: int, model: nn.Module, example: ModelInput) -> tuple[nn.Module, Tensor]:
     """The model as a module from one tensor to one tensor, and its input as one."""
-    shapes = ", ".join(str(tuple(one.shape)) for one in tensors_of(example))
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_of(example))
     with _named(
         number, model, "call it by itself on an input that it takes", f" of shape {shapes}"
     ):
@@ -164,7 +164,7 @@ _LONGEST = 400
 """Characters of a reason; torch's own may have a thousand lines."""
 
 _NOT_THEIRS = (
-    *(str(Path(one).parent) for one in (torch.__file__, onnxruntime.__file__, runtime.__file__)),
+    *(str(Path(file).parent) for file in (torch.__file__, onnxruntime.__file__, runtime.__file__)),
     contextlib.__file__,
 )
 """Folders and files whose lines are not the model's."""
@@ -243,7 +243,7 @@ def _require_as_eager(
 
 
 def _rule(rule: str) -> Rule:
-    rules = [one.value for one in Rule if one is not Rule.CELL]
+    rules = [way.value for way in Rule if way is not Rule.CELL]
     if rule not in rules:
         raise ValueError(f"rule={rule!r} must be one of {', '.join(rules)}")
     return Rule(rule)
@@ -282,8 +282,8 @@ def _requests(
         if deadline_ms is None:
             return closed(networks, inferences)
         return tuple(
-            Request(one.network, one.arrival_ms, deadline_ms)
-            for one in closed(networks, inferences)
+            Request(request.network, request.arrival_ms, deadline_ms)
+            for request in closed(networks, inferences)
         )
     return tuple(
         request

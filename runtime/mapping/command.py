@@ -207,17 +207,17 @@ def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
         ) from error
 
 
-def _file(setting: str, name: str, *known: str) -> Path:
+def _file(setting: str, name: str, *names: str) -> Path:
     """Return the path of an existing file; the error lists the names that exist."""
     path = Path(name)
     if path.exists():
         return path
     suffix = ".csv" if setting == "tasks" else ".yaml"
-    beside = sorted(str(one) for one in path.parent.glob(f"*{suffix}"))
+    beside = sorted(str(file) for file in path.parent.glob(f"*{suffix}"))
     files = f" or {', '.join(beside[:8])}" if beside else f"; there is no {suffix} file"
     raise ValueError(
-        f"{setting}={name} does not exist; use {', '.join(known)}{files}"
-        f"{did_you_mean(name, [*known, *beside])}"
+        f"{setting}={name} does not exist; use {', '.join(names)}{files}"
+        f"{did_you_mean(name, [*names, *beside])}"
     )
 
 

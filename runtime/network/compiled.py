@@ -48,7 +48,9 @@ class Compiled(SegmentedNetwork):
         self._program = program
         self.output = program.output
         """Index of the segment whose output is the network's."""
-        self._engines = tuple(None if one is None else one.for_network() for one in engines)
+        self._engines = tuple(
+            None if engine is None else engine.for_network() for engine in engines
+        )
         self._devices = frozenset(devices)
         with torch.inference_mode(mode=False), torch.no_grad():
             self._values = {NETWORK_INPUT: self._input_memory(x)}

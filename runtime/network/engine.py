@@ -126,14 +126,14 @@ class OnnxEngine(Engine):
             self._sessions[segment] = OnnxSession(onnx_bytes(segment.body, reads))
         session = self._sessions[segment]
         written = result.clone() if output is None else output.copy_(result)
-        if all(one.is_contiguous() for one in (*reads, written)):
-            return session.bound([one.numpy() for one in reads], written.numpy()), written
+        if all(tensor.is_contiguous() for tensor in (*reads, written)):
+            return session.bound([tensor.numpy() for tensor in reads], written.numpy()), written
         return partial(_translate, session, reads, written), written
 
 
 def _translate(session: OnnxSession, reads: tuple[Tensor, ...], written: Tensor) -> None:
     """Run a session on tensors that are not contiguous."""
-    written.copy_(torch.from_numpy(session(*(one.contiguous().numpy() for one in reads))))
+    written.copy_(torch.from_numpy(session(*(tensor.contiguous().numpy() for tensor in reads))))
 
 
 def no_op() -> None:
@@ -142,15 +142,15 @@ def no_op() -> None:
 
 def run_example(segment: Segment, inputs: tuple[Tensor, ...]) -> tuple[Tensor, bool]:
     """Return the segment's output for these inputs, and whether it changed them."""
-    versions = [one._version for one in inputs]  # noqa: SLF001 - torch has no public write counter
+    versions = [tensor._version for tensor in inputs]  # noqa: SLF001 - torch has no public write counter
     with torch.inference_mode(mode=False), torch.no_grad():
         result = segment(*inputs)
     if result.is_cuda:
         torch.cuda.current_stream(result.device).synchronize()  # another stream may read it
-    return result, versions != [one._version for one in inputs]  # noqa: SLF001 - as above
+    return result, versions != [tensor._version for tensor in inputs]  # noqa: SLF001 - as above
 
 
 def is_view(result: Tensor, inputs: Sequence[Tensor]) -> bool:
     """Return whether the result shares the memory of an input."""
     place = result.untyped_storage().data_ptr()
-    return any(place == one.untyped_storage().data_ptr() for one in inputs)
+    return any(place == tensor.untyped_storage().data_ptr() for tensor in inputs)

@@ -81,7 +81,7 @@ def _in_onnx_runtime(
     if precision not in supported:
         raise ValueError(
             f"backend=onnxruntime on device={device.value} computes in "
-            f"{' or '.join(one.value for one in supported)}, not {precision.value}; use backend=torch"
+            f"{' or '.join(number.value for number in supported)}, not {precision.value}; use backend=torch"
         )
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports onnxruntime
     from runtime.network.formats.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - imports onnxruntime

@@ -155,7 +155,7 @@ class Dispatcher:
         came: dict[int, list[int]] = {network: [] for network in range(len(self._chains))}
         for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._not_arrived):
             came[self._requests[i].network].append(i)
-        own = PendingJobs(
+        first = PendingJobs(
             (*self._rest(job), *self._waiting_jobs(job.network, came[job.network])),
             previous_lane,
             self._ready_ms(job, previous_lane, now_ms),
@@ -164,7 +164,7 @@ class Dispatcher:
         for network, requests in came.items():
             if network == job.network:
                 continue
-            rest: list[tuple[bool, tuple[float, ...]]] = []
+            left: list[tuple[bool, tuple[float, ...]]] = []
             ready_ms = 0.0
             lane = None
             if self._waiting[network]:
@@ -172,11 +172,11 @@ class Dispatcher:
                 ready_ms = self._ledger.remaining_ms(latest.job, latest.lane, now_ms)
                 if not (self.is_last(latest.job) or latest.job.request in self._over):
                     lane = latest.lane
-                    rest += self._rest(replace(latest.job, index=latest.job.index + 1))
-            rest += self._waiting_jobs(network, requests)
-            if rest:
-                others.append(PendingJobs(tuple(rest), lane, ready_ms))
-        return own, *others
+                    left += self._rest(replace(latest.job, index=latest.job.index + 1))
+            left += self._waiting_jobs(network, requests)
+            if left:
+                others.append(PendingJobs(tuple(left), lane, ready_ms))
+        return first, *others
 
     def _waiting_jobs(
         self, network: int, came: Sequence[int]

@@ -53,7 +53,7 @@ class Ledger:
         return tuple(
             _sum_to_the_last_ms(entries)
             if lane.asynchronous
-            else sum(one.charged_ms for one in entries.values() if one.taken_at_ms is None)
+            else sum(entry.charged_ms for entry in entries.values() if entry.taken_at_ms is None)
             for lane, entries in zip(self._lanes, self._entries, strict=True)
         )
 

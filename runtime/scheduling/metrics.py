@@ -19,7 +19,7 @@ from runtime.scheduling.schedule import Schedule
 def makespan_ms(schedule: Schedule) -> float:
     """Return the time from the first arrival to the end of the last job; 0 if nothing ran."""
     begin_ms = min((request.arrival_ms for request in schedule.requests), default=0.0)
-    return max((one.end_ms for one in schedule.executed), default=begin_ms) - begin_ms
+    return max((ran.end_ms for ran in schedule.executed), default=begin_ms) - begin_ms
 
 
 def latencies_ms(schedule: Schedule, network: int) -> Float64[ndarray, "n"]:

@@ -35,12 +35,12 @@ class Schedule:
     def completion_ms(self) -> tuple[float | None, ...]:
         """End of the last job of each request; None if the request did not complete."""
         ends: dict[int, float] = {
-            one.job.request: one.end_ms
-            for one in self.executed
-            if one.job.index == len(self.chains[one.job.network]) - 1
+            ran.job.request: ran.end_ms
+            for ran in self.executed
+            if ran.job.index == len(self.chains[ran.job.network]) - 1
         }
         return tuple(ends.get(request) for request in range(len(self.requests)))
 
     def of_lane(self, lane: int) -> Iterator[Executed]:
         """Return the jobs that ran on one lane, sorted by start."""
-        return (one for one in self.executed if one.lane == lane)
+        return (ran for ran in self.executed if ran.lane == lane)

@@ -61,8 +61,8 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
         if into.exists() and into.samefile(source):
             raise ValueError(f"into={into} is the source file; name another file")
         model_device = device_of(model)
-        layers, own = cut(model, example.to(model_device, copy=True), MERGED_BYTES)
-        write_packed(layers, _Values(file, str(source), model, layers, own), into)
+        layers, values = cut(model, example.to(model_device, copy=True), MERGED_BYTES)
+        write_packed(layers, _Values(file, str(source), model, layers, values), into)
     return into
 
 
@@ -76,10 +76,10 @@ class _Values(Mapping[str, Tensor]):
         source: str,
         model: nn.Module,
         layers: LayeredNetwork,
-        own: Mapping[str, Tensor],
+        values: Mapping[str, Tensor],
     ) -> None:
         self._file = file
-        self._own = own
+        self._values = values
         names: dict[
             int, list[str]
         ] = {}  # a shared tensor may have any or all of its names in the file
@@ -90,7 +90,7 @@ class _Values(Mapping[str, Tensor]):
         self._places: dict[str, str | None] = {}
         for layer in layers.layers:
             for weight in layer.weights:
-                aliases = names.get(id(own[weight.name]), [])
+                aliases = names.get(id(values[weight.name]), [])
                 # the last name, as in load_state_dict
                 there = next((name for name in reversed(aliases) if name in stored), None)
                 if there is not None:
@@ -100,7 +100,7 @@ class _Values(Mapping[str, Tensor]):
                 self._places[weight.name] = None
                 if any(name in kept for name in aliases):
                     raise WeightFileError(f"{source} has no {aliases[-1]!r}, which the model needs")
-                if own[weight.name].is_meta:
+                if values[weight.name].is_meta:
                     raise ValueError(
                         f"{weight.name} is not in the model's state_dict (a buffer with "
                         "persistent=False, or no buffer), so a file cannot contain it, and on the "
@@ -110,7 +110,7 @@ class _Values(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         place = self._places[name]
-        value: Tensor = self._own[name] if place is None else self._file.get_tensor(place)
+        value: Tensor = self._values[name] if place is None else self._file.get_tensor(place)
         return value
 
     def __iter__(self) -> Iterator[str]:

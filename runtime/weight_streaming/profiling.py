@@ -95,25 +95,27 @@ def profiled(
     busy = streamed
     if settle_s:
         pipeline.repeat_kernels(_repetitions(streamed))
-        is_read = any(one.read_ms for one in streamed)  # reads are slow, so fewer runs
+        is_read = any(times.read_ms for times in streamed)  # reads are slow, so fewer runs
         busy, _ = measured(_BUSY * settle_s, min(2, repeats) if is_read else repeats)
     return [
         StreamedLayer(
             name=layer.name,
             weight_bytes=layer.nbytes,
-            read_ms=reads_ms + one.read_ms,
-            copy_ms=copies_ms + one.copy_ms,
-            kernel_ms=max(one.kernel_ms, at_work.kernel_ms),
+            read_ms=reads_ms + times.read_ms,
+            copy_ms=copies_ms + times.copy_ms,
+            kernel_ms=max(times.kernel_ms, at_work.kernel_ms),
             sync_ms=kernels_ms,
         )
-        for layer, one, at_work in zip(layered.layers, streamed, busy, strict=True)
+        for layer, times, at_work in zip(layered.layers, streamed, busy, strict=True)
     ]
 
 
 def _repetitions(layers: Sequence[LayerTimes]) -> int:
     """Return the repetitions with which kernels take at least twice as long as transfers."""
-    transfers_ms = max(sum(one.read_ms for one in layers), sum(one.copy_ms for one in layers))
-    kernels_ms = sum(one.kernel_ms for one in layers)
+    transfers_ms = max(
+        sum(times.read_ms for times in layers), sum(times.copy_ms for times in layers)
+    )
+    kernels_ms = sum(times.kernel_ms for times in layers)
     return min(_MAX_REPETITIONS, 1 + math.ceil(2 * transfers_ms / kernels_ms)) if kernels_ms else 1
 
 

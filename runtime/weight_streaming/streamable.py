@@ -140,13 +140,13 @@ class StreamableNetwork:
 
     def memory(self, pipeline: Pipeline) -> MemoryUse:
         """Return the current memory use with a pipeline."""
-        own, held = pipeline.buffers, self.reader.held_bytes
+        buffers, held = pipeline.buffers, self.reader.held_bytes
         is_kept = self.reader.tier is Tier.HOST
         return MemoryUse(
             weights=self.layered.network_bytes,
-            host=own.host_bytes,
-            pinned=own.pinned_bytes,
-            device=own.device_bytes,
+            host=buffers.host_bytes,
+            pinned=buffers.pinned_bytes,
+            device=buffers.device_bytes,
             kept=held * is_kept,
             page_cache=held * (not is_kept),
         )
@@ -233,12 +233,12 @@ def device_of(model: nn.Module) -> torch.device:
     Raises:
       ValueError: if it has no weights, or they are on several devices.
     """
-    own = {weight.device for _, weight in named_weights(model)}
-    if not own:
+    devices = {weight.device for _, weight in named_weights(model)}
+    if not devices:
         raise ValueError("the network has no weights: there is nothing to stream")
-    if len(own) > 1:
-        raise ValueError(f"the model's weights must be on one device, not on {own}")
-    return own.pop()
+    if len(devices) > 1:
+        raise ValueError(f"the model's weights must be on one device, not on {devices}")
+    return devices.pop()
 
 
 def cut(

@@ -68,16 +68,18 @@ def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> 
 
     Only single units are compared: sets of units that are interchangeable as a whole are not found.
     """
-    own = {name: {*platform.configurations[name]} for name in configurations}
+    places_of = {name: {*platform.configurations[name]} for name in configurations}
     of_unit = [
-        [(name, place) for name, places in own.items() for place in places if unit in place]
+        [(name, place) for name, places in places_of.items() for place in places if unit in place]
         for unit in platform.units
     ]
 
     def replaceable(a: int, b: int) -> bool:
-        one, other = platform.units[a], platform.units[b]
+        unit, other = platform.units[a], platform.units[b]
         return all(
-            place - {one} | {other} in own[name] for name, place in of_unit[a] if other not in place
+            place - {unit} | {other} in places_of[name]
+            for name, place in of_unit[a]
+            if other not in place
         )
 
     groups: list[list[int]] = []

@@ -53,10 +53,10 @@ class Platform:
                     f"the units {', '.join(self.units)}"
                 )
         everywhere = {place for places in self.configurations.values() for place in places}
-        for one, other in combinations(sorted(everywhere, key=sorted), 2):
-            if one & other and not (one <= other or other <= one):
+        for place, other in combinations(sorted(everywhere, key=sorted), 2):
+            if place & other and not (place <= other or other <= place):
                 raise ValueError(
-                    f"{self.name}: the places {self.place_name(one)} and {self.place_name(other)} overlap; "
+                    f"{self.name}: the places {self.place_name(place)} and {self.place_name(other)} overlap; "
                     "two places must be disjoint or nested"
                 )
 
@@ -66,7 +66,9 @@ class Platform:
 
     def place(self, occupied: Sequence[bool]) -> Place:
         """Return the marked units; `occupied` is in the platform's order."""
-        return frozenset(unit for unit, own in zip(self.units, occupied, strict=True) if own)
+        return frozenset(
+            unit for unit, is_occupied in zip(self.units, occupied, strict=True) if is_occupied
+        )
 
     def restricted(self, configurations: Collection[str]) -> Platform:
         """Return the platform with some of its configurations.

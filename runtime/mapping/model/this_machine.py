@@ -47,19 +47,19 @@ def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) 
         (Device.cpu, cores, "core"),
         (Device.cuda, multiprocessors, "sm"),
     ):
-        own = [variant for variant in variants if variant.device is device]
-        for variant in own:
+        on_device = [variant for variant in variants if variant.device is device]
+        for variant in on_device:
             if variant.share > there:
                 raise ValueError(
                     f"{variant.name} needs {variant.share} {_WORDS[device]}, this machine has "
                     f"{there}; describe another platform in platform=<file>.yaml"
                 )
-        if not own:
+        if not on_device:
             continue
-        grain = 1 if device is Device.cpu else min(variant.share for variant in own)
+        grain = 1 if device is Device.cpu else min(variant.share for variant in on_device)
         groups = [f"{unit}{i}" for i in range(there // grain)]
         units += groups
-        for variant in own:
+        for variant in on_device:
             places[variant.name] = _places(groups, -(-variant.share // grain))
     return Platform("this machine", tuple(units), places)
 

@@ -70,7 +70,7 @@ def parse_variant(name: str) -> Variant:
     parts = () if match is None else match.groups()
     try:
         device, unit, share, execution, precision, last = parts
-        device_of = {letter: one for one, letter in _UNITS.items() if one.value == device}
+        device_of = {letter: kind for kind, letter in _UNITS.items() if kind.value == device}
         return Variant(
             device_of[unit],
             int(share),
@@ -82,6 +82,6 @@ def parse_variant(name: str) -> Variant:
         raise ValueError(
             f"{name} is not a variant; write cpu/t<threads>/<execution>/<precision> or "
             "cuda/sm<multiprocessors>/<execution>/<precision>, optionally with /channels_last; "
-            f"execution: {', '.join(one.value for one in Execution)}; precision: "
-            f"{', '.join(one.value for one in VariantPrecision)}"
+            f"execution: {', '.join(kind.value for kind in Execution)}; precision: "
+            f"{', '.join(kind.value for kind in VariantPrecision)}"
         ) from error

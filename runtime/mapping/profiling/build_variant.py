@@ -176,7 +176,7 @@ def _onnx_runtime(
     if variant.precision not in onnx_files:
         onnx_files[variant.precision] = quantised(
             onnx_files[VariantPrecision.fp32],
-            (one.numpy() for one in calibration),
+            (images.numpy() for images in calibration),
             sums_in_fp32=False,
         )
     session = OnnxSession(onnx_files[variant.precision], threads=variant.share)
@@ -245,5 +245,5 @@ def _stream(multiprocessors: int) -> torch.cuda.Stream:
         return torch.cuda.Stream()
     from runtime.network.cuda.sm_slices import SmSlices  # noqa: PLC0415 - needs a GPU
 
-    (one,) = SmSlices((multiprocessors,)).slices
-    return one.stream()
+    (part,) = SmSlices((multiprocessors,)).slices
+    return part.stream()

@@ -53,7 +53,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     _require_ours(path)
     variants = _variants(config)
     platform = _platform(variants).yaml()
-    on_gpu = any(one.device is Device.cuda for one in variants)
+    on_gpu = any(variant.device is Device.cuda for variant in variants)
     names = [*dict.fromkeys(config.networks)]
     for name in names:
         check_name(name)
@@ -72,10 +72,10 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
         watch.disturbances()  # from here on
         began_s = time.monotonic()
         try:
-            one = build_network(
+            network = build_network(
                 name, batch=config.batch, width=config.width, compared=config.compared
             )
-            profiles = [*profile_variants(one, variants, timing, generator)]
+            profiles = [*profile_variants(network, variants, timing, generator)]
         except ValueError as error:
             failed.append(" ".join(str(error).split()))
             continue
@@ -89,7 +89,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     if not rows:
         over = f"profiling.minutes={config.minutes:g} leaves no time for a network"
         raise ValueError("; ".join(failed) or over)
-    failures = (f"failed: {one}" for one in failed)
+    failures = (f"failed: {reason}" for reason in failed)
     print_lines(console, *failures, *_last(path, rows, config.tolerance))
     return not failed
 
@@ -168,11 +168,11 @@ def _platform(variants: Sequence[Variant]) -> Platform:
     if torch.cuda.is_available():
         multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
     room = {Device.cpu: cores, Device.cuda: multiprocessors}
-    for one in variants:
-        if one.share > room[one.device]:
+    for variant in variants:
+        if variant.share > room[variant.device]:
             gpu = f"a GPU of {multiprocessors} multiprocessors" if multiprocessors else "no GPU"
             raise ValueError(
-                f"profiling.variants: {one.name} cannot run on this machine, which has {cores} "
+                f"profiling.variants: {variant.name} cannot run on this machine, which has {cores} "
                 f"cores and {gpu}"
             )
     return machine_with(variants, cores, multiprocessors)
@@ -229,7 +229,7 @@ def _json(
         {
             "network": row.network,
             "variant": row.variant.name,
-            "ms": [round(float(one), 5) for one in row.samples.ms],
+            "ms": [round(float(ms), 5) for ms in row.samples.ms],
         }
         for row in rows
         if row.samples is not None

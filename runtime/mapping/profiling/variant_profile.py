@@ -63,16 +63,16 @@ def profile_variants(
             remark = "channels_last needs an input of four dimensions"
         if remark is None:
             try:
-                one = build_variant(variant, subject.module, subject.x, subject.others)
-                outputs = [one.output(x) for x in subject.others]
+                runnable = build_variant(variant, subject.module, subject.x, subject.others)
+                outputs = [runnable.output(x) for x in subject.others]
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 remark = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             else:
-                built.append((variant, one, agreement(outputs, expected)))
+                built.append((variant, runnable, agreement(outputs, expected)))
         if remark is not None:
             yield VariantProfile(subject.name, variant, None, None, remark)
     if built:
-        runs = [one.run for _, one, _ in built]
+        runs = [runnable.run for _, runnable, _ in built]
         settle(runs[0], config, Stopwatch())
         every = time_interleaved(runs, config, generator, Stopwatch())
         for (variant, _, agrees), samples in zip(built, every, strict=True):
@@ -90,7 +90,7 @@ def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor
       ValueError: if the network does not run.
     """
     device, share = Device.cpu, torch.get_num_threads()
-    if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
+    if torch.cuda.is_available() and any(variant.device is Device.cuda for variant in variants):
         device, share = Device.cuda, torch.cuda.get_device_properties(0).multi_processor_count
     exact = Variant(device, share, Execution.eager, VariantPrecision.fp32)
     try:

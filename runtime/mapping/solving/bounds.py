@@ -171,8 +171,8 @@ def _moved(
     for power in _POWERS:
         for _ in range(_SWEEPS):
             for i in generator.permutation(ms.shape[1]):
-                own = ms[sets, i, chosen[:, i]][:, None] * occupies[chosen[:, i]]
-                others = loads - own
+                its_loads = ms[sets, i, chosen[:, i]][:, None] * occupies[chosen[:, i]]
+                others = loads - its_loads
                 would = others[:, None, :] + np.where(occupies > 0, ms[:, i, :, None], 0.0)
                 chosen[:, i] = ((would / frame_ms) ** power).sum(2).argmin(1)
                 loads = would[sets, chosen[:, i]]

@@ -166,7 +166,7 @@ def longest_slack(
         solved = maximise_slack(choices, frame_ms, place, time_limit_s=time_limit_s)
         bound_ms = frame_ms if solved.answer is Feasibility.unknown else solved.bound_ms
         best = (
-            max(solved, longest, key=lambda one: one.slack_ms)
+            max(solved, longest, key=lambda solution: solution.slack_ms)
             if longest.chosen is not None
             else solved
         )
@@ -186,8 +186,8 @@ def _slack(
     frame_ms: float,
 ) -> Slack:
     return Slack(
-        tuple(platform.place_name(one) for one in same),
-        tuple(name for name, own in platform.configurations.items() if same[0] in own),
+        tuple(platform.place_name(place) for place in same),
+        tuple(name for name, places in platform.configurations.items() if same[0] in places),
         longest.slack_ms,
         frame_ms if longest.answer is Feasibility.unknown else longest.bound_ms,
         timetable,
@@ -214,14 +214,14 @@ def _timetable(
 ) -> tuple[TimetableEntry, ...]:
     """Return the timetable of a mapping, in the order of the networks."""
     runs = {
-        one.network: TimetableEntry(
-            networks[one.network],
-            one.configuration,
-            choices.platform.place_name(one.place),
-            one.start_ms,
-            one.end_ms,
+        entry.network: TimetableEntry(
+            networks[entry.network],
+            entry.configuration,
+            choices.platform.place_name(entry.place),
+            entry.start_ms,
+            entry.end_ms,
         )
-        for one in timetable(chosen, choices, configurations)
+        for entry in timetable(chosen, choices, configurations)
     }
     return tuple(runs[i] for i in range(len(chosen)))
 

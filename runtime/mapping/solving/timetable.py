@@ -58,7 +58,7 @@ def one_by_one(
         units = choices.occupies[at]
         start_ms = float(free_ms[units].max())
         end_ms = start_ms + float(choices.ms[i, at])
-        after = tuple(sorted({int(one) for one in last[units]} - {-1}))
+        after = tuple(sorted({int(entry) for entry in last[units]} - {-1}))
         free_ms[units], last[units] = end_ms, len(placed)
         name = configurations[int(choices.configuration[i, at])]
         placed.append(Placed(i, name, choices.places[at], start_ms, end_ms, after))

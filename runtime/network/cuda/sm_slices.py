@@ -73,8 +73,8 @@ class SmSlices:
     def close(self) -> None:
         """Wait for the slices' streams and release the slices."""
         slices, self.slices = self.slices, []
-        for one in slices:
-            one.streams.reclaim()
+        for part in slices:
+            part.streams.reclaim()
         if slices:
             self._spare.append(slices)
 
@@ -98,8 +98,8 @@ def load_driver(device: int) -> Any:
 
 
 def _cut(driver: Any, counts: Sequence[int], device: int) -> list[SmSlice]:
-    groups, rest = split(driver, device)
-    return [make_slice(driver, parts, device) for parts in _dealt(counts, groups, rest)]
+    groups, remainder = split(driver, device)
+    return [make_slice(driver, parts, device) for parts in _dealt(counts, groups, remainder)]
 
 
 def split(driver: Any, device: int) -> tuple[list[Any], Any]:
@@ -108,8 +108,10 @@ def split(driver: Any, device: int) -> tuple[list[Any], Any]:
     sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     whole = checked(driver.cuDeviceGetDevResource(gpu, sm))
     _, most, _ = checked(driver.cuDevSmResourceSplitByCount(0, whole, 0, GRAIN))
-    groups, dealt, rest = checked(driver.cuDevSmResourceSplitByCount(int(most), whole, 0, GRAIN))
-    return list(groups)[: int(dealt)], rest
+    groups, dealt, remainder = checked(
+        driver.cuDevSmResourceSplitByCount(int(most), whole, 0, GRAIN)
+    )
+    return list(groups)[: int(dealt)], remainder
 
 
 def make_slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
@@ -123,9 +125,9 @@ def make_slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
     return SmSlice(driver, context, count, device)
 
 
-def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any]]:
+def _dealt(counts: Sequence[int], groups: list[Any], remainder: Any) -> list[list[Any]]:
     """Return the resources of each slice."""
-    left = int(rest.sm.smCount) if rest is not None else 0
+    left = int(remainder.sm.smCount) if remainder is not None else 0
     total = sum(int(group.sm.smCount) for group in groups) + left
     dealt, free = [], list(groups)
     for count in counts:
@@ -134,7 +136,7 @@ def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any
             parts.append(free.pop(0))
         have = sum(int(part.sm.smCount) for part in parts)
         if have < count and not free and have + left == count:
-            parts.append(rest)
+            parts.append(remainder)
             left = 0
             have = count
         if have != count or not parts:

@@ -47,14 +47,14 @@ def quantised(
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder, _quiet_logging():
-        given, prepared, made = (
+        exported, prepared, made = (
             Path(folder) / f"{name}.onnx" for name in ("given", "prepared", "int8")
         )
         try:
             with naming(Path(folder)):
                 # by its path: onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
-                given.write_bytes(onnx)
-                quant_pre_process(str(given), str(prepared), skip_symbolic_shape=True)
+                exported.write_bytes(onnx)
+                quant_pre_process(str(exported), str(prepared), skip_symbolic_shape=True)
                 kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
                 quantize_static(
                     prepared,

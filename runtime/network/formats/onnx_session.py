@@ -64,7 +64,7 @@ class OnnxSession:
                 f"is missing"
             )
         self._memory = "cpu" if provider is Provider.cpu else "cuda"
-        self._names = [one.name for one in self._session.get_inputs()]
+        self._names = [node.name for node in self._session.get_inputs()]
 
     def __call__(self, *inputs: Shaped[ndarray, "..."]) -> Shaped[ndarray, "..."]:
         """Return the first output for these inputs, given in the network's order."""
@@ -100,9 +100,9 @@ class OnnxSession:
         All arrays are contiguous; the inputs are in the network's order.
         """
         binding = self._session.io_binding()
-        for name, one in zip(self._names, inputs, strict=True):
-            binding.bind_input(name, "cpu", 0, one.dtype, one.shape, one.ctypes.data)
-        (name,) = (one.name for one in self._session.get_outputs())
+        for name, array in zip(self._names, inputs, strict=True):
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        (name,) = (node.name for node in self._session.get_outputs())
         binding.bind_output(name, "cpu", 0, output.dtype, output.shape, output.ctypes.data)
         return _Bound(self._session, binding, (*inputs, output))
 

@@ -29,7 +29,7 @@ def tracing(module: nn.Module, examples: Sequence[Tensor]) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
         warned = torch.jit.TracerWarning  # type: ignore[attr-defined]  # public, but not listed as such
-        doubts = [one for one in caught if issubclass(one.category, warned)]
+        doubts = [warning for warning in caught if issubclass(warning.category, warned)]
         if doubts:
             warning = str(doubts[0].message).partition(". ")[0].partition("\n")[0]
             where = f"{warning} at {doubts[0].filename}:{doubts[0].lineno}"
@@ -50,16 +50,23 @@ def differs(output: Tensor, expected: Tensor) -> bool:
 def _require_same_for_other_values(
     module: nn.Module, examples: Sequence[Tensor], warning: str
 ) -> None:
-    traced = torch.jit.trace(module, tuple(one.clone() for one in examples), check_trace=False)
+    traced = torch.jit.trace(
+        module, tuple(example.clone() for example in examples), check_trace=False
+    )
     generator = torch.Generator().manual_seed(0)
     for factor in (-2, 0.3):
         others = [
-            factor * (one if one.any() else torch.randn(one.shape, generator=generator).to(one))
-            if one.is_floating_point()
-            else one.clone()
-            for one in examples
+            factor
+            * (
+                example
+                if example.any()
+                else torch.randn(example.shape, generator=generator).to(example)
+            )
+            if example.is_floating_point()
+            else example.clone()
+            for example in examples
         ]
-        expected = module(*(one.clone() for one in others))
+        expected = module(*(example.clone() for example in others))
         if isinstance(expected, Tensor) and differs(traced(*others), expected):
             raise ValueError(
                 f"its operations depend on the values of its input, so that no traced graph of it is "

@@ -67,8 +67,8 @@ class _Rollout:
         self._free_ms = free_ms
         self._networks = networks
         self._next = [0] * len(networks)
-        self._previous = [one.previous_lane for one in networks]
-        self._ready_ms = [one.ready_ms for one in networks]
+        self._previous = [pending.previous_lane for pending in networks]
+        self._ready_ms = [pending.ready_ms for pending in networks]
         self._due: list[tuple[float, int, int]] = []
         """Heap of (time at which a network's next job is placed, tie-breaker, network)."""
         self._remaining = 0
@@ -80,17 +80,19 @@ class _Rollout:
         """Start with the context's job as the next one to place."""
         rollout = cls(context.lanes, sync_ms, [*context.backlog_ms], context.pending())
         others = len(rollout._networks)
-        for i, one in enumerate(rollout._networks):
-            at_launch = one.previous_lane is not None and rollout._at_launch(one.previous_lane)
+        for i, pending in enumerate(rollout._networks):
+            at_launch = pending.previous_lane is not None and rollout._at_launch(
+                pending.previous_lane
+            )
             if i == 0:
                 rollout._due.append((0.0, -1, i))
             elif at_launch:  # placed now, after the networks whose requests have just arrived
                 rollout._due.append((0.0, others + i, i))
             else:
-                rollout._due.append((one.ready_ms, i, i))
+                rollout._due.append((pending.ready_ms, i, i))
         heapify(rollout._due)
         rollout._placed = 2 * others
-        rollout._remaining = min(horizon, sum(len(one.jobs) for one in rollout._networks))
+        rollout._remaining = min(horizon, sum(len(pending.jobs) for pending in rollout._networks))
         return rollout
 
     def ends_ms(self) -> list[float]:

@@ -100,9 +100,9 @@ class LayeredNetwork:
         for layer, place in zip(self.layers, places, strict=True):
             views = [weight.view(place) for weight in layer.weights]
             bodies = [segments[i].body for i in layer.segments]
-            own = {id(old): new for old, new in _paired(bodies, views)}
+            replaced = {id(old): new for old, new in _paired(bodies, views)}
             for i, body in zip(layer.segments, bodies, strict=True):
-                copied = _with_tensors(body, own)
+                copied = _with_tensors(body, replaced)
                 segments[i] = replace(
                     segments[i], body=_WithoutViews(copied) if segments[i].weight_bytes else copied
                 )

@@ -186,7 +186,7 @@ class GpuPipeline(Pipeline):
 
     def layer_of(self, segment: int) -> int:
         """Return the layer to which a segment belongs."""
-        return next(i for i, one in enumerate(self._layers) if segment in one.segments)
+        return next(i for i, layer in enumerate(self._layers) if segment in layer.segments)
 
     def _since_ms(self, end: Done, begin: Done) -> float:
         last = self._event(end, self._copied, self._ends)

@@ -53,8 +53,10 @@ class RingLayout:
         first = self.device if self.host is None else self.host
         if first is None or not self.is_ahead:
             return 0
-        own = (i for i, place in enumerate(first) if place.after is not None and place.after >= 0)
-        return next(own, len(first))  # the first layer that waits for this inference
+        waiting = (
+            i for i, place in enumerate(first) if place.after is not None and place.after >= 0
+        )
+        return next(waiting, len(first))  # the first layer that waits for this inference
 
 
 def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> RingLayout:
@@ -117,8 +119,8 @@ def launch_order(
     """
     copies = begun
     for layer in range(layers):
-        own = bisect_right(layout.streamed, layer)
-        ahead = max(own, copies)
+        needed = bisect_right(layout.streamed, layer)
+        ahead = max(needed, copies)
         if layout.host is None and layout.device is not None:
             ahead = max(ahead, min(copies + _COPIES_PER_LAYER, _free(layout, copies, layer)))
         for ordinal in range(copies, ahead):

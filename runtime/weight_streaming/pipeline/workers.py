@@ -65,7 +65,9 @@ class StageWorkers:
     def _begin(self) -> None:
         if self._progress.error is not None:
             raise StoppedError
-        if len(self._threads) == len(self._jobs) and all(one.is_alive() for one in self._threads):
+        if len(self._threads) == len(self._jobs) and all(
+            thread.is_alive() for thread in self._threads
+        ):
             return
         # first inference, or a forked child, which has no threads
         self._progress = progress = StreamProgress()

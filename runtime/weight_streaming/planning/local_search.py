@@ -38,15 +38,15 @@ def local_search(
     front = [*best]
     seen: set[StreamPlan] = set()
     while tries > 0:
-        fresh = [one for one in front if one not in seen]
+        fresh = [plan for plan in front if plan not in seen]
         if not fresh:
             break
         tried: list[StreamPlan] = []
-        for one in fresh:
-            seen.add(one)
+        for plan in fresh:
+            seen.add(plan)
             later = (other.memory_bytes for other in front)
-            next_bytes = next((size for size in later if size > one.memory_bytes), 0)
-            around = [*_around(one, next_bytes - 1, layers, stages, alignment, ahead=ahead)]
+            next_bytes = next((size for size in later if size > plan.memory_bytes), 0)
+            around = [*_around(plan, next_bytes - 1, layers, stages, alignment, ahead=ahead)]
             tried += around
             tries -= len(around)
             if tries <= 0:
@@ -66,8 +66,8 @@ def _around(
 ) -> Iterator[StreamPlan]:
     """Yield neighbours with the plan's memory, and with the memory up to the next plan."""
     for changed in _changes(plan, layers, alignment):
-        kept = [one != (i in changed) for i, one in enumerate(plan.resident)]
-        if all(stays or not one.weight_bytes for one, stays in zip(layers, kept, strict=True)):
+        kept = [stays != (i in changed) for i, stays in enumerate(plan.resident)]
+        if all(stays or not layer.weight_bytes for layer, stays in zip(layers, kept, strict=True)):
             continue
         trial = RingSizing(layers, tuple(kept), stages, alignment, ahead=ahead)
         if changed:

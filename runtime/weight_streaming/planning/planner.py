@@ -66,9 +66,9 @@ def plan(
       BudgetTooSmallError: if no plan fits.
     """
     affordable = [
-        one
-        for one in front(layers, stages=stages, alignment=alignment, ahead=ahead)
-        if one.memory_bytes <= budget_bytes
+        fast
+        for fast in front(layers, stages=stages, alignment=alignment, ahead=ahead)
+        if fast.memory_bytes <= budget_bytes
     ]
     if not affordable:
         largest = max(layers, key=lambda layer: layer.weight_bytes)
@@ -90,8 +90,10 @@ def smallest_budget(
     it can be less to keep the largest layers resident and stream only smaller ones, or to keep all.
     """
     resident = smallest(layers, stages, alignment)
-    kept = sum(one.weight_bytes for one, stays in zip(layers, resident, strict=True) if stays)
-    streamed = [one.weight_bytes for one, stays in zip(layers, resident, strict=True) if not stays]
+    kept = sum(layer.weight_bytes for layer, stays in zip(layers, resident, strict=True) if stays)
+    streamed = [
+        layer.weight_bytes for layer, stays in zip(layers, resident, strict=True) if not stays
+    ]
     ring = aligned(max(streamed, default=0), alignment)
     return kept + ring * (stages.reads + stages.copies)
 
@@ -112,8 +114,8 @@ def front(
     for resident in candidates(layers, stages, alignment):
         trial = RingSizing(layers, resident, stages, alignment, ahead=ahead)
         if not any(
-            one.memory_bytes <= trial.smallest_bytes and one.predicted_ms <= trial.bound_ms
-            for one in best
+            rival.memory_bytes <= trial.smallest_bytes and rival.predicted_ms <= trial.bound_ms
+            for rival in best
         ):
             best = pareto_front([*best, *trial.growing()])
     tries = _LAYER_STEPS // max(1, len(layers)) // (_STEADY_STATE_STEPS if ahead else 1)

@@ -83,7 +83,7 @@ def waits(
       ValueError: if a layer does not fit into a ring, or there is no ring.
     """
     streams = is_streamed(layers, plan.resident)
-    lengths = [layer.weight_bytes for layer, one in zip(layers, streams, strict=True) if one]
+    lengths = [layer.weight_bytes for layer, goes in zip(layers, streams, strict=True) if goes]
     host, device = plan.host_ring_bytes, plan.device_ring_bytes
     if lengths and not host and not device:
         raise ValueError(f"the plan has no ring for {len(lengths)} layers that are not resident")
@@ -214,8 +214,8 @@ def _inference(
     ends = _Ends(
         r - k if host else 0.0,
         c - k if device else 0.0,
-        [one - k for one in left_host_ms],
-        [one - k for one in used_ms],
+        [left_ms - k for left_ms in left_host_ms],
+        [left_ms - k for left_ms in used_ms],
     )
     return Timeline(tuple(read), tuple(copy), tuple(kernel)), ends
 

@@ -21,10 +21,10 @@ def candidates(
     least = [i for i, stays in enumerate(smallest(layers, stages, alignment)) if stays]
     for order in (iter([least]), *_orders(layers, with_weights, stages)):
         for chosen in order:
-            one = frozenset(chosen)
-            if one not in seen and len(one) < len(with_weights):
-                seen.add(one)
-                yield tuple(i in one for i in range(len(layers)))
+            kept = frozenset(chosen)
+            if kept not in seen and len(kept) < len(with_weights):
+                seen.add(kept)
+                yield tuple(i in kept for i in range(len(layers)))
 
 
 def smallest(

@@ -99,7 +99,7 @@ def cyclic_places(
     rounded, capacity = _rounded(lengths, capacity_bytes, alignment)
     laps = [*_laps(rounded, capacity)]
     begins = [[*accumulate((rounded[i] for i in lap[:-1]), initial=0)] for lap in laps]
-    ends = [own[-1] + rounded[lap[-1]] for own, lap in zip(begins, laps, strict=True)]
+    ends = [starts[-1] + rounded[lap[-1]] for starts, lap in zip(begins, laps, strict=True)]
     reserved = []
     for number, lap in enumerate(laps):
         for i, begin in zip(lap, begins[number], strict=True):
@@ -142,7 +142,7 @@ class RingSizes:
 
     def __init__(self, lengths: Sequence[int], alignment: int = PAGE_BYTES) -> None:
         """Compute the sizes for one or more lengths."""
-        rounded = [aligned(one, alignment) for one in lengths]
+        rounded = [aligned(nbytes, alignment) for nbytes in lengths]
         self.smallest: int = max(rounded)
         self.largest: int = sum(rounded)
         self._ends = np.cumsum([0, *rounded])
@@ -168,4 +168,4 @@ class RingSizes:
     def all(self) -> list[int]:
         """Return all sizes, ascending."""
         runs = np.unique(self._ends[None, :] - self._ends[:, None])
-        return [int(one) for one in runs[runs >= self.smallest]]
+        return [int(size) for size in runs[runs >= self.smallest]]

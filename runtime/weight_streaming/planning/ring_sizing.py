@@ -66,9 +66,9 @@ class RingSizing:
         rungs = self.sizes.ladder()
         last = len(rungs) - 1
         host = device = 0
-        one = self.plan(rungs[0], rungs[0])
-        yield one
-        while one.predicted_ms > self.bound_ms * (1 + 1e-12) and (host, device) != (last, last):
+        plan = self.plan(rungs[0], rungs[0])
+        yield plan
+        while plan.predicted_ms > self.bound_ms * (1 + 1e-12) and (host, device) != (last, last):
             steps = {(min(host + 1, last), min(device + 1, last))}
             if self._stages is StreamStages.READ_COPY_KERNEL:
                 steps |= {(min(host + 1, last), device), (host, min(device + 1, last))}
@@ -76,7 +76,7 @@ class RingSizing:
             tried = {step: self.plan(rungs[step[0]], rungs[step[1]]) for step in sorted(steps)}
             yield from tried.values()
             host, device = min(tried, key=lambda step: (tried[step].predicted_ms, -sum(step)))
-            one = tried[host, device]
+            plan = tried[host, device]
 
     def filling(self, budget_bytes: int, reference: StreamPlan) -> Iterator[StreamPlan]:
         """Yield plans whose rings fill a budget; of two rings one keeps about its size in `reference`."""
