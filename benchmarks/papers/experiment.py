@@ -108,12 +108,6 @@ def _cell(value: str | Values, form: Callable[[Any], str]) -> Callable[[Row], st
     return lambda row: form(read(row))
 
 
-SHARING = columns(
-    number, stp="throughput", antt="mean slowdown", fairness="fairness", ends_ms="first to last ms"
-)
-"""STP, ANTT, Jain's index, and the time between the first and the last end."""
-
-
 @final
 @dataclass(frozen=True)
 class Shown:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING, final
@@ -152,16 +152,6 @@ class Lanes:
 def _onnx() -> OnnxEngine:
     """One engine for all cores and steps, so that a network is exported to ONNX once."""
     return OnnxEngine()
-
-
-def only(network: Network, lanes: Sequence[int]) -> Network:
-    """Restrict a network to these lanes: on all others the predicted times are infinite."""
-    chain = network.chain
-    restricted = tuple(
-        tuple(time if lane in lanes else float("inf") for lane, time in enumerate(times))
-        for times in chain.predicted_ms
-    )
-    return replace(network, chain=replace(chain, predicted_ms=restricted))
 
 
 @contextmanager

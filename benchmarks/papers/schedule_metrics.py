@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from runtime.scheduling.metrics import check_alone
 from runtime.scheduling.schedule import Schedule
-
-
-def turnaround_slowdowns(
-    schedule: Schedule, alone_ms: Sequence[float]
-) -> Float64[ndarray, "networks"]:
-    """Return first arrival to last completion over time alone, for each network.
-
-    This is the program turnaround of Eyerman & Eeckhout, for closed workloads, where an inference
-    also waits for earlier ones of its own network. NaN if a request did not complete, or the network
-    has none.
-
-    `alone_ms` is the time for all requests of each network, alone on the machine.
-
-    Raises:
-      ValueError: if `alone_ms` does not hold one positive time per network.
-    """
-    check_alone(schedule, alone_ms)
-    first_ms = np.full(len(alone_ms), np.nan)
-    last_ms = np.full(len(alone_ms), np.nan)
-    for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True):
-        k = request.network
-        first_ms[k] = np.fmin(first_ms[k], request.arrival_ms)
-        last_ms[k] = np.fmax(last_ms[k], np.inf if end_ms is None else end_ms)
-    last_ms[np.isinf(last_ms)] = np.nan
-    slowed: Float64[ndarray, "networks"] = (last_ms - first_ms) / np.array(alone_ms)
-    return slowed
 
 
 def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:

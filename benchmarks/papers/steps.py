@@ -173,19 +173,13 @@ def run_steps(
     results.write(path)
     with progress_bar(console) as bar:
         task = bar.add_task("", total=len(steps))
-        began_s = time.monotonic()
         for done, step in enumerate(steps):
             bar.update(task, completed=done, description=step.name)
-            now_s = time.monotonic()
-            if now_s >= until_s:
+            if time.monotonic() >= until_s:
                 results.not_measured.append(step.name)
                 continue
             if not console.is_terminal:
-                left = (now_s - began_s) / done * (len(steps) - done) if done else None
-                remaining = (
-                    "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
-                )
-                console.print(f"{done + 1} of {len(steps)}: {step.name}{remaining}", soft_wrap=True)
+                console.print(f"{done + 1} of {len(steps)}: {step.name}", soft_wrap=True)
             try:
                 with ends_by(until_s) as deadline:
                     _run_step(step, results, control, console)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from benchmarks.papers.coschedule.policies import steps
 from benchmarks.papers.experiment import (
-    SHARING,
     Experiment,
     Table,
     columns,
-    having,
     names,
     number,
     percent,
@@ -54,18 +52,13 @@ COSCHEDULE = Experiment(
                 ),
                 *columns(
                     number,
+                    overlap="overlap",
                     finish_spread_ms="finish spread ms",
                     simulated_ms="simulated ms",
                     bound_ms="least by times alone, ms",
                 ),
             ),
             _measured,
-            by=("workload", "sms"),
-        ),
-        Table(
-            lambda rows: f"{_where(rows)}: how it is shared; overlap to the stronger device alone",
-            (*names("variant"), *columns(number, overlap="overlap"), *SHARING),
-            having("ms", "stp"),
             by=("workload", "sms"),
         ),
     ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import final
 
 from benchmarks.papers.dispatch.prepared import Source
@@ -18,7 +17,7 @@ from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
-from runtime.scheduling.chain import Chain, Job
+from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish
@@ -74,47 +73,12 @@ class Plans:
         Raises:
           BaseException: any error of a network.
         """
-        return self._run(shares(plan), each_job=False)
-
-    def _run(self, given: Sequence[Sequence[int]], *, each_job: bool) -> Schedule:
-        self._planned.give([[self._of[i] for i in share] for share in given])
-        found = self._planned.run(each_job=each_job)
-        for output in found.outputs:
+        self._planned.give([[self._of[i] for i in share] for share in shares(plan)])
+        outcome = self._planned.run()
+        for output in outcome.outputs:
             if isinstance(output, BaseException):
                 raise output
-        return found.schedule
-
-    def timed(self, plan: Schedule) -> Schedule:
-        """Run a schedule with each job timed and named after its network; cores steal no work.
-
-        Request `i * networks + k` is inference i of network k.
-
-        Raises:
-          BaseException: any error of a network.
-        """
-        given = shares(plan)
-        ran = self._run(given, each_job=True)
-        kinds = [self._planned.kinds(k) for k in self._of[: self._networks]]
-        jobs = [
-            [(i, j) for i in share for j in range(len(kinds[i % self._networks]))]
-            for share in given
-        ]
-        executed = []
-        for execution in ran.executed:
-            i, j = jobs[execution.lane][execution.job.index]
-            executed.append(replace(execution, job=Job(i, i % self._networks, j)))
-        chains = tuple(
-            Chain(self._names[k], kind, ((0.0,) * len(ran.lanes),) * len(kind))
-            for k, kind in zip(self._of, kinds, strict=False)
-        )
-        requests = closed(self._networks, self.inferences // self._networks)
-        return Schedule(chains, ran.lanes, requests, tuple(executed))
-
-    @property
-    def alone_ms(self) -> list[float]:
-        """Time of all inferences of each network, alone on one lane of the faster device, ms."""
-        count = self.inferences // self._networks
-        return [count * min(self._alone_ms[k]) for k in self._of[: self._networks]]
+        return outcome.schedule
 
     def bound_ms(self) -> float:
         """Lower bound of the makespan, ms, if the times are right."""

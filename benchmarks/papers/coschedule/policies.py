@@ -14,22 +14,14 @@ from benchmarks.papers.coschedule.plans import Plans
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.lanes import (
-    ConvolutionsToGpu,
     Groups,
     HalfAndHalf,
-    Lanes,
-    only,
     opened_lanes,
 )
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.schedule_metrics import overlap
-from benchmarks.papers.sharing import sharing
-from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
-from runtime.lanes.executor import Network, executed
-from runtime.scheduling.arrivals import closed
-from runtime.scheduling.chain import Request
 from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
@@ -90,41 +82,11 @@ def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
 
 @final
 @dataclass(frozen=True)
-class _Task:
-    """Networks and the open lanes on which they run."""
-
-    networks: list[Network]
-    requests: tuple[Request, ...]
-    lanes: Lanes
-
-    def run(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """Run on real lanes: all of them, or the allowed ones.
-
-        Raises:
-          BaseException: any error of a job.
-        """
-        return executed(self._on(allowed), self.requests, self.lanes.lanes, policy)
-
-    def simulated(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """Simulate lanes that take the predicted times."""
-        chains = [network.chain for network in self._on(allowed)]
-        return simulate(chains, self.requests, [lane.lane for lane in self.lanes.lanes], policy)
-
-    def _on(self, allowed: Sequence[int] | None) -> list[Network]:
-        if allowed is None:
-            return self.networks
-        return [only(network, allowed) for network in self.networks]
-
-
-@final
-@dataclass(frozen=True)
 class _Variant:
     """A variant to measure."""
 
     run: Callable[[], Schedule]
     """One run."""
-    timed: Callable[[], Schedule]
-    """One run in which each job is timed."""
     simulated: Schedule | None = None
     placed: str = "ahead"
 
@@ -136,7 +98,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
     with opened_lanes(needed, sms) as lanes, ExitStack() as opened:
         plans = Plans(sources, inferences, lanes)
         opened.callback(plans.close)
-        variants = _planned(plans, lanes.groups, "" if config.on_gpu else "planned_")
+        variants = _planned(plans, lanes.groups)
         if config.on_gpu:
             setup = Setup(config.device, sms=lanes.part)
             try:
@@ -146,11 +108,8 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             else:
                 variants[_FORK] = _Variant(
                     lambda: fork.run(inferences, each_job=False).schedule,
-                    lambda: fork.run(inferences).schedule,
                     placed="no scheduler",
                 )
-        else:
-            variants |= _one_by_one(sources, inferences, lanes)
         last: dict[str, Schedule] = {}
 
         def timed(variant: str) -> float:
@@ -171,11 +130,10 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             "slowed_gpu": round(plans.slowed[0], 4),
             "slowed_cpu": round(plans.slowed[1], 4),
         }
-        for row in _rows(common, variants, samples, last, lanes.groups):
-            yield {**row, **sharing(variants[row["variant"]].timed(), plans.alone_ms)}
+        yield from _rows(common, variants, samples, last, lanes.groups)
 
 
-def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
+def _planned(plans: Plans, groups: Groups) -> dict[str, _Variant]:
     """All policies, each with a static schedule that is made once."""
     asked = _policies(groups)
     if len(groups.gpu) > _FEW:
@@ -183,54 +141,8 @@ def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
     found = {}
     for name, (policy, allowed) in asked.items():
         plan = plans.plan(policy, allowed)
-        found[f"{prefix}{name}"] = _Variant(
-            partial(plans.run, plan), partial(plans.timed, plan), plan
-        )
+        found[name] = _Variant(partial(plans.run, plan), plan)
     return found
-
-
-def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dict[str, _Variant]:
-    """All policies, asked for each job when it is placed; networks may change lanes."""
-    times_ms = {
-        one.name: lanes.alone(one, repeats=_PROBES).whole_ms
-        for one in {id(s): s for s in sources}.values()
-    }
-    compiled = [lanes.compiled(source.program, source.x) for source in sources]
-    requests = closed(len(sources), inferences)
-
-    def task(slowed: tuple[float, float]) -> _Task:
-        networks = [
-            Network(made, source.x, lanes.chain(source, times_ms[source.name], slowed))
-            for made, source in zip(compiled, sources, strict=True)
-        ]
-        return _Task(networks, requests, lanes)
-
-    alone = task((1.0, 1.0))
-    slowed = tuple(
-        max(_slowdown(alone, EarliestFinish(), allowed), 0.1)
-        for allowed in (lanes.groups.gpu, lanes.groups.cpu)
-    )
-    ready = task((slowed[0], slowed[1]))
-    groups, policies = lanes.groups, _policies(lanes.groups)
-    if len(groups.gpu) > 1:
-        policies["gpu_one_stream"] = (EarliestFinish(), groups.gpu[:1])
-    if any(
-        len(source.program.kinds) > 1 for source in sources
-    ):  # a whole network is not a convolution
-        policies["convolutions_to_gpu"] = (ConvolutionsToGpu(groups), None)
-    variants = {}
-    for name, (policy, allowed) in policies.items():
-        run = partial(ready.run, policy, allowed)
-        simulated = ready.simulated(policy, allowed)
-        variants[name] = _Variant(run, run, simulated, "one by one")
-    return variants
-
-
-def _slowdown(task: _Task, policy: Policy, allowed: Sequence[int]) -> float:
-    """Mutual slowdown of the lanes of a group: measured over simulated makespan."""
-    task.run(policy, allowed)
-    real_ms = median(makespan_ms(task.run(policy, allowed)) for _ in range(3))
-    return real_ms / makespan_ms(task.simulated(policy, allowed))
 
 
 def _policies(groups: Groups) -> dict[str, tuple[Policy, Sequence[int] | None]]:
@@ -252,10 +164,8 @@ def _rows(
     groups: Groups,
 ) -> Iterator[Row]:
     medians = {variant: median(taken) for variant, taken in samples.items()}
-    gpu_ms, gpu_variant = min(
-        (ms, name) for name, ms in medians.items() if name.removeprefix("planned_")[:4] == "gpu_"
-    )
-    cpu_ms = min(ms for name, ms in medians.items() if name.endswith("cpu_only"))
+    gpu_ms, gpu_variant = min((ms, name) for name, ms in medians.items() if name.startswith("gpu_"))
+    cpu_ms = min(ms for name, ms in medians.items() if name == "cpu_only")
     sum_of_rates_ms = 1 / (1 / gpu_ms + 1 / cpu_ms)
     for name, taken in samples.items():
         row: Row = {

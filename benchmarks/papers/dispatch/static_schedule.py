@@ -19,9 +19,10 @@ from typing import Protocol, final
 
 from torch import Tensor
 
-from benchmarks.papers.dispatch.executor import Executor, Outcome, outcome
+from benchmarks.papers.dispatch.executor import Outcome, outcome
 from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.prepared import Prepared, Ready, Source, Stream
+from common.types.closeable import Closeable
 from runtime.lanes.cpu import one_core
 from runtime.network.completion import Compute
 from runtime.network.segment_kind import SegmentKind
@@ -54,7 +55,7 @@ def shares(schedule: Schedule) -> list[list[int]]:
 
 
 @final
-class StaticSchedule(Executor):
+class StaticSchedule(Closeable):
     """Networks on open lanes, with memory of their own on each lane.
 
     Inferences are therefore independent, even those of one network on two lanes. The lanes of a
@@ -95,31 +96,24 @@ class StaticSchedule(Executor):
                 done.result()
         self._shares = [[*share] for share in shares]
 
-    def run(
-        self,
-        inferences: int = 1,
-        *,
-        each_job: bool = False,
-        ahead: int = 0,  # noqa: ARG002 - all is launched before anything is waited for
-    ) -> Outcome:
+    def run(self, inferences: int = 1) -> Outcome:
         """Run the schedule `inferences` times; a lane stops when its network raises.
 
         Returns:
           A schedule with one chain for each lane that has a share; outputs are those of the last
-          network of each share. Without `each_job` a share is one job, and cores steal work.
+          network of each share. A share is one job, and cores steal work.
         """
         active = [lane for lane, share in enumerate(self._shares) if share]
         stop = Event()
-        feeds, kinds = [], []
+        feeds = []
         left: list[deque[int]] = []
         for lane in active:
             share = _Share([self._ready[lane, k] for k in self._shares[lane]])
             own: Ready = share
-            if lane in self._cores and not each_job:
+            if lane in self._cores:
                 jobs = {k: entry.inference() for (i, k), entry in self._ready.items() if i == lane}
                 own = _AtOnce(share, self._shares[lane], jobs, left, stop)
-            feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=each_job))
-            kinds.append(own.kinds if each_job else (SegmentKind.NETWORK,))
+            feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=False))
         for lane in active:
             self._lanes[lane].renew_origin()
         begin_s = time.perf_counter()
@@ -140,13 +134,11 @@ class StaticSchedule(Executor):
             else feed.error
             for lane, feed in zip(active, feeds, strict=True)
         ]
-        found = outcome(names, kinds, active, inferences, begin_s, ran, outputs)
+        found = outcome(
+            names, [(SegmentKind.NETWORK,)] * len(active), active, inferences, begin_s, ran, outputs
+        )
         described = tuple(lane.lane for lane in self._lanes)[: len(found.schedule.lanes)]
         return replace(found, schedule=replace(found.schedule, lanes=described))
-
-    def kinds(self, network: int) -> tuple[SegmentKind, ...]:
-        """Kinds of the jobs of a network that was assigned to a lane."""
-        return next(entry.kinds for (_, k), entry in self._ready.items() if k == network)
 
     def close(self) -> None:
         """Release the networks; the lanes stay open."""

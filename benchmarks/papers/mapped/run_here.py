@@ -8,7 +8,7 @@ after it every output is compared with fp32.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
@@ -25,7 +25,7 @@ from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
 from benchmarks.papers.results import Results
-from common.command.progress import progress_bar
+from benchmarks.papers.steps import ends_by, time_is_left
 from common.page.print import print_lines
 from runtime.machine.stability import watch_disturbances
 from runtime.mapping.model.variant import parse_variant
@@ -77,7 +77,10 @@ def run_here(
     }
     with PlaceLanes(board.platform) as lanes:
         _check(contenders, lanes)  # fails before the slow steps
-        print_lines(console, f"timetables: {'; '.join(candidate.name for candidate in contenders)}")
+        print_lines(
+            console,
+            f"{config.minutes:g} minutes at most; timetables: {'; '.join(one.name for one in contenders)}",
+        )
         results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
 
@@ -104,9 +107,12 @@ def run_here(
         )
         watch = watch_disturbances(on_gpu=on_gpu)
         try:
-            for count in _shown(_turns(config), config.minutes, console):
-                rounds.run(count)
-                write()
+            with ends_by(time.monotonic() + 60 * config.minutes):
+                for done, count in enumerate(_turns(config)):
+                    if done and not time_is_left():
+                        break
+                    rounds.run(count)
+                    write()
         finally:  # also after Ctrl-C
             flags += watch.disturbances()
             _close(results, contenders, config, flags)
@@ -139,23 +145,6 @@ def _turns(config: MappedConfig) -> list[int]:
     """Return the number of frames of each round."""
     full, rest = divmod(config.frames, config.turn)
     return [config.turn] * full + [rest] * bool(rest)
-
-
-def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[int]:
-    """Yield the rounds within the time limit, with a progress bar or line."""
-    until_s = time.monotonic() + 60 * minutes
-    with progress_bar(console) as bar:
-        task = bar.add_task("rounds", total=len(turns))
-        began_s = time.monotonic()
-        for done, count in enumerate(turns):
-            now_s = time.monotonic()
-            if now_s > until_s:
-                return
-            bar.update(task, completed=done)
-            if not console.is_terminal and done == 1:
-                remaining_s = (now_s - began_s) * (len(turns) - 1)
-                console.print(f"1 of {len(turns)} rounds, about {remaining_s:.0f} s remaining")
-            yield count
 
 
 def _close(

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.papers.placement.buffers.gpu import GpuBuffer
-from benchmarks.papers.placement.model.fitting import Observation, fitted, solved
+from benchmarks.papers.placement.model.fitting import Observation, fitted
 from benchmarks.papers.placement.model.parameters import SECTOR
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile
 from benchmarks.papers.placement.model.workload import Passes, Use
+from benchmarks.papers.relative_fit import relative_fit
 from runtime.machine.description import machine_facts
 
 SIZES = tuple(4**power * 1024 for power in range(2, 9))
@@ -134,7 +135,7 @@ def _ms_per_access(passes: Sequence[tuple[Passes, int, float]]) -> float:
         [job.reuse, job.reuse * (2 if job.returns else 1) * nbytes / SECTOR]
         for job, nbytes, _ in passes
     ]
-    return solved(columns, np.array([ms for *_, ms in passes]))[1]
+    return relative_fit(np.array(columns, np.float64), np.array([ms for *_, ms in passes]), 1e-3)[1]
 
 
 def first_touch_ms_per_byte(nbytes: int = 2**25) -> float:

@@ -43,13 +43,13 @@ def _means(rows: list[Row]) -> list[Row]:
     """Means over the kinds of layers."""
     return [
         {
-            **dict(zip(("on", "split", "fit"), key, strict=True)),
+            **dict(zip(("on", "fit"), key, strict=True)),
             **{
                 name: _mean([row[name] for row in group if row["kind"] != "all"])
                 for name in _AVERAGED
             },
         }
-        for key, group in grouped(_judged(rows), "on", "split", "fit").items()
+        for key, group in grouped(_judged(rows), "on", "fit").items()
     ]
 
 
@@ -60,7 +60,7 @@ def _mean(values: list[float | None]) -> float | None:
 
 def _by_kind(rows: list[Row]) -> list[Row]:
     def order(row: Row) -> tuple[Any, ...]:
-        return row["on"], row["split"], row["kind"] == "all", row["kind"]
+        return row["on"], row["kind"] == "all", row["kind"]
 
     return sorted(_judged(rows), key=order)
 
@@ -78,7 +78,7 @@ def _network_columns(rows: list[Row]) -> list[Column]:
     ]
 
 
-_FIT = names("fit", on="times by", split="held out")
+_FIT = names("fit", on="times by")
 
 PREDICTOR = Experiment(
     "predictor",

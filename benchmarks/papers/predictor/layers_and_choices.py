@@ -158,13 +158,12 @@ def _layers(
             "layer_ms": ms,
             "predicted_ms": {fitted: float(one[i]) for fitted, one in predictions.items()},
         }
-    yield from _accuracies(name, "tenths", timed, predictions)
+    yield from _accuracies(name, timed, predictions)
     yield from _of_networks(name, inside, times.ms[name])
 
 
 def _accuracies(
     name: str,
-    split: str,
     timed: Sequence[tuple[Layer, float]],
     predictions: Mapping[str, np.ndarray],
 ) -> Iterator[Row]:
@@ -174,7 +173,6 @@ def _accuracies(
             yield {
                 "part": "accuracy",
                 "on": name,
-                "split": split,
                 "fit": fitted,
                 "kind": group,
                 **{key: round(value, 5) for key, value in asdict(one).items()},
@@ -186,27 +184,17 @@ def _of_networks(
     name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[Layer, float]
 ) -> Iterator[Row]:
     """Predict each network by a fit that saw none of its layers."""
-    timed: list[tuple[Layer, float]] = []
-    predictions: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
     for model, subjects in inside.items():
         own = [*dict.fromkeys(subject.layer for subject in subjects)]
         count = [sum(subject.layer == layer for subject in subjects) for layer in own]
-        timed += [(layer, ms[layer]) for layer in own]
         taken_ms = np.array([ms[layer] for layer in own])
         row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
         row["layers_ms"] = round(float(taken_ms @ count), 4)
         for fitted, make in FITS.items():
             model_of = make(name, _without(ms, own))
             predicted = predicted_ms(model_of, own)
-            predictions[fitted].append(predicted)
             row[f"{fitted}_ms"] = round(float(np.nansum(predicted * count)), 4)
         yield row
-    yield from _accuracies(
-        name,
-        "networks",
-        timed,
-        {fitted: np.concatenate(parts) for fitted, parts in predictions.items()},
-    )
 
 
 def _without(ms: Mapping[Layer, float], own: Sequence[Layer]) -> list[tuple[Layer, float]]:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
-from jaxtyping import Float64
-from numpy import ndarray
 from torch import nn
 
+from benchmarks.papers.relative_fit import relative_fit
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain
@@ -140,7 +139,7 @@ def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
         if len(rows) < _LEAST_OF_A_KERNEL and kind != rows[0][0].group:
             continue
         features = np.array([layer.features for layer, _ in rows])
-        weights[kind] = tuple(_relative_fit(features, np.array([ms for _, ms in rows])).tolist())
+        weights[kind] = tuple(relative_fit(features, np.array([ms for _, ms in rows])))
     return LayerPredictor(device, weights)
 
 
@@ -183,16 +182,3 @@ def predicted_chain(
         for layer in every
     )
     return Chain(name, tuple(segment.kind for segment in program.segments), times)
-
-
-def _relative_fit(
-    features: Float64[ndarray, "n features"], ms: Float64[ndarray, " n"]
-) -> Float64[ndarray, " features"]:
-    """Non-negative least squares of the relative error."""
-    from scipy.optimize import nnls  # noqa: PLC0415 - only a fit needs it, a prediction does not
-
-    scaled = features / ms[:, None]
-    norms = np.sqrt((scaled**2).sum(axis=0))  # features differ by ten orders of magnitude
-    norms[norms == 0] = 1.0
-    weights, _ = nnls(scaled / norms, np.ones(len(ms)))
-    return np.asarray(weights / norms)

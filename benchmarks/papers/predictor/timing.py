@@ -58,15 +58,10 @@ class LayerRun:
 
     device: Device
     backend: Backend
-    repeats: int | None = None
-    """Runs of a layer in one call; None for 20 in a CUDA graph, which amortises the launch of the graph,
-    and 1 otherwise."""
 
     @property
     def times(self) -> int:
-        """Runs of a layer in one call."""
-        if self.repeats is not None:
-            return self.repeats
+        """Runs of a layer in one call: 20 in a CUDA graph amortise its launch."""
         return 20 if self.backend is Backend.graph else 1
 
 

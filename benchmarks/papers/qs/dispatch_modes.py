@@ -18,7 +18,6 @@ from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.processes import MultiContext, Processes
 from benchmarks.papers.results import Row, grouped, summary
 from benchmarks.papers.schedule_metrics import utilisation
-from benchmarks.papers.sharing import sharing
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.machine.description import usable_cores
@@ -102,7 +101,6 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             continue
         one = measured[way]
         error, difference = one.error, one.difference(expected)
-        timed = one.timed()
         yield {
             **row,
             **summary(samples[way.value]),
@@ -111,8 +109,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             "memory_ms": round(floor_ms, 4),
             "largest_difference": difference,
             "error": error,
-            "busy": busy(timed),
-            **sharing(timed, alone_ms),
+            "busy": busy(one.timed()),
         }
 
 

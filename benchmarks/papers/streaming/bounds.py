@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
@@ -40,16 +39,6 @@ def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timel
     return Timeline(tuple(read), tuple(copy), tuple(kernel))
 
 
-def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
-    """Delay without any overlap of stages."""
-    reads, copies = stages_of(plan)
-    streams = is_streamed(layers, plan.resident)
-    return math.fsum(
-        layer.kernel_ms + goes * (layer.sync_ms + reads * layer.read_ms + copies * layer.copy_ms)
-        for layer, goes in zip(layers, streams, strict=True)
-    )
-
-
 def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     """Delay with unbounded rings: a lower bound for these resident layers and stages."""
     streams = is_streamed(layers, plan.resident)
@@ -62,11 +51,6 @@ def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     device = (free if reads else own) if copies else None
     _, run = first_and_steady(layers, streams, host, device, ahead=plan.ahead)
     return run.makespan_ms
-
-
-def overlap(sequential: float, makespan: float, bound: float) -> float:
-    """Return the achieved fraction of the possible overlap; 1 if no overlap is possible."""
-    return (sequential - makespan) / (sequential - bound) if sequential > bound else 1.0
 
 
 def stages_of(plan: StreamPlan) -> tuple[bool, bool]:

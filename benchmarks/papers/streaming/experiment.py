@@ -154,7 +154,7 @@ STREAM = Experiment(
             (
                 *(*names("network"), *columns(megabytes, share_bytes="its MB")),
                 *columns(number, deadline_ms="deadline", promised_ms="promised"),
-                *(*columns(number, simulated_ms="simulated"), spread("delay ms")),
+                spread("delay ms"),
                 column("missed", lambda row: f"{row['missed']} of {len(row['samples_ms'])}", text),
                 *columns(yes_or_no, bit_exact="exact"),
             ),

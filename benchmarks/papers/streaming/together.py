@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import interleaved
-from benchmarks.papers.streaming.interference import StreamedInference, simulate_concurrent
 from benchmarks.papers.streaming.sharing import Share, Tenant, check_budget, share
 from runtime.machine.description import usable_cores
 from runtime.weight_streaming.files.readers import Tier
@@ -146,11 +145,7 @@ def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
             ):
                 run_together(networks, wanted)
                 answers = [run_together(networks, wanted) for _ in range(config.repeats)]
-            simulated = simulate_concurrent(
-                [StreamedInference(given.tenant.layers, given.plan) for given in shares.values()],
-                processors=processors,
-            )
-            for (name, given), run in zip(shares.items(), simulated, strict=True):
+            for name, given in shares.items():
                 took_ms = [answer[name][1] for answer in answers]
                 promised_ms, deadline_ms = given.plan.predicted_ms, given.tenant.deadline_ms
                 yield {
@@ -165,7 +160,6 @@ def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
                     "deadline_ms": round(deadline_ms, 4),
                     "promised_ms": round(promised_ms, 4),
                     "strain": round(given.strain, 4),
-                    "simulated_ms": round(run.makespan_ms, 4),
                     **summary(took_ms),
                     "missed": sum(ms > deadline_ms for ms in took_ms),
                     "above_promise": sum(ms > promised_ms for ms in took_ms),

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
 
-from benchmarks.papers.schedule_metrics import overlap, turnaround_slowdowns, utilisation
+from benchmarks.papers.schedule_metrics import overlap, utilisation
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.schedule import Executed, Schedule
@@ -23,15 +22,6 @@ SCHEDULE = Schedule(
 )
 """Request 3 never completed."""
 NOTHING = Schedule((A,), (Lane("cpu"),), (), ())
-
-
-def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
-    both = Schedule(SCHEDULE.chains, SCHEDULE.lanes, SCHEDULE.requests[:3], SCHEDULE.executed)
-
-    assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
-    assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
-    with pytest.raises(ValueError, match="alone_ms"):
-        turnaround_slowdowns(both, [0, 3])
 
 
 def test_utilisation_is_the_busy_share_of_each_bin():

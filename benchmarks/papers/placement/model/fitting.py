@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
-from numpy import ndarray
-from scipy.optimize import nnls
 
 from benchmarks.papers.placement.model.parameters import Application, Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
+from benchmarks.papers.relative_fit import relative_fit
 
 _LEAST_MS = 1e-3
 """Smallest overhead for a relative error, ms: twice the resolution of a GPU's events."""
+
+
+_COLUMNS: dict[MemoryPolicy, Callable[[Application], list[float]]] = {
+    MemoryPolicy.DEVICE: lambda one: [one.copies, one.to_device_bytes, one.to_host_bytes],
+    MemoryPolicy.PINNED: lambda one: [
+        one.kernel_count,
+        sum(kernel.count * kernel.hit_rate * kernel.l2_accesses for kernel in one.kernels),
+        sum(kernel.count * kernel.hit_rate * kernel.l2_writes for kernel in one.kernels),
+    ],
+    MemoryPolicy.MANAGED: lambda one: [
+        sum(kernel.launched_dirty * kernel.nbytes for kernel in one.kernels),
+        one.dirty_count,
+        one.kernel_count,
+        one.to_host_bytes,
+    ],
+}
+"""What the overhead under each policy is a sum of: the terms of equations 2, 8 and 3 to 5."""
 
 
 @final
@@ -42,52 +57,17 @@ def fitted(
     Raises:
       ValueError: if a policy has no observation.
     """
-
-    def of(policy: MemoryPolicy) -> tuple[list[Application], Float64[ndarray, " n"]]:
+    weights = {}
+    for policy, columns_of in _COLUMNS.items():
         own = [observation for observation in observations if observation.policy is policy]
         if not own:
             raise ValueError(f"nothing was observed of policy {policy.value}")
-        return [one.application for one in own], np.array([one.overhead_ms for one in own])
-
-    applications, ms = of(MemoryPolicy.DEVICE)
-    copy_start, to_device, to_host = solved(
-        [
-            [application.copies, application.to_device_bytes, application.to_host_bytes]
-            for application in applications
-        ],
-        ms,
-    )
-    applications, ms = of(MemoryPolicy.PINNED)
-    start, reading, writing = solved(
-        [
-            [
-                application.kernel_count,
-                sum(
-                    kernel.count * kernel.hit_rate * kernel.l2_accesses
-                    for kernel in application.kernels
-                ),
-                sum(
-                    kernel.count * kernel.hit_rate * kernel.l2_writes
-                    for kernel in application.kernels
-                ),
-            ]
-            for application in applications
-        ],
-        ms,
-    )
-    applications, ms = of(MemoryPolicy.MANAGED)
-    mapping, flush_cpu, flush_gpu, returning = solved(
-        [
-            [
-                sum(kernel.launched_dirty * kernel.nbytes for kernel in application.kernels),
-                application.dirty_count,
-                application.kernel_count,
-                application.to_host_bytes,
-            ]
-            for application in applications
-        ],
-        ms,
-    )
+        columns = np.array([columns_of(one.application) for one in own], np.float64)
+        ms = np.array([one.overhead_ms for one in own])
+        weights[policy] = relative_fit(columns, ms, _LEAST_MS)
+    copy_start, to_device, to_host = weights[MemoryPolicy.DEVICE]
+    start, reading, writing = weights[MemoryPolicy.PINNED]
+    mapping, flush_cpu, flush_gpu, returning = weights[MemoryPolicy.MANAGED]
     return Hardware(
         copy_start_ms=copy_start,
         to_device_ms_per_byte=to_device,
@@ -103,12 +83,3 @@ def fitted(
         write_ms=pass_ms_per_access + writing,
         returning_ms_per_byte=returning,
     )
-
-
-def solved(columns: Sequence[Sequence[float]], ms: Float64[ndarray, " n"]) -> list[float]:
-    """Non-negative least squares of relative errors."""
-    weights = 1 / np.maximum(np.abs(ms), _LEAST_MS)
-    matrix = np.array(columns, dtype=np.float64) * weights[:, None]
-    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
-    solution, _ = nnls(matrix / scale, ms * weights)
-    return [float(value) for value in solution / scale]

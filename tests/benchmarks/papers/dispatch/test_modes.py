@@ -122,7 +122,7 @@ def test_a_process_killed_ends_its_network_and_no_other(processes):
 
     assert isinstance(outcome.outputs[0], torch.Tensor)
     assert isinstance(outcome.outputs[1], ProcessDiedError)
-    assert "net1 ended with status -9" in str(outcome.outputs[1])
+    assert "net1" in str(outcome.outputs[1])
     assert {execution.job.network for execution in outcome.schedule.executed} == {0}
     executor.close()
     assert not any(map(psutil.pid_exists, ids))

@@ -54,19 +54,18 @@ def planned(lanes):
 PLANS = st.lists(st.lists(st.integers(0, len(SOURCES) - 1), max_size=5), min_size=3, max_size=3)
 
 
-@given(PLANS, st.integers(0, 2), st.booleans())
+@given(PLANS, st.integers(0, 2))
 @settings(max_examples=15, deadline=None)
-def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_shares, times, each_job):
+def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_shares, times):
     planned.give(given_shares)
 
-    found = planned.run(times, each_job=each_job)
+    found = planned.run(times)
 
     active = [lane for lane, share in enumerate(given_shares) if share]
     assert [chain.name for chain in found.schedule.chains] == [lanes[i].lane.name for i in active]
     ran = Counter(execution.lane for execution in found.schedule.executed)
     for lane in active:
-        jobs = sum(len(SOURCES[k].program) for k in given_shares[lane])
-        assert ran[lane] == times * (jobs if each_job else 1)
+        assert ran[lane] == times
         own = [*found.schedule.of_lane(lane)]
         assert [(one.job.request, one.job.index) for one in own] == sorted(
             (one.job.request, one.job.index) for one in own
@@ -87,10 +86,9 @@ def test_what_a_policy_decides_on_a_virtual_clock_runs_on_lanes(planned, lanes, 
     assert sorted(chain.from_iterable(of_lane)) == [*range(14)]
 
     planned.give([[i % 2 for i in share] for share in of_lane])
-    schedule = planned.run(each_job=True).schedule
+    schedule = planned.run().schedule
 
-    jobs = sum(len(SOURCES[i % 2].program) for i in range(14))
-    assert len(schedule.executed) == jobs
+    assert len(schedule.executed) == 3
     assert makespan_ms(schedule) > 0
 
 
@@ -117,14 +115,13 @@ class Breaks(nn.Module):
         return 2 * x
 
 
-@pytest.mark.parametrize("each_job", [True, False])
-def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch, each_job):
+def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch):
     broken = Source("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
     with StaticSchedule([broken, SOURCES[0]], lanes[:2]) as planned:
         planned.give([[1, 1], [0, 1]])
         monkeypatch.setattr(Breaks, "broken", True)
 
-        found = planned.run(each_job=each_job)
+        found = planned.run()
 
         assert isinstance(found.outputs[0], torch.Tensor)
         assert str(found.outputs[1]) == "the network is broken"

@@ -8,12 +8,13 @@ import pytest
 from benchmarks.papers.placement.buffers.managed import MOST_BYTES, check_managed
 from benchmarks.papers.placement.calibrate import SIZES, first_touch_ms_per_byte
 from benchmarks.papers.placement.model.by_size import by_size
-from benchmarks.papers.placement.model.fitting import Observation, fitted, solved
+from benchmarks.papers.placement.model.fitting import Observation, fitted
 from benchmarks.papers.placement.model.overhead import overhead_ms
 from benchmarks.papers.placement.model.parameters import Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use
+from benchmarks.papers.relative_fit import relative_fit
 
 D, M, H = MemoryPolicy
 BUS = Hardware(
@@ -90,7 +91,7 @@ def test_without_a_measurement_of_a_policy_nothing_is_fitted():
 
 
 def test_a_parameter_that_would_be_negative_is_zero():
-    found = solved([[1, 1], [1, 2], [1, 3]], np.array([3.0, 2.0, 1.0]))
+    found = relative_fit(np.array([[1.0, 1], [1, 2], [1, 3]]), np.array([3.0, 2.0, 1.0]))
     assert found[1] == 0
     assert found[0] > 0
 

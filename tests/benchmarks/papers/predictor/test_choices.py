@@ -40,7 +40,7 @@ def test_a_schedule_is_played_again_in_its_turns_with_other_times():
 def rows():
     rates = {"r2": 0.5, "within_10": 0.6, "within_20": 0.7, "mape": 0.2, "median_error": 0.1}
     published = {"published_r2": 0.952, "published_within_tolerance": 0.946}
-    judged = {"part": "accuracy", "on": "graph", "split": "tenths", "layers": 10, "tau": 0.8}
+    judged = {"part": "accuracy", "on": "graph", "layers": 10, "tau": 0.8}
     told = dict.fromkeys(FITS, 0.1)
     yield {
         "part": "layer",
@@ -65,15 +65,14 @@ def test_an_r2_far_below_0_is_not_distinguished():
 
     means, by_kind, *_ = PREDICTOR.shown(poor)
 
-    assert means.rows[0][3] == by_kind.rows[0][5] == "below -100%"
+    assert means.rows[0][2] == by_kind.rows[0][4] == "below -100%"
 
 
 def test_results_are_shown_beside_what_was_published():
     means, by_kind, networks, choices = PREDICTOR.shown([*rows()])
 
-    assert means.rows[0][:7] == [
+    assert means.rows[0][:6] == [
         "graph",
-        "tenths",
         "as printed",
         "50.0%",
         "95.2%",
