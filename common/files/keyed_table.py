@@ -32,8 +32,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from common.files.atomic_file import remove_unfinished, replacing
-from common.files.safe_arrays import load_arrays
-from common.files.safe_file import opened, read_text
+from common.files.safe_file import load_arrays, opened, read_text
 from common.types.architectures import Enumerable, EnumerableKeys, Keys
 from common.types.errors import UserError
 
@@ -154,7 +153,8 @@ def belongs(path: Path, keys: Keys) -> bool:
     space = origin_beside(path).get("space")
     if space is not None:
         return bool(space == keys.name)
-    first = _first_architecture(path)
+    names, row = _first_lines(path)
+    first = dict(zip(names, row, strict=False)).get("arch")
     try:
         return first is None or keys.parse(first) is not None
     except UserError:
@@ -194,19 +194,15 @@ def header(path: Path) -> tuple[str, ...]:
     Raises:
       UserError: if a name has a control character or a line end.
     """
-    names, *_ = _first_lines(path)
-    for name in names if "arch" in names else ():
+    names, _ = _first_lines(path)
+    if "arch" not in names:
+        return ()
+    for name in names:
         if not name.isprintable():
             raise UserError(
                 f"{path}: the column name {name!r} has a control character or a line end"
             )
-    return tuple(names) if "arch" in names else ()
-
-
-def _first_architecture(path: Path) -> str | None:
-    """Text of the first row; None if there is none, or no column `arch`."""
-    names, row = _first_lines(path)
-    return dict(zip(names, row, strict=False)).get("arch")
+    return tuple(names)
 
 
 def _first_lines(path: Path) -> tuple[list[str], list[str]]:
@@ -416,20 +412,14 @@ def _cache_path(path: Path, keys: Keys) -> Path:
 def _from_cache(path: Path, keys: Keys, cache: Path, key: str) -> CsvTable | None:
     try:
         stored = load_arrays(cache)
-        if str(stored["key"]) != key:
-            return None
-        columns = tuple(str(name) for name in stored["columns"])
-        values = stored["values"]
-        # a numbered space has its rows in one order, which need not be stored
-        architectures = (
-            keys.architectures(np.arange(keys.size))
-            if isinstance(keys, Enumerable)
-            else stored["architectures"]
-        )
-    except (OSError, UserError, ValueError, KeyError):
+    except (OSError, ValueError):
         return None
-    whole = values.shape == (len(columns), len(architectures))
-    return CsvTable(path, architectures, columns, values) if whole else None
+    if str(stored["key"]) != key:
+        return None
+    rows = stored["architectures"]
+    if isinstance(keys, Enumerable):  # its rows have one order, which need not be stored
+        rows = keys.architectures(np.arange(keys.size))
+    return CsvTable(path, rows, tuple(stored["columns"].tolist()), stored["values"])
 
 
 def _to_cache(table: CsvTable, keys: Keys, cache: Path, key: str) -> None:

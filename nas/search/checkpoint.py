@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from common.files.atomic_file import replacing
-from common.files.safe_arrays import load_arrays
+from common.files.safe_file import load_arrays
 from common.types.errors import UserError
 from controller.base import Controller
 from nas.trials.statistics import ChoiceHistory

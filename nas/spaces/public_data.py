@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from common.files.keyed_table import HasWholeTables, data_folder
 from common.types.architectures import Keys
+from common.types.errors import UserError
 
 RAW = "raw"
 """Folder of the downloaded files, inside that of the tables."""
@@ -38,6 +39,31 @@ def raw_folder(space: Keys, folder: Path | None = None) -> Path:
       UserError: if `NAS_DATA` names no folder.
     """
     return table_folder(space, folder) / RAW
+
+
+def load_torch_file(path: Path, most_bytes: int) -> object:
+    """Plain containers, numbers and tensors that torch saved; nothing that the file says is executed.
+
+    Raises:
+      UserError: if it is larger, corrupt, or a pickle of more.
+      OSError: if it cannot be read.
+    """
+    import torch  # noqa: PLC0415 - takes seconds, needed by these files alone
+
+    if path.stat().st_size > most_bytes:
+        raise UserError(
+            f"{path} is larger than {most_bytes:,} bytes, so it is not a published file"
+        )
+    try:
+        content: object = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"{path} is corrupt, or a pickle of more than plain numbers (none of its code was run); "
+            f"download the published file again"
+        ) from error
+    return content
 
 
 @final

@@ -18,7 +18,7 @@ from jaxtyping import Float64, Int64, Integer
 from numpy import ndarray
 
 from common.files.atomic_file import replacing
-from common.files.safe_arrays import load_arrays
+from common.files.safe_file import load_arrays
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from nas.spaces.base import SearchSpace

@@ -365,10 +365,7 @@ def test_the_rnn_learns_the_same_from_given_architectures_as_from_its_own():
 def test_an_entropy_bonus_keeps_the_policy_wider():
     entropies = []
     for weight in (0.0, 0.3):
-        config = RnnConfig(
-            batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=weight
-        )
-        controller = config.build(SPACE, range(4))
+        controller = replace(CONFIGS["rnn"], entropy_weight=weight).build(SPACE, range(4))
         advance(controller, 100)
         entropies.append(controller.diagnostics()["entropy"].mean())
 
@@ -376,37 +373,25 @@ def test_an_entropy_bonus_keeps_the_policy_wider():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("lr", 0.0), ("hidden_size", 0), ("baseline_decay", 1.0), ("entropy_weight", -0.1)],
-)
-def test_the_rnn_refuses_a_setting_out_of_range_and_names_it(field, value):
-    settings = {"batch_size": 1, "lr": 0.01, "hidden_size": 4, "baseline_decay": 0.9}
-    settings["entropy_weight"] = 0.0
-
-    with pytest.raises(ValueError, match=f"controller.{field}"):
-        RnnConfig(**{**settings, field: value}).build(SPACE, [0])
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
+    ("name", "settings"),
     [
-        ("lr", 0.0),
-        ("hidden_size", 0),
-        ("update_every", 0),
-        ("elite", 0),
-        ("neighbours", 1.1),
-        ("entropy_gain", -1.0),
-        ("horizon", 0),
-        ("converged_at", 0.0),
+        ("rnn", {"lr": 0.0, "hidden_size": 0, "baseline_decay": 1.0, "entropy_weight": -0.1}),
+        ("reinforce", {"lr": 0.0, "hidden_size": 0, "update_every": 0, "elite": 0, "horizon": 0}),
+        ("reinforce", {"neighbours": 1.1, "entropy_gain": -1.0, "converged_at": 0.0}),
+        ("guided", {"random": 1, "polish": 0, "anywhere": 0, "memory": 9}),
+        ("evolution", {"population_size": 0, "sample_size": 21}),
+        ("nsga2", {"population_size": 1}),
+        ("tpe", {"n_startup_trials": 0, "n_ei_candidates": 0}),
     ],
 )
-def test_reinforce_refuses_a_setting_out_of_range_and_names_it(field, value):
-    with pytest.raises(ValueError, match=f"controller.{field}"):
-        replace(CONFIGS["reinforce"], **{field: value}).build(SPACE, [0])
+def test_a_setting_out_of_range_is_refused_by_its_name(name, settings):
+    for field, value in settings.items():
+        with pytest.raises(ValueError, match=f"controller.{field}"):
+            replace(CONFIGS[name], **{field: value}).build(SPACE, [0])
 
 
 def test_the_rnn_refuses_a_state_of_other_sizes():
-    small = RnnConfig(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+    small = replace(CONFIGS["rnn"], hidden_size=4)
 
     with pytest.raises(ValueError, match="parameters"):
         small.build(SPACE, [0]).restore(CONFIGS["rnn"].build(SPACE, [0]).state())

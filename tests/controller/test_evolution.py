@@ -109,14 +109,3 @@ def test_random_architectures_come_first_until_the_population_is_full():
 
 def test_there_is_no_mode_before_the_first_reward():
     assert evolution().mode() is None
-
-
-@pytest.mark.parametrize(
-    ("population_size", "sample_size", "named"),
-    [(0, 1, "population_size=0"), (5, 0, "sample_size=0"), (5, 6, "sample_size=6")],
-)
-def test_a_setting_out_of_range_is_refused_and_named(population_size, sample_size, named):
-    config = EvolutionConfig(1, population_size, sample_size)
-
-    with pytest.raises(ValueError, match=f"controller.{named}"):
-        config.build(SPACE, [0])

@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from common.files.file_lock import held
-from common.files.safe_arrays import load_array
+from common.files.safe_file import load_array
 from common.files.typed_json import read_json
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet

@@ -31,7 +31,7 @@ from nas.spaces.mobilenet_v3.space import (
     MobileNetV3,
     settings_of,
 )
-from nas.spaces.public_data import raw_folder
+from nas.spaces.public_data import load_torch_file, raw_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -156,19 +156,7 @@ def read_predictor(path: Path) -> OfaAccuracy:
       UserError: if it is not such a file.
       OSError: if it cannot be read.
     """
-    import torch  # noqa: PLC0415 - takes seconds, needed to read this file alone
-
-    if path.stat().st_size > _MOST_BYTES:
-        raise UserError(f"{path} is larger than {_MOST_BYTES:,} bytes, so it is not the predictor")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"{path} is corrupt, or a pickle of more than weights (none of its code was run); "
-            f"download it again"
-        ) from error
+    state = load_torch_file(path, _MOST_BYTES)
     weights, biases = [], []
     for layer, (inputs, outputs) in enumerate(pairwise(_WIDTHS)):
         weights.append(_tensor(path, state, f"{2 * layer}.weight", (outputs, inputs)))

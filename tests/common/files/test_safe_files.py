@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common.files.atomic_file import remove_unfinished
-from common.files.safe_arrays import load_arrays
-from common.files.safe_file import read_bytes, read_text
+from common.files.safe_file import load_arrays, read_bytes, read_text
 from common.files.safe_yaml import load_yaml
 from common.types.errors import UserError
 

@@ -165,11 +165,3 @@ def test_a_limit_that_no_uniform_draw_meets_is_met_soon():
     )
 
     assert (sampled.mean(-1) <= limit).any(1).all()
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("random", 1), ("polish", 0), ("anywhere", 0), ("memory", 9)]
-)
-def test_a_setting_out_of_range_is_refused_by_its_name(setting, value):
-    with pytest.raises(ValueError, match=f"controller.{setting}"):
-        replace(CONFIG, **{setting: value}).build(SPACE, [0])

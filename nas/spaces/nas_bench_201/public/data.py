@@ -25,7 +25,7 @@ from nas.spaces.nas_bench_201.public.files import (
     PUBLISHED_ACCURACY,
 )
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
-from nas.spaces.public_data import NewTable, RemoteFile
+from nas.spaces.public_data import NewTable, RemoteFile, load_torch_file
 
 _Columns = dict[str, Float64[ndarray, "15625"]]
 
@@ -180,31 +180,12 @@ def _help_latencies(paths: Sequence[Path]) -> dict[str, Float64[ndarray, "15625"
     """
     columns = {}
     for path in paths:
-        content = _help_file(path)
+        content = load_torch_file(path, _MOST_HELP_BYTES)
         if isinstance(content, dict):
             _check_index(path, content)
         else:
             columns[f"help-{path.stem.replace('_', '-')}"] = _milliseconds(path, content)
     return columns
-
-
-def _help_file(path: Path) -> object:
-    import torch  # noqa: PLC0415 - takes seconds, needed by `import` alone
-
-    if path.stat().st_size > _MOST_HELP_BYTES:
-        raise UserError(
-            f"{path} is larger than {_MOST_HELP_BYTES:,} bytes, so it is not a file of HELP"
-        )
-    try:
-        content: object = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"{path} is corrupt, or a pickle of more than plain numbers (none of its code was run); "
-            f"`python -m nas.data fetch` downloads HELP's own files"
-        ) from error
-    return content
 
 
 def _check_index(path: Path, row_of: dict[object, object]) -> None:

@@ -198,7 +198,7 @@ class Hostile:
 def test_code_in_a_help_file_does_not_run(tmp_path, out):
     path = help_file(tmp_path, [Hostile(str(tmp_path / "made"))])
 
-    with pytest.raises(UserError, match=r"my_board\.pt.*nas\.data fetch") as e:
+    with pytest.raises(UserError, match=r"my_board\.pt.*download") as e:
         run(out, path)
 
     assert "\n" not in str(e.value)
