@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import final
 
@@ -21,8 +22,6 @@ from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, wri
 from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
 from runtime.weight_streaming.pipeline.workers import StageWorkers
 from runtime.weight_streaming.planning.plan import StreamPlan
-
-_Needs = list[tuple[StreamStage, int]]
 
 
 @final
@@ -47,9 +46,9 @@ class CpuPipeline(Pipeline):
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         jobs = []
         if self._layout.host is not None:
-            jobs.append(self._read_all)
+            jobs.append(partial(self._run_all, StreamStage.READ, self._read))
         if self._layout.device is not None:
-            jobs.append(self._copy_all)
+            jobs.append(partial(self._run_all, StreamStage.COPY, self._copy))
         self._workers = StageWorkers(jobs, len(self._layout.streamed))
         try:
             with torch.inference_mode(mode=False):
@@ -69,7 +68,7 @@ class CpuPipeline(Pipeline):
             for layer in range(len(self._layers)):
                 ordinal = self._ordinals.get(layer)
                 if ordinal is not None:
-                    progress.wait(self._before_kernel(ordinal), before)
+                    progress.wait(self._needs(StreamStage.KERNEL, ordinal), before)
                 self._compute(running, layer, versions)
                 if ordinal is not None:
                     progress.advance(StreamStage.KERNEL)
@@ -108,29 +107,23 @@ class CpuPipeline(Pipeline):
             self._program = Program((), 0)
             self.buffers.close()
 
-    def _read_all(self, progress: StreamProgress) -> None:
-        for ordinal in self._turns(StreamStage.READ, progress, self._before_read):
-            self._read(ordinal, progress)
-            progress.advance(StreamStage.READ)
-
-    def _copy_all(self, progress: StreamProgress) -> None:
-        for ordinal in self._turns(StreamStage.COPY, progress, self._before_copy):
-            self._copy(ordinal)
-            progress.advance(StreamStage.COPY)
-
-    def _turns(
-        self, stage: StreamStage, progress: StreamProgress, needs: Callable[[int], _Needs]
-    ) -> Iterator[int]:
-        """Yield the streamed layers inference after inference, each when its stage may start."""
-        needed = [needs(ordinal) for ordinal in range(len(self._layout.streamed))]
+    def _run_all(
+        self,
+        stage: StreamStage,
+        run: Callable[[int, StreamProgress], None],
+        progress: StreamProgress,
+    ) -> None:
+        """Run a stage of the streamed layers, inference after inference, each when it may start."""
+        needed = [self._needs(stage, ordinal) for ordinal in range(len(self._layout.streamed))]
         for inferences in count():
             if not self._layout.prefetches(stage):
                 progress.wait_requested(inferences + 1)
-            for ordinal, need in enumerate(needed):
-                progress.wait(need, inferences * len(needed))
+            for ordinal, needs in enumerate(needed):
+                progress.wait(needs, inferences * len(needed))
                 if progress.is_stopped():
                     raise StoppedError
-                yield ordinal
+                run(ordinal, progress)
+                progress.advance(stage)
 
     def _read(self, ordinal: int, progress: StreamProgress) -> None:
         layer = self._layout.streamed[ordinal]
@@ -140,7 +133,7 @@ class CpuPipeline(Pipeline):
             raise StoppedError
         self._took(StreamStage.READ, layer, began_s)
 
-    def _copy(self, ordinal: int) -> None:
+    def _copy(self, ordinal: int, _progress: StreamProgress) -> None:
         """Copy with NumPy: on one thread, with the GIL released."""
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
@@ -158,35 +151,13 @@ class CpuPipeline(Pipeline):
     def _took(self, stage: StreamStage, layer: int, began_s: float) -> None:
         self._began_s[stage, layer], self._ended_s[stage, layer] = began_s, time.perf_counter()
 
-    def _before_read(self, ordinal: int) -> _Needs:
-        assert self._layout.host is not None
-        leaves = StreamStage.KERNEL if self._layout.device is None else StreamStage.COPY
-        needs = [*_after(leaves, self._layout.host[ordinal].after)]
-        if self._layout.is_synchronous:
+    def _needs(self, stage: StreamStage, ordinal: int) -> list[tuple[StreamStage, int]]:
+        """Return how many streamed layers other stages must have finished before."""
+        needs = [(other, before + 1) for other, before in self._layout.needs(stage, ordinal)]
+        if self._layout.is_synchronous and stage is StreamStage.READ:
             needs += [(StreamStage.COPY, ordinal - 1), (StreamStage.KERNEL, ordinal - 2)]
-        return needs
-
-    def _before_copy(self, ordinal: int) -> _Needs:
-        assert self._layout.device is not None
-        needs = [*_after(StreamStage.KERNEL, self._layout.device[ordinal].after)]
-        if self._layout.host is not None:
-            needs.append((StreamStage.READ, ordinal + 1))
-        if self._layout.is_synchronous:
+        elif self._layout.is_synchronous and stage is StreamStage.COPY:
             needs.append((StreamStage.KERNEL, ordinal - 1))
-        return needs
-
-    def _before_kernel(self, ordinal: int) -> _Needs:
-        needs = []
-        if self._layout.device is not None:
-            needs.append((StreamStage.COPY, ordinal + 1))
-        elif self._layout.host is not None:
-            needs.append((StreamStage.READ, ordinal + 1))
-        if self._layout.is_synchronous and self._layout.host is not None:
+        elif self._layout.is_synchronous and self._layout.host is not None:
             needs.append((StreamStage.READ, min(ordinal + 2, len(self._layout.streamed))))
         return needs
-
-
-def _after(stage: StreamStage, after: int | None) -> Iterator[tuple[StreamStage, int]]:
-    """Yield the need that a streamed layer has passed a stage; negative: in the previous inference."""
-    if after is not None:
-        yield stage, after + 1

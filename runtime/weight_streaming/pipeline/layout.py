@@ -42,6 +42,23 @@ class RingLayout:
     is_ahead: bool = False
     """Whether the first stage (reading, else copying) prefetches for the next inference."""
 
+    def needs(self, stage: StreamStage, ordinal: int) -> list[tuple[StreamStage, int]]:
+        """Return the stages, and of which streamed layers, that must end before a stage of one begins.
+
+        The previous layer's own stage is left out; negative numbers are of the previous inference.
+        """
+        needs: list[tuple[StreamStage, int]] = []
+        ring = {StreamStage.READ: self.host, StreamStage.COPY: self.device}.get(stage)
+        after = None if ring is None else ring[ordinal].after
+        if after is not None:
+            is_copied = stage is StreamStage.READ and self.device is not None
+            needs.append((StreamStage.COPY if is_copied else StreamStage.KERNEL, after))
+        if stage is StreamStage.KERNEL and self.device is not None:
+            needs.append((StreamStage.COPY, ordinal))
+        elif stage is not StreamStage.READ and self.host is not None:
+            needs.append((StreamStage.READ, ordinal))
+        return needs
+
     def prefetches(self, stage: StreamStage) -> bool:
         """Return whether a stage prefetches for the next inference."""
         first = StreamStage.COPY if self.host is None else StreamStage.READ
@@ -164,37 +181,14 @@ def sync_ms(
 
     `since_ms` returns the time from the end of its first argument to the start of its second, ms.
     """
-    delays_ms = [
-        min(since_ms(need, (stage, layer)) for need in needs)
-        for layer, needs in _needs(layout, stage)
-        if needs
-    ]
+    rings = (layout.host, layout.device, layout.device or layout.host)
+    delays_ms = []
+    for ordinal, layer in enumerate(layout.streamed if rings[stage] else ()):
+        needs = [(other, layout.streamed[i]) for other, i in layout.needs(stage, ordinal)]
+        if stage is StreamStage.KERNEL and layer:
+            needs.append((stage, layer - 1))
+        elif stage is not StreamStage.KERNEL and ordinal:
+            needs.append((stage, layout.streamed[ordinal - 1]))
+        if needs:
+            delays_ms.append(min(since_ms(need, (stage, layer)) for need in needs))
     return max(0.0, median(delays_ms)) if delays_ms else 0.0
-
-
-def _needs(layout: RingLayout, stage: StreamStage) -> Iterator[tuple[int, list[Done]]]:
-    """Yield each streamed layer with the dependencies of its stage."""
-    rings = {StreamStage.READ: layout.host, StreamStage.COPY: layout.device}
-    if stage is StreamStage.KERNEL:
-        arrives = StreamStage.READ if layout.device is None else StreamStage.COPY
-        if rings[arrives] is None:
-            return
-        for layer in layout.streamed:
-            before = [(StreamStage.KERNEL, layer - 1)] if layer else []
-            yield layer, [(arrives, layer), *before]
-        return
-    ring = rings[stage]
-    if ring is None:
-        return
-    leaves = (
-        StreamStage.COPY
-        if stage is StreamStage.READ and layout.device is not None
-        else StreamStage.KERNEL
-    )
-    for ordinal, (layer, place) in enumerate(zip(layout.streamed, ring, strict=True)):
-        needs: list[Done] = [(stage, layout.streamed[ordinal - 1])] if ordinal else []
-        if stage is StreamStage.COPY and layout.host is not None:
-            needs.append((StreamStage.READ, layer))
-        if place.after is not None:
-            needs.append((leaves, layout.streamed[place.after]))
-        yield layer, needs
