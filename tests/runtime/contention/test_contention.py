@@ -64,14 +64,22 @@ def eventually(true, seconds=60.0):
     return False
 
 
-@pytest.mark.parametrize("limit", [10.0, 512.0])
-def test_a_hog_keeps_its_budget_of_lines_a_period(hogs, limit):
-    with Contention(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+@pytest.mark.parametrize(
+    ("hog", "limit", "most"),
+    [
+        (MemoryHog(bytes=SMALL), 10.0, 11.0),
+        (MemoryHog(bytes=SMALL), 512.0, 563.0),
+        (MemoryHog(bytes=2**22, numpy=True), 50.0, 65.0),
+        (Spinner(), 50.0, 65.0),
+    ],
+)
+def test_a_hog_keeps_its_budget_of_lines_a_period(hog, limit, most):
+    with Contention([hog], limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
         assert eventually(lambda: sum(beside.gb_per_s()) > 0)
-        mb_per_s = achieved_mb_per_s(beside)
+        mb_per_s = achieved_mb_per_s(beside, 0.3)
 
     # a busy machine may give a hog less than it may use, never more
-    assert mb_per_s < 1.1 * limit
+    assert mb_per_s < most
 
 
 def test_the_fine_lock_holds_a_hog_back_only_while_the_network_runs(hogs):
@@ -94,17 +102,6 @@ def test_parked_hogs_move_nothing_and_some_of_many_may_take_part():
             assert beside.gb_per_s()[1] == 0
         # what a busy machine held up at the end is counted late
         assert eventually(lambda: achieved_mb_per_s(both, 0.1) == 0)
-
-
-@pytest.mark.parametrize(
-    "hog",
-    [MemoryHog(bytes=2**22, numpy=True), Spinner()],
-    ids=["numpy", "spin"],
-)
-def test_every_hog_of_a_process_obeys_a_limit(hog):
-    with Contention([hog], limit_mb_per_s=50, isolation=Isolation.budget) as beside:
-        assert eventually(lambda: sum(beside.gb_per_s()) > 0)
-        assert achieved_mb_per_s(beside, 0.3) < 65
 
 
 def test_a_hogs_own_demand_holds_without_any_isolation():

@@ -1,5 +1,6 @@
 """Launch order of copies and kernels on a GPU."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,14 +40,6 @@ def test_everything_is_launched_once_and_after_its_dependencies(given_layout):
             assert at[StreamStage.KERNEL, layer] == copy + 1
 
 
-def test_copies_are_launched_in_advance_where_nothing_is_read():
-    streamed = tuple(range(6))
-    layout = RingLayout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
-    names = {StreamStage.COPY: "c", StreamStage.KERNEL: "k"}
-    launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6))
-    assert launches == "c0 c1 k0 c2 c3 k1 c4 c5 k2 k3 k4 k5"
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=20),
@@ -78,10 +71,18 @@ def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_b
     assert launched == 3 * count + begun
 
 
-def test_copies_of_the_next_inference_are_launched_among_the_last_kernels():
-    streamed = tuple(range(6))
-    ring = cyclic_places([1] * 6, 4, 1)
-    layout = RingLayout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+@pytest.mark.parametrize(
+    ("allocate", "begun", "expected"),
+    [
+        (places, 0, "c0c1k0c2c3k1c4c5k2k3k4k5"),  # in advance, where nothing is read
+        (cyclic_places, 3, "k0c3k1c4k2c5k3c6k4c7k5c8"),  # of the next inference too
+    ],
+)
+def test_copies_are_launched_among_the_kernels(allocate, begun, expected):
+    ring = allocate([1] * 6, 4, 1)
+    layout = RingLayout(
+        tuple(range(6)), (), None, ring, is_synchronous=False, is_ahead=allocate is cyclic_places
+    )
     names = {StreamStage.COPY: "c", StreamStage.KERNEL: "k"}
-    launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, 3))
-    assert launches == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"
+    launches = "".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, begun))
+    assert launches == expected

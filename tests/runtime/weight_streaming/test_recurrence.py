@@ -191,20 +191,10 @@ def test_two_stages_with_one_slot_take_turns_and_with_two_overlap():
     assert timeline(layers, ring(layers, 8), 1).stall_ms == (2.0, 0.0, 0.0)
 
 
-def test_a_resident_first_layer_hides_the_second_ones_read():
-    layers = network((4, 2.0, 0.0, 3.0), (4, 2.0, 0.0, 3.0))
-    assert timeline(layers, ring(layers, 4, resident=[0]), 1).makespan_ms == 6.0
-
-
 def test_preloaded_is_the_sum_of_the_kernels():
     layers = network((4, 2.0, 1.0, 3.0), (0, 0.0, 0.0, 1.5))
     plan = StreamPlan(StreamArchitecture.PRELOAD, (True, True), 0, 0, 0.0, 4)
     assert predicted(layers, plan).predicted_ms == 4.5
-
-
-def test_weights_in_host_memory_are_copied_but_not_read():
-    layers = network(*[(4, 100.0, 2.0, 3.0)] * 3)
-    assert timeline(layers, ring(layers, 0, 8), 1).makespan_ms == 11.0
 
 
 def test_plans_that_do_not_fit_are_refused():
@@ -215,6 +205,23 @@ def test_plans_that_do_not_fit_are_refused():
         timeline(layers, ring(layers, 0), 1)
     with pytest.raises(ValueError, match=r"\b1 layers\b.* 2"):
         timeline([*layers, *layers], ring(layers, 4), 1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "count", "rings", "first_ms", "steady_ms"),
+    [
+        ((4, 2.0, 0.0, 3.0), 2, (4, 0, [0]), 6.0, 6.0),  # a resident layer hides the read
+        ((4, 5.0, 0.0, 3.0), 4, (8, 0), 23.0, 20.0),  # a slow disk is always busy
+        ((4, 100.0, 2.0, 3.0), 3, (0, 8), 11.0, 11.0),  # copies only: nothing is read
+        ((4, 100.0, 2.0, 3.0), 4, (0, 8), 14.0, 12.0),
+    ],
+)
+def test_the_first_inference_and_the_steady_state(layer, count, rings, first_ms, steady_ms):
+    layers = network(*[layer] * count)
+    plan = ring(layers, *rings)
+    assert timeline(layers, plan, 1).makespan_ms == first_ms
+    steady = predicted(layers, ahead(plan), 1)
+    assert (steady.first_ms, steady.predicted_ms) == (first_ms, steady_ms)
 
 
 def test_in_steady_state_the_first_read_overlaps_the_previous_inference():
@@ -229,12 +236,6 @@ def test_in_steady_state_the_first_read_overlaps_the_previous_inference():
     assert (one_slot.first_ms, one_slot.predicted_ms) == (20.0, 20.0)  # no overlap
 
 
-def test_in_steady_state_a_slow_disk_is_always_busy():
-    layers = network(*[(4, 5.0, 0.0, 3.0)] * 4)
-    plan = predicted(layers, ahead(ring(layers, 8)), 1)
-    assert (plan.first_ms, plan.predicted_ms) == (23.0, 20.0)
-
-
 def test_with_reads_and_copies_only_reads_are_prefetched():
     layers = network(*[(4, 2.0, 1.0, 3.0)] * 4)
     plan = predicted(layers, ahead(ring(layers, 8, 8)), 1)
@@ -243,12 +244,6 @@ def test_with_reads_and_copies_only_reads_are_prefetched():
     run = timeline(layers, plan, 1)
     assert run.read[0][1] <= 0
     assert run.copy[0] == (0.0, 1.0)
-
-
-def test_copies_are_prefetched_where_nothing_is_read():
-    layers = network(*[(4, 100.0, 2.0, 3.0)] * 4)
-    plan = predicted(layers, ahead(ring(layers, 0, 8)), 1)
-    assert (plan.first_ms, plan.predicted_ms) == (14.0, 12.0)
 
 
 @settings(max_examples=60)
