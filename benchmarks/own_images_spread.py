@@ -4,8 +4,7 @@
     $ python -m benchmarks.own_images_spread --tiny        # digits on a CPU: that it works
 
 The same trials (random cells of NAS-Bench-201, a few epochs each on CIFAR-10) are trained in processes
-as `executor=processes` does, ten on a GPU, first on one GPU and then on all of them, or with `--ray` as
-tasks of a Ray cluster on this machine. Each process trains once before the clock starts, so that
+as `executor=processes` does, ten on a GPU, first on one GPU and then on all of them. Each process trains once before the clock starts, so that
 starting, uploading and capturing are not counted. The accuracies of both are compared: where a trial
 runs must not matter.
 """
@@ -53,7 +52,6 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--per-gpu", type=int, default=10)
-    parser.add_argument("--ray", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -72,7 +70,7 @@ def main() -> None:
         source = Evaluated(
             trial,
             fidelities,
-            workers=Workers.ray if arguments.ray else Workers.processes,
+            workers=Workers.processes,
             slots=slots,
             source="trained",
             description="trained",
@@ -80,10 +78,6 @@ def main() -> None:
         )
         seconds, accuracies = seconds_of(source, rows, slots)
         source.close()
-        if arguments.ray:
-            import ray  # noqa: PLC0415 - an extra
-
-            ray.shutdown()
         found.append({"gpus": used if gpus else 0, "slots": slots, "seconds": seconds})
         found[-1]["trials_per_hour"] = 3600 * len(rows) / seconds
         found[-1]["accuracies"] = accuracies

@@ -4,8 +4,8 @@
 
 Parts: images per second of a plain torch loop, of the trainer alone
 and of several networks side by side; 12 cells of the table trained for 12 epochs by the benchmark's protocol
-`valid`, in a drawn half of CIFAR-10's training images, and some of them by an independent loop.
-`--only full --minutes 20` has that loop train a cell for 200 epochs, on training and validation images
+`valid`, in a drawn half of CIFAR-10's training images.
+`--only full --minutes 20` has an independent loop train a cell for 200 epochs, on training and validation images
 together, judged on the test images. `trainer.json` and `trainer.md` hold the results. `--tiny` tries the
 script out on a CPU.
 """
@@ -31,7 +31,7 @@ from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.trainer import TrainingOptions, train
+from nas.accuracy.training.trainer import TrainingOptions
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)
@@ -237,32 +237,6 @@ def agreement_with_table(images, report, tiny):
     }
 
 
-def agreement_with_plain(images, report, tiny):
-    """Accuracies of the trainer and of an independent loop in float32, channels first, as published.
-
-    Both have the same images, so that what differs from the table in both is in the images.
-    """
-    epochs = 1 if tiny else 12
-    found = {}
-    for number in (9930, 5709, 6111)[: 1 if tiny else None]:
-        if report.left_s < 30:
-            break
-        ours = train(
-            network_of(number, images, 0),
-            images,
-            replace(RECIPE, epochs=epochs),
-            TrainingOptions(evaluate_every=epochs),
-        )
-        began_s = time.perf_counter()
-        accuracy = published_protocol(number, images, epochs, (images.train,), (images.valid,))
-        found[number] = {"ours": ours.accuracy, "plain": accuracy}
-        report.say(
-            f"- cell {number}: trainer {ours.accuracy:.2%} in {ours.seconds:.0f} s, plain float32 loop "
-            f"{accuracy:.2%} in {time.perf_counter() - began_s:.0f} s, table {accuracy_of_table([number], 12)[0]:.2%}"
-        )
-    return found
-
-
 def agreement_in_full(images, report, tiny):
     """Test accuracy of a cell that the independent loop has trained for 200 epochs.
 
@@ -325,7 +299,6 @@ def published_protocol(number, images, epochs, train_on, judged_on):
 
 PARTS = {
     "table": agreement_with_table,
-    "plain": agreement_with_plain,
     "speed": speed,
     "full": agreement_in_full,
 }
@@ -336,7 +309,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--minutes", type=float, default=7.8)
-    parser.add_argument("--only", default="table,plain,speed", help="parts; or full")
+    parser.add_argument("--only", default="table,speed", help="parts; or full")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     report = Report(chosen.out, chosen.minutes)

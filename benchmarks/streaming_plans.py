@@ -2,9 +2,7 @@
 
     $ python -m benchmarks.streaming_plans
 
-Parts one and two for inferences from empty rings and for inferences in a row.
-Part one: random networks small enough to try all residents and all rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
-Part two: how often, and how much, a larger ring is slower than a smaller one.
+For inferences from empty rings and for inferences in a row: random networks small enough to try all residents and all rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 All times of layers are synthetic, from a fixed seed.
 """
 
@@ -78,29 +76,10 @@ def quality(draw, ahead):
             )
 
 
-def anomalies(draw, ahead):
-    count, worst, networks = 0, 1.0, 2000
-    for _ in range(networks):
-        layers = network(draw, 8, [*range(1, 13)])
-        trial = RingSizing(layers, (False,) * len(layers), StreamStages.READ_KERNEL, 1, ahead=ahead)
-        least_ms, slower = np.inf, 1.0
-        for size in trial.sizes.all():
-            delay_ms = trial.plan(size, 0).predicted_ms
-            least_ms = min(least_ms, delay_ms)
-            slower = max(slower, delay_ms / least_ms)
-        count += slower > 1 + 1e-9
-        worst = max(worst, slower)
-    print(
-        f"a larger ring is slower than a smaller one in {100 * count / networks:.1f} % of {networks} "
-        f"random networks of 8 layers, at worst by {100 * (worst - 1):.1f} %"
-    )
-
-
 def main():
     for ahead in (False, True):
         draw = np.random.default_rng(0)
         quality(draw, ahead)
-        anomalies(draw, ahead)
 
 
 if __name__ == "__main__":

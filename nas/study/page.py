@@ -17,7 +17,6 @@ from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.charts import (
     Curves,
     fronts,
-    improvements,
     latency_by_bins,
     progress_by_queries,
 )
@@ -132,36 +131,18 @@ def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
     yield KeyFigure("searches", f"{searches:,}", f"{samples:,} samples")
     seconds = sum(curve.log.seconds for curve in results.curves.values())
     yield KeyFigure("seconds of searching", f"{seconds:,.1f}", "all processes together")
-    figures = [
-        figure
-        for analysis, items in findings.items()
-        if analysis.key_figures
-        for figure in analysis.key_figures(items, results)
-    ]
-    yield from figures
-    for entry in () if figures else results.pooled:
-        if entry.measure in {"gap", "best_accuracy"}:
-            yield KeyFigure(
-                f"probability that {results.config.reference} beats {entry.other}",
-                text_of(entry.improvement, digits=2),
-                f"{results.measure(entry.measure).title} samples",
-            )
+    for analysis, items in findings.items():
+        if analysis.key_figures:
+            yield from analysis.key_figures(items, results)
 
 
 def _sections(results: Results, findings: Findings) -> Iterator[Section]:
-    if any(
-        (setting.device, setting.limit_ms) not in results.on_boards for setting in results.values
-    ):
+    if results.default_settings:
         yield Section("What was compared", list(_table(results)))
     for analysis, items in findings.items():
         yield from analysis.sections(items, results)
-    titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
-        parts: list[Part | str] = []
-        if results.pooled:
-            parts.append(improvements(results.pooled, results.config.reference, titles))
-        parts.append(_tests(results))
-        yield Section("Tests", parts)
+        yield Section("Tests", [_tests(results)])
     for (device, limit_ms), settings in _by_problem(results).items():
         if (device, limit_ms) in results.on_boards:
             continue
@@ -197,17 +178,12 @@ def _table(results: Results) -> Iterator[Part | str]:
     for what, columns in COLUMNS.items():
         names = [name for name in columns if name in present]
         rows = []
-        for setting, medians in results.medians.items():
-            if (
-                not setting.overrides
-                and (setting.device, setting.limit_ms) not in results.on_boards
-            ):
-                row = [setting.device, f"{setting.limit_ms:g} ms"]
-                row += [setting.reward, setting.controller]
-                for name in names:
-                    seeds_known = _of_seeds(results.known(setting, name), results)
-                    row.append(text_of(medians[name]) + seeds_known)
-                rows.append(row)
+        for setting in results.default_settings:
+            row = [setting.device, f"{setting.limit_ms:g} ms", setting.reward, setting.controller]
+            for name in names:
+                seeds_known = _of_seeds(results.known(setting, name), results)
+                row.append(text_of(results.medians[setting][name]) + seeds_known)
+            rows.append(row)
         header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
         yield Table(header, rows, f"Every search with the default settings: {what}")
 

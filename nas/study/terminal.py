@@ -39,11 +39,7 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         for name, title in SHOWN[config.compare].items()
         if name in {measure.name for measure in results.measures}
     }
-    settings = [
-        setting
-        for setting in results.values
-        if not setting.overrides and (setting.device, setting.limit_ms) not in results.on_boards
-    ]
+    settings = results.default_settings
     if warning := no_intervals(len(results.seeds)):
         say(console, f"warning: {warning}")
     if settings:

@@ -106,32 +106,21 @@ class BoardScenarios:
             f"{self.title}: the most accurate network within T is another than {self.alone} in {changed} of "
             f"{len(others)} scenarios"
         )
-        alone = [
-            mismatch
-            for mismatch in self.mismatches
-            if mismatch.searched == name_of(self.setting.device)
+        missed = [
+            f"{pair.missed.middle:.0%} {in_words(pair.runs)}"
+            for pair in self.mismatches
+            if pair.searched == name_of(self.setting.device) != pair.runs
         ]
-        away = [one for one in alone if one.runs != one.searched]
-        if away:
-            missed = ", ".join(f"{one.missed.middle:.0%} {in_words(one.runs)}" for one in away)
+        if missed:
+            text += f"; of the networks found {self.alone}, T is missed by {', '.join(missed)}"
+        orders = [other.order.changes for other in others if other.order is not None]
+        known = [changes for changes in orders if changes is not None]
+        if known:
             text += (
-                f"; of the networks found {in_words(alone[0].searched)}, T is missed by {missed}"
+                f". On the architectures measured both ways, the order by latency differs from that "
+                f"{self.alone} by more than the noise of repeats in {sum(known)} of {len(known)} scenarios"
             )
-        return (f"{text}{self._order_text}.",)
-
-    @property
-    def _order_text(self) -> str:
-        """Whether the order changes, by the measured architectures."""
-        known = [scenario for scenario in self.scenarios if scenario.order is not None]
-        judged = [one for one in known if one.order is not None and one.order.changes is not None]
-        if not judged:
-            return ""
-        changed = [one.name for one in judged if one.order is not None and one.order.changes]
-        where = f": {', '.join(changed)}" if changed else ""
-        return (
-            f". On the architectures measured both ways, the order by latency differs from that {self.alone} by "
-            f"more than the noise of repeats in {len(changed)} of {len(judged)} scenarios{where}"
-        )
+        return (f"{text}.",)
 
     @property
     def alone(self) -> str:

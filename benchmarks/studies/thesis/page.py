@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,6 +13,7 @@ from numpy import ndarray
 from benchmarks.studies.thesis.measure import (
     PROPOSED,
     PUBLISHED,
+    SAMPLES,
     SOFT,
     T_MS,
     TABLE_5_1,
@@ -82,24 +84,20 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str
         )
     else:
         yield "The thesis searched 5,000 samples within 17 ms; this study did not."
-    header = ["device", "settings"]
-    header += [f"{p.what}, {p.reward} (thesis: {p.value:,.0f})" for p in PUBLISHED]
-    header += ["in range, of 6"]
-    rows: list[list[str | float]] = [
-        [
-            _device(reproduction.setting),
-            " ".join(reproduction.setting.overrides) or "default",
-            *(_spread(ours) for ours in reproduction.ours),
-            sum(reproduction.within_range),
-        ]
-        for reproduction in found
-    ]
-    surveys = {_device(r.setting): results.curves[r.setting].survey for r in found}
-    for device, survey in surveys.items():
-        chances = [by_chance(survey, published) for published in PUBLISHED] if survey else []
-        texts = ["" if chance is None else number_text(chance) for chance in chances]
-        rows.append([device, "a uniform sample of 5,000", *texts, ""])
-    yield Table(header, rows, "Figures 5-1 and 5-2 in numbers; axis: samples")
+    columns: Declared[Reproduction] = {
+        "device": lambda reproduction: _device(reproduction.setting),
+        "settings": lambda reproduction: " ".join(reproduction.setting.overrides) or "default",
+        **{
+            f"{p.what}, {p.reward} (thesis: {p.value:,.0f})": partial(_spread, number)
+            for number, p in enumerate(PUBLISHED)
+        },
+        "in range, of 6": lambda reproduction: sum(reproduction.within_range),
+    }
+    yield declared_table(found, columns, "Figures 5-1 and 5-2 in numbers; axis: samples")
+    survey = results.curves[found[0].setting].whole
+    chances = {p.what: by_chance(survey, p) for p in PUBLISHED}
+    counts = [f"{chance:,.0f} {what}" for what, chance in chances.items() if chance is not None]
+    yield f"A uniform sample of {SAMPLES:,} on {_device(found[0].setting)} has {', '.join(counts)}."
 
 
 def _heat_map_figure(
@@ -131,10 +129,10 @@ def _heat_map_figure(
     )
 
 
-def _spread(values: Float64[ndarray, "R"]) -> str:
-    middle = float(np.median(values))
-    least, most = number_text(float(values.min())), number_text(float(values.max()))
-    return number_text(middle) + ("" if least == most else f" ({least} to {most})")
+def _spread(number: int, reproduction: Reproduction) -> str:
+    values = reproduction.ours[number]
+    least, middle, most = (number_text(float(f(values))) for f in (np.min, np.median, np.max))
+    return middle + ("" if least == most else f" ({least} to {most})")
 
 
 def _claims(results: Results) -> Iterator[Part | str]:

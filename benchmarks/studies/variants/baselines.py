@@ -181,10 +181,7 @@ def mean_test(numbers: Int64[ndarray, "R outcomes"], answers: Answers) -> Float6
 
 def mean_known(values: Float64[ndarray, "R n"]) -> Float64[ndarray, "R"]:
     """Mean of the known values of each row; NaN if there are none."""
-    known = ~np.isnan(values)
-    count = known.sum(1)
-    total = np.where(known, values, 0.0).sum(1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return np.asarray(np.ma.masked_invalid(values).mean(axis=1).filled(np.nan))
 
 
 def known_interval(values: Float64[ndarray, "R"]) -> Interval | None:

@@ -24,7 +24,6 @@ from common.page.palette import FAINT, SERIES
 from common.page.parts import Figure, Note, Part, Table
 from nas.study.analysis import Analysis
 from nas.study.declared_table import Declared, declared_table
-from nas.study.evaluation.charts import error_bars
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, text_of, with_intervals
 
@@ -162,7 +161,14 @@ def _gains(group: Variants) -> Figure:
                 "name": chart_text(title),
                 "x": [*known],
                 "y": [gain.middle for gain in known.values()],
-                "error_y": error_bars([*known.values()], colour),
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "visible": group.has_intervals,
+                    "array": [(gain.high or 0) - gain.middle for gain in known.values()],
+                    "arrayminus": [gain.middle - (gain.low or 0) for gain in known.values()],
+                    "color": colour,
+                },
                 "mode": "markers",
                 "marker": {"color": colour, "size": 8},
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ from numpy import ndarray
 
 from common.page.chart import limit
 from common.page.markup import chart_text
-from common.page.palette import FAINT, INK, SERIES, band
+from common.page.palette import INK, SERIES, band
 from common.page.parts import Figure
 from nas.study.evaluation.learning_curve import LearningCurve, at_query, bin_means, bins_of
-from nas.study.evaluation.results import Pooled
-from nas.study.evaluation.statistics import Interval, median_intervals
+from nas.study.evaluation.statistics import median_intervals
 from nas.trials.survey import pareto_front
 
 POINTS = 40
 """Points of each line."""
+_COLOURS = SERIES * 4
 
 Curves = Mapping[str, LearningCurve]
 """Searches of one problem that a chart compares, by name."""
@@ -34,7 +34,7 @@ def progress_by_queries(curves: Curves, problem: str) -> Figure:
         if first.survey
         else ("Best accuracy", "accuracy of the best within T (%)", "of the best network")
     )
-    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+    for (name, curve), colour in zip(curves.items(), _COLOURS, strict=False):
         values, queries = curve.gap() if curve.survey else 100 * curve.best, curve.new.cumsum(1)
         last = int(np.median(queries[:, -1]))
         counts = np.unique(np.round(np.geomspace(1, last, POINTS)).astype(int))
@@ -57,7 +57,7 @@ def progress_by_queries(curves: Curves, problem: str) -> Figure:
 def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
     """Mean latency of 20 bins of samples against T: figure 5-2, below."""
     data = []
-    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+    for (name, curve), colour in zip(curves.items(), _COLOURS, strict=False):
         ends = np.array([samples[-1] + 1 for samples in bins_of(curve.log.index.shape[1])])
         data += _banded(name, ends, bin_means(curve.latency_ms).T, colour)
     label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
@@ -116,7 +116,7 @@ def fronts(curves: Curves, problem: str, limit_ms: float) -> Figure:
         title = f"Found and {first.front_name}"
         line = {"color": INK, "width": 1, "shape": "hv"}
         data.append(_front(first.front_name, first, first.survey.pareto_front) | {"line": line})
-    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+    for (name, curve), colour in zip(curves.items(), _COLOURS, strict=False):
         quality = curve.hypervolume_share() if curve.survey else curve.best[:, -1]
         median = int(np.argsort(quality, kind="stable")[len(quality) // 2])
         sampled = np.unique(curve.log.index[median]).astype(np.int64)
@@ -147,53 +147,3 @@ def _front(name: str, curve: LearningCurve, front: Int64[ndarray, "n"]) -> dict[
         "hovertemplate": "%{x:.2f} ms, %{y:.2f} %<br>%{text}",
         "mode": "lines",
     }
-
-
-def error_bars(intervals: Sequence[Interval], colour: str) -> dict[str, Any]:
-    """Error bars of the intervals, or an invisible one if there are none."""
-    if not any(interval.bounds for interval in intervals):
-        return {"visible": False}
-    edges = [
-        (interval.middle, *(interval.bounds or (interval.middle, interval.middle)))
-        for interval in intervals
-    ]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [high - middle for middle, _, high in edges],
-        "arrayminus": [middle - low for middle, low, _ in edges],
-        "color": colour,
-    }
-
-
-def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, str]) -> Figure:
-    """Probability that a run of the reference beats one of each other, over all problems."""
-    data = []
-    others = list(dict.fromkeys(entry.other for entry in pooled))
-    for other, colour in zip(others, _colours(), strict=False):
-        entries = [entry for entry in pooled if entry.other == other]
-        data.append(
-            {
-                "name": chart_text(f"{reference} over {other}"),
-                "x": [entry.improvement.middle for entry in entries],
-                "y": [chart_text(titles[entry.measure]) for entry in entries],
-                "error_x": error_bars([entry.improvement for entry in entries], colour),
-                "mode": "markers",
-                "marker": {"color": colour, "size": 9},
-            }
-        )
-    return Figure(
-        f"Probability that a search with {reference} beats another",
-        data,
-        {
-            "xaxis": {"title": {"text": "probability of improvement"}, "range": [0, 1]},
-            "yaxis": {"autorange": "reversed"},
-            "shapes": [limit("x", 0.5, color=FAINT, dash="dot")],
-        },
-        "Mean over all problems, default settings, with bootstrap 95 % intervals where there are "
-        "enough seeds (Agarwal et al., NeurIPS 2021); 0.5 is no difference.",
-    )
-
-
-def _colours() -> tuple[str, ...]:
-    return SERIES * 4

@@ -34,7 +34,7 @@ from nas.study.folder import StudyFolder
 from nas.study.plan import Plan, Setting
 from nas.study.search_log import load_log
 
-SCHEMA = 2
+SCHEMA = 3
 SIGNIFICANT = 0.05
 TESTED = {
     Axis.reward: (
@@ -75,17 +75,6 @@ class Comparison:
 
 @final
 @dataclass(frozen=True)
-class Pooled:
-    """Probability of improvement over all problems, with the default settings."""
-
-    other: str
-    measure: str
-    improvement: Interval
-    problems: int
-
-
-@final
-@dataclass(frozen=True)
 class Results:
     """Everything a report is made of."""
 
@@ -99,7 +88,6 @@ class Results:
     values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]]
     medians: Mapping[Setting, Mapping[str, Interval | None]]  # None: unknown in every search
     comparisons: tuple[Comparison, ...]
-    pooled: tuple[Pooled, ...]
     boards: tuple[Board, ...]
 
     @property
@@ -113,6 +101,16 @@ class Results:
                 *((unit.device, unit.left_ms) for unit in board.units),
             )
         }
+
+    @property
+    def default_settings(self) -> list[Setting]:
+        """Settings without overrides, but for those of boards."""
+        on_boards = self.on_boards
+        return [
+            setting
+            for setting in self.values
+            if not setting.overrides and (setting.device, setting.limit_ms) not in on_boards
+        ]
 
     @property
     def answers(self) -> dict[str, Answers]:
@@ -165,7 +163,6 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         measured = measures_of(curves[setting])
         measures = tuple(measure for measure, _ in measured)
         values[setting] = {measure.name: by_measure for measure, by_measure in measured}
-    comparisons = tuple(_compare(plan.config, measures, values))
     return Results(
         plan.config,
         plan.space,
@@ -176,8 +173,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         measures,
         values,
         {setting: _medians(by_measure) for setting, by_measure in values.items()},
-        comparisons,
-        tuple(_pool(plan.config, measures, values, comparisons)),
+        tuple(_compare(plan.config, measures, values)),
         plan.boards,
     )
 
@@ -216,35 +212,12 @@ def _compare(
                 ours, theirs = (
                     _less_is_better(measure, v[measure.name]) for v in (values[reference], others)
                 )
-                likely = probability_of_improvement([(ours, theirs)])
+                likely = probability_of_improvement(ours, theirs)
                 p = paired_p(ours, theirs)
                 tested.append(Comparison(reference, other, measure.name, likely, p, p))
         adjusted = holm([comparison.p for comparison in tested])
         for comparison, p in zip(tested, adjusted, strict=True):
             yield replace(comparison, p_holm=p)
-
-
-def _pool(
-    config: StudyConfig,
-    measures: Sequence[Measure],
-    values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]],
-    comparisons: Sequence[Comparison],
-) -> Iterator[Pooled]:
-    by_other: dict[tuple[str, str], list[Comparison]] = {}
-    for comparison in comparisons:
-        if not comparison.other.overrides:
-            name: str = getattr(comparison.other, config.compare.value)
-            by_other.setdefault((name, comparison.measure), []).append(comparison)
-    measure_named = {measure.name: measure for measure in measures}
-    for (name, measure), compared in by_other.items():
-        tasks = [
-            (
-                _less_is_better(measure_named[measure], values[c.reference][measure]),
-                _less_is_better(measure_named[measure], values[c.other][measure]),
-            )
-            for c in compared
-        ]
-        yield Pooled(name, measure, probability_of_improvement(tasks), len(tasks))
 
 
 def _less_is_better(measure: Measure, values: Float64[ndarray, "R"]) -> Float64[ndarray, "R"]:
@@ -299,7 +272,6 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
             }
             for comparison in results.comparisons
         ],
-        "pooled": [asdict(pooled) for pooled in results.pooled],
         **extra,
     }
     with replacing(path) as file:

@@ -112,23 +112,19 @@ def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
 
 
 def probability_of_improvement(
-    tasks: Sequence[tuple[Float64[ndarray, "n"], Float64[ndarray, "m"]]],
+    first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]
 ) -> Interval:
     """Probability that a run of the first beats a run of the second, where less is better.
 
-    Mean over the tasks; ties count half. The interval is from a bootstrap that draws runs anew in
-    each task.
+    Ties count half. The interval is from a bootstrap that draws the runs of both anew.
     """
-    every = [_wins(first, second) for first, second in tasks]
-    middle = sum((float(wins.mean()) / len(tasks) for wins in every), 0.0)
-    if any(min(wins.shape) < FEWEST for wins in every):
+    wins = (first[:, None] < second) + 0.5 * (first[:, None] == second)
+    middle = float(wins.mean())
+    if min(wins.shape) < FEWEST:
         return Interval(middle)
-    draws = np.zeros(RESAMPLES)
-    for task, wins in enumerate(every):
-        # the mean of a resampled matrix is a mean over how often each row and column was drawn
-        rows, columns = (_drawn(n, 2 * task + side) for side, n in enumerate(wins.shape))
-        draws += ((rows @ wins) * columns).sum(1) / len(tasks)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    # the mean of a resampled matrix is a mean over how often each row and column was drawn
+    rows, columns = (_drawn(n, side) for side, n in enumerate(wins.shape))
+    low, high = np.quantile(((rows @ wins) * columns).sum(1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
 
 
@@ -137,13 +133,6 @@ def _drawn(count: int, stream: int) -> Float64[ndarray, "draws n"]:
     """Share of each run in each bootstrap resample."""
     generator = np.random.default_rng([0, stream])
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count
-
-
-def _wins(first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]) -> Float64[ndarray, "n m"]:
-    less = first[:, None] < second[None]
-    equal = first[:, None] == second[None]
-    wins: Float64[ndarray, "n m"] = less + 0.5 * equal
-    return wins
 
 
 def paired_p(first: Float64[ndarray, "n"], second: Float64[ndarray, "n"]) -> float:

@@ -86,8 +86,8 @@ def test_a_search_in_the_wrong_scenario_is_reported_with_its_cost(found):
     assert by_pair["hog:memory", "alone"]["missed"]["middle"] == 0
     assert by_pair["hog:memory", "alone"]["lost"]["low"] > 0
     assert by_pair["alone", "alone"]["lost"]["middle"] == 0
-    assert "T is missed by 100% in hog:memory" in printed
-    assert "Scenarios of synthetic-board, T = 14 ms" in page
+    assert "100% in hog:memory" in printed
+    assert BESIDE.partition("|")[0] in page
 
 
 def test_the_scenarios_are_compared_over_the_whole_space(found):
@@ -128,9 +128,8 @@ def test_a_change_of_order_is_judged_on_measured_architectures_against_noise(fou
     assert order["kendall_tau"] < order["noise"]["tau_low"] < order["noise"]["tau"] < 1
     assert order["one_factor"]["same"] < order["noise"]["one_factor"]["same"]
     assert family["scenarios"][0]["order"] is None
-    assert "in 2 of 2 scenarios" in printed
-    assert "The order" in page
-    assert "Chosen by one factor" in page
+    assert "2 of 2" in printed
+    assert "noise alone" in page
 
 
 def test_the_best_measured_architecture_is_reported_without_a_search(found):

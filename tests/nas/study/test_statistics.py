@@ -60,7 +60,7 @@ class TestMedianIntervals:
             assert median_interval(*[4.0] * count) == Interval(4.0)
             assert mean_interval(np.arange(count) * 1.0).bounds is None
             few = np.arange(count) * 1.0
-            assert probability_of_improvement([(few, few), (few, few)]) == Interval(0.5)
+            assert probability_of_improvement(few, few) == Interval(0.5)
         assert median_interval(*[4.0] * 5).bounds == (4, 4)
         assert mean_interval(np.arange(5) * 1.0).bounds is not None
 
@@ -82,24 +82,17 @@ class TestProbabilityOfImprovement:
     def test_it_is_the_mann_whitney_statistic_as_in_rliable(self):
         first, second = np.random.default_rng(0).normal(size=(2, 20))
 
-        found = probability_of_improvement([(first, second + 0.5)])
+        found = probability_of_improvement(first, second + 0.5)
 
         u = stats.mannwhitneyu(second + 0.5, first).statistic
         assert found.middle == pytest.approx(u / 400)
         assert found.low < found.middle < found.high
 
-    def test_it_is_the_mean_over_tasks(self):
-        low, high = np.zeros(5), np.ones(5)
-
-        found = probability_of_improvement([(low, high), (low, low)])
-
-        assert found.middle == found.low == found.high == 0.75
-
     @settings(max_examples=30)
     @given(runs, runs)
     def test_one_of_the_two_improves(self, first, second):
-        there = probability_of_improvement([(first, second)]).middle
-        back = probability_of_improvement([(second, first)]).middle
+        there = probability_of_improvement(first, second).middle
+        back = probability_of_improvement(second, first).middle
 
         assert there + back == pytest.approx(1)
 

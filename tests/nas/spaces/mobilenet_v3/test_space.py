@@ -65,7 +65,7 @@ def test_a_deeper_stage_is_a_neighbour_and_the_new_block_begins_with_the_smalles
 
 @pytest.mark.parametrize(
     ("space", "text", "parameters", "macs"),
-    [  # counted by the public implementation with benchmarks/mobilenet_v3_costs.py
+    [  # counted by `ofa` 0.1.0, as in benchmarks/results/mobilenet_v3_latency.md
         (SPACE, FORM, 6255008, 309959800),
         (NARROW, FORM, 4569248, 197005552),
     ],
