@@ -69,9 +69,9 @@ def style_sheet() -> str:
 
 
 def _properties(scheme: int) -> str:
-    found = []
+    properties = []
     for name, values in COLOURS.items():
         red, green, blue = (int(values[scheme][i : i + 2], 16) for i in (1, 3, 5))
-        found.append(f"--{name}:{values[scheme]}")
-        found.append(f"--{name}-band:rgba({red},{green},{blue},{BAND_OPACITY})")
-    return ";".join(found)
+        properties.append(f"--{name}:{values[scheme]}")
+        properties.append(f"--{name}-band:rgba({red},{green},{blue},{BAND_OPACITY})")
+    return ";".join(properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from rich.table import Table
 
@@ -13,6 +13,7 @@ from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import Accuracy
 from nas.export.latency import Latency
 from nas.export.searched import Searched
+from nas.report.environment import Environment
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -80,7 +81,7 @@ class Export:
     ratio_to_oracle: float | None  # fp32 median over the run's latency, of the same device only
     comparison: str  # the same in words; empty without a search
     notes: tuple[str, ...]  # what the user should know before relying on it
-    environment: dict[str, Any]
+    environment: Environment
     sha256: dict[str, str]
 
     @property

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
-
-from common.files.atomic_file import replacing
+from typing import final
 
 PACKAGES = (
     "edgenas",
@@ -31,22 +28,29 @@ PACKAGES = (
 """Packages that numbers or pages may depend on; some are extras."""
 
 
-def environment() -> dict[str, Any]:
+@final
+@dataclass(frozen=True)
+class Environment:
+    """What `environment.json` holds."""
+
+    date: str
+    python: str
+    platform: str
+    machine: str
+    processors: int | None
+    packages: dict[str, str]  # versions
+
+
+def environment() -> Environment:
     """Date, platform, processor count and package versions."""
-    return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "packages": dict(_versions()),
-    }
-
-
-def write_environment(path: Path) -> None:
-    """Write the environment as JSON."""
-    with replacing(path) as file:
-        file.write((json.dumps(environment(), indent=2) + "\n").encode())
+    return Environment(
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        machine=platform.machine(),
+        processors=os.cpu_count(),
+        packages=dict(_versions()),
+    )
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-from common.files.safe_file import read_text
+from common.files.typed_json import read_json
 from common.types.errors import UserError
+from nas.report.environment import Environment
 from nas.report.summary import Summary, read_summary
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 
-_FACTS = {"date", "platform", "processors", "python", "packages"}
-"""Facts in the file of the environment."""
 _LONGEST_DEVICE = 120
 """Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""
 
@@ -34,21 +32,16 @@ class RunFolder:
         self.report = path / "report.html"
         self.tensorboard = path / "tensorboard"  # event files
 
-    def read_environment(self) -> dict[str, Any]:
+    def read_environment(self) -> Environment:
         """Read the environment file.
 
         Raises:
           UserError: if it cannot be read.
         """
         try:
-            found: dict[str, Any] = json.loads(read_text(self.environment))
-            if not dict(found["packages"]) or not found.keys() >= _FACTS:
-                found.clear()
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UserError(f"cannot read {self.environment}: {error!r:.200}") from error
-        if not found:
-            raise UserError(f"{self.environment} lacks one of {', '.join(sorted(_FACTS))}")
-        return found
+            return read_json(self.environment, Environment)
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read {self.environment}: {error}") from error
 
     def require_unfinished(self) -> None:
         """Refuse to write over results.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
+from nas.report.environment import Environment
 from nas.report.network import networks_of
 from nas.report.number import amount
 from nas.report.summary import Summary
@@ -30,13 +30,13 @@ def run_page(
     problem: SearchProblem,
     history: ChoiceHistory,
     *,
-    environment: Mapping[str, Any],
+    environment: Environment,
     command: str,
     config: str,
 ) -> Page:
     """The answer first, then how the search got there, then where its numbers come from.
 
-    `environment` is what `nas.report.environment` wrote.
+    `environment` is that of the run's folder.
     """
     answer, settings = Answer(summary), summary.settings
     done = trials.rows(trials.state == State.done)
@@ -88,11 +88,11 @@ def answer_parts(answer: Answer) -> list[Part | str]:
     return [*parts, *(Note(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 
-def provenance(answer: Answer, machine: Mapping[str, Any], command: str) -> dict[str, str]:
+def provenance(answer: Answer, machine: Environment, command: str) -> dict[str, str]:
     """Origin of the numbers, and the command that makes them again."""
     summary = answer.summary
     settings, sources = summary.settings, answer.sources
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
     resumed = summary.resumed_at_sample
     since = f" since it was resumed at sample {resumed:,}" if resumed else ""
     return {
@@ -107,10 +107,10 @@ def provenance(answer: Answer, machine: Mapping[str, Any], command: str) -> dict
         **sources,
         "accuracy": f"{answer.searched} on {answer.dataset}; {sources['accuracy']}",
         "latency": f"{summary.device}; {sources['latency']}",
-        "date": machine["date"],
+        "date": machine.date,
         "time of the loop": f"{summary.seconds:.1f} s{since}",
-        "machine": f"{machine['platform']}, {machine['processors']} processors",
-        "versions": f"Python {machine['python']}, {packages}",
+        "machine": f"{machine.platform}, {machine.processors} processors",
+        "versions": f"Python {machine.python}, {packages}",
     }
 
 

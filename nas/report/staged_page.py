@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from rich.console import Console
 
@@ -12,6 +9,7 @@ from common.command.console import say
 from common.page.document import Page, Section
 from common.page.parts import Listing, Part, Table
 from nas.report.answer import Answer
+from nas.report.environment import Environment
 from nas.report.number import amount
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
@@ -52,7 +50,7 @@ def staged_page(
     problem: SearchProblem,
     *,
     epochs: tuple[int, ...],
-    environment: Mapping[str, Any],
+    environment: Environment,
     command: str,
     config: str,
 ) -> Page:

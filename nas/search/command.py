@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -16,10 +17,10 @@ from common.command.hydra_command import chosen_names, hydra_command, user_error
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.config.build import register
-from nas.report.run_folder import RunFolder
-from nas.search.begin import begin
-from nas.search.run import OnTrials, nothing
-from nas.search.sweep import compare_runs, run_job
+
+if TYPE_CHECKING:
+    from nas.report.run_folder import RunFolder
+    from nas.search.run import OnTrials
 
 USER_ERRORS = (DivergedError, UnmeasuredError)
 """Errors of the user, besides `UserError` and `OSError`."""
@@ -28,7 +29,11 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     hydra_command("nas.search", "search", _run, *USER_ERRORS, removed=register())
+    if "nas.search.sweep" not in sys.modules:  # no job of a sweep has run
+        return
     with one_line_errors():
+        from nas.search.sweep import compare_runs  # noqa: PLC0415 - `--help` does not wait for it
+
         if not compare_runs(PlainConsole()):
             sys.exit(USER_ERROR)
 
@@ -43,8 +48,12 @@ def _run(composed: DictConfig) -> None:
             return search(composed, choices, words, console)
 
     if hydra.mode is RunMode.MULTIRUN:
+        from nas.search.sweep import run_job  # noqa: PLC0415 - as above
+
         run_job(job)
     else:
+        from nas.search.begin import begin  # noqa: PLC0415 - as above
+
         begin(composed, choices, words, PlainConsole()).complete()
 
 
@@ -53,7 +62,7 @@ def search(
     choices: Mapping[str, str],
     words: Sequence[str],
     console: Console,
-    on_trials: OnTrials = nothing,
+    on_trials: OnTrials | None = None,
 ) -> RunFolder:
     """Search to the end, in a folder of its own or in the one to resume; returns the folder.
 
@@ -61,6 +70,9 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
       OSError: if a folder cannot be written.
     """
-    run = begin(composed, choices, words, console, on_trials)
+    from nas.search.begin import begin  # noqa: PLC0415 - as above
+    from nas.search.run import nothing  # noqa: PLC0415 - as above
+
+    run = begin(composed, choices, words, console, on_trials or nothing)
     run.complete()
     return run.begun.folder

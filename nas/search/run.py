@@ -15,7 +15,7 @@ from common.files.file_lock import held
 from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.report.answer import Answer
-from nas.report.environment import write_environment
+from nas.report.environment import environment
 from nas.report.samples import write_record
 from nas.report.summary import Summary, summarise
 from nas.report.terminal import print_front, print_next, print_summary
@@ -54,7 +54,7 @@ class Run:
         with self._held():
             recorded = self._events()
             begun.console.print(f"writing to {folder.path}", soft_wrap=True)
-            write_environment(folder.environment)
+            write_json(folder.environment, environment())
             events = strategy.restore(recorded)
             parts = [event for event in events if isinstance(event, Trials)]
             began_s, before = time.perf_counter(), sum(map(len, parts))

@@ -26,10 +26,11 @@ from rich.text import Text
 from common.command.console import PlainConsole, say
 from common.command.exit_status import plain_interrupts, reason
 from common.command.hydra_command import chosen_names, hydra_command
+from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
-from nas.report.environment import write_environment
+from nas.report.environment import environment
 from nas.report.run_folder import RunFolder
 from nas.study.analysis import Analysis
 from nas.study.answers import fingerprints, predicted_shares, save_tables
@@ -163,11 +164,12 @@ def _report(
 def _provenance(plan: Plan, folder: StudyFolder, started: str) -> dict[str, str]:
     """Command, sources, machine and versions."""
     environment = RunFolder(folder.path).read_environment()
-    packages = environment.pop("packages")
+    machine = asdict(environment)
+    packages = machine.pop("packages")
     facts = {"command": f"`{folder.stored().get('command', started)}`"}
     facts["accuracy"] = plan.accuracy.description
     facts |= {f"latency of {name}": oracle.description for name, oracle in plan.sources.items()}
-    facts |= {name: str(value) for name, value in environment.items()}
+    facts |= {name: str(value) for name, value in machine.items()}
     return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
 
 
@@ -213,7 +215,7 @@ def _begin(
     if plan.answers and not folder.tables.is_file():
         save_tables(folder.tables, plan.answers)
     if not folder.environment.is_file():
-        write_environment(folder.environment)
+        write_json(folder.environment, environment())
 
 
 def _fingerprints(plan: Plan) -> dict[str, Any]:

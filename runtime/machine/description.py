@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from runtime.machine.nvidia import read_gpu
 
 PACKAGES = ("torch", "onnxruntime", "onnx", "numpy", "edgenas")
@@ -19,6 +17,8 @@ _CPUFREQ = ("scaling_governor", "scaling_min_freq", "scaling_max_freq", "scaling
 
 def machine_facts(core: int, *, gpu: bool) -> dict[str, Any]:
     """Processor, memory, system and versions; with `gpu`, also what the GPU's driver reports."""
+    import psutil  # noqa: PLC0415 - a command line's help does not wait for it
+
     facts: dict[str, Any] = {
         "platform": platform.platform(),
         "board_model": _text(Path("/proc/device-tree/model")),

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, final
 
-import psutil
-
 from runtime.machine.nvidia import read_gpu, throttling
 
 _THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
@@ -46,6 +44,8 @@ class OtherLoad:
 
     def _read(self) -> tuple[float, float, float]:
         """Now, and busy seconds of all processors and of `cores`, both without this process."""
+        import psutil  # noqa: PLC0415 - a command line's help does not wait for it
+
         own_s = sum(psutil.Process().cpu_times()[:4])  # user and system, of ended children too
         busy_s = [_busy_s(times) for times in psutil.cpu_times(percpu=True)]
         here_s = sum(busy_s[core] for core in self._cores if core < len(busy_s))
@@ -83,6 +83,8 @@ class Stolen:
         return [f"the hypervisor took {share:.0%} of this processor's time"]
 
     def _read(self) -> tuple[float, float]:
+        import psutil  # noqa: PLC0415 - as above
+
         each = psutil.cpu_times(percpu=True)
         stolen = (getattr(each[core], "steal", 0.0) for core in self._cores if core < len(each))
         return time.monotonic(), sum(stolen)

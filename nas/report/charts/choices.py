@@ -7,22 +7,12 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from common.page.chart import axes, line
-from common.page.palette import (
-    BLUE,
-    GREEN,
-    GREY,
-    GROUND,
-    INK,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-)
+from common.page.palette import GREY, GROUND, INK, SERIES
 from common.page.parts import Columns, Figure, Legend, Part
 from nas.spaces.base import SearchSpace
 from nas.trials.statistics import ChoiceHistory
 
-COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE, GREEN, PURPLE, INK)
+COLOURS = (GREY, *SERIES[:-1], INK)
 """By option; positions with more options than these repeat them."""
 
 _MOST = 24
@@ -31,15 +21,11 @@ _MOST = 24
 
 def choices(history: ChoiceHistory, space: SearchSpace) -> list[Part | str]:
     """Caption, and a figure for each position."""
+    what = "share of the samples"
+    text = "Share of each option in the samples of a bin, at each position; there is no policy."
     if history.has_policy:
         what = "probability"
-        text = (
-            "Mean probability of each option, by which the policy drew the samples of a bin, at each "
-            "position."
-        )
-    else:
-        what = "share of the samples"
-        text = "Share of each option in the samples of a bin, at each position; there is no policy."
+        text = "Mean probability of each option in the policy, over a bin of samples, at each position."
     count = len(space.positions)
     figures = [_figure(number, history, space, what) for number in range(min(count, _MOST))]
     is_same = len({space.options(number) for number in range(len(figures))}) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from common.page.chart import axes, limit_line, line, points
 from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from common.page.parts import Figure
 from nas.report.answer import Answer
-from nas.report.charts.thinning import spread
 from nas.report.network import networks_of
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import pareto_front
@@ -22,10 +21,33 @@ from nas.trials.trial import Trials
 MOST_DOTS = 2000
 """Points of the whole space, and of the samples, that are drawn."""
 
-_LATER = [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])]
 _HIDDEN = 0.05
 """Share of the sampled architectures, the least accurate, that lie below the figure at first."""
-_TEXT_ONLY = {"hovertemplate": "%{text}<extra></extra>"}
+_FINEST = 256
+"""Spots of the grid by which points are thinned out, a side."""
+_SAMPLED: dict[str, Any] = {
+    "colorscale": [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])],
+    "size": 6,
+    "line": {"width": 0.5, "color": GROUND},
+    "colorbar": {
+        "title": {"text": "first at sample", "side": "right", "font": {"size": 12}},
+        "thickness": 12,
+        "outlinewidth": 0,
+        "tickformat": ",d",
+    },
+}
+_STAR: dict[str, Any] = {
+    "symbol": "star",
+    "size": 17,
+    "color": ORANGE,
+    "line": {"color": INK, "width": 1},
+}
+_CIRCLE: dict[str, Any] = {
+    "symbol": "circle-open",
+    "size": 15,
+    "color": BLUE,
+    "line": {"width": 2.5},
+}
 
 
 def front(
@@ -35,39 +57,43 @@ def front(
 
     Only samples within every limit but the latency's make the found front, as with the true one.
     """
-    survey = problem.survey
+    survey, within = problem.survey, f"within {answer.label}"
     _, first = np.unique(done.architectures, axis=0, return_index=True)
     first.sort()  # the trial at which each distinct architecture first came
-    latency_ms, accuracy = done.latency_ms[first], done.accuracy[first] * 100
-    kept = spread(latency_ms, accuracy, MOST_DOTS)
+    sampled = done.rows(first)
+    percent = 100 * sampled.accuracy
+    kept = thinned(sampled.latency_ms, percent, MOST_DOTS)
     counts = f"{len(kept):,} of the {len(first):,} distinct architectures sampled"
-    traces = []
+    counted_ms = np.where(problem.limits.met(sampled.costs), sampled.latency_ms, np.nan)
+    on_front = sampled.rows(pareto_front(percent, counted_ms))
+    traces = [
+        points("sampled", **_texts(sampled.rows(kept), problem), color=first[kept] + 1, **_SAMPLED),
+        _steps("found front", on_front, problem, color=BLUE, dash="dot"),
+    ]
     if survey is not None:
-        dots = spread(survey.latency_ms, survey.accuracy, MOST_DOTS)
+        dots = thinned(survey.latency_ms, survey.accuracy, MOST_DOTS)
         counts = (
             f"{len(dots):,} of the {len(survey.accuracy):,} architectures of the space, {counts}"
         )
         x, y = survey.latency_ms[dots], survey.accuracy[dots] * 100
-        traces.append(points("whole space", x, y, color=DOTS, size=3) | {"hoverinfo": "skip"})
-    traces.append(_sampled(done, first[kept], problem))
-    if survey is not None:
-        traces.append(
-            _front(
-                answer.front_name, *_points(problem.surveyed(survey.pareto_front), problem), ORANGE
-            )
-        )
-    taking_part = problem.limits.met(done.costs)[first]
-    on_front = first[pareto_front(accuracy, np.where(taking_part, latency_ms, np.nan))]
-    traces.append(_front("found front", *_points(done.rows(on_front), problem), BLUE, dash="dot"))
-    traces += _marks(done, feasible, problem, answer)
+        whole = points("whole space", x, y, color=DOTS, size=3) | {"hoverinfo": "skip"}
+        traces.insert(0, whole)
+        true_front = problem.surveyed(survey.pareto_front)
+        traces.insert(2, _steps(answer.front_name, true_front, problem, color=ORANGE))
+        if survey.optimum is not None:
+            optimum = _texts(problem.surveyed(np.array([survey.optimum])), problem)
+            traces.append(points(f"{answer.optimum_name} {within}", **optimum, **_STAR))
+    if feasible.any():
+        best = done.rows(np.argmax(np.where(feasible, done.accuracy, -np.inf), keepdims=True))
+        traces.append(points(f"best sample {within}", **_texts(best, problem), **_CIRCLE))
     highest = 100 * (done.accuracy.max() if survey is None else survey.accuracy.max())
-    lowest = np.quantile(accuracy, _HIDDEN)
+    lowest = np.quantile(percent, _HIDDEN)
     room = max(0.05 * (highest - lowest), 0.5)
     layout = axes(answer.latency_axis, answer.accuracy_axis)
     layout["yaxis"]["range"] = [lowest - room, highest + room]
     return Figure(
         "Found against what there is",
-        traces,
+        [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
         layout | limit_line(problem.limit_ms, answer.limit),
         f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. Drawn "
         f"are {counts}: where several fall on one spot, the first.",
@@ -75,72 +101,43 @@ def front(
     )
 
 
-Points = tuple[Float64[ndarray, "n"], Float64[ndarray, "n"], list[str]]
-"""Latencies in ms, accuracies in percent, and the texts that a reader sees at the points."""
-
-
-def _points(trials: Trials, problem: SearchProblem) -> Points:
+def _texts(trials: Trials, problem: SearchProblem) -> dict[str, Any]:
+    """Latencies in ms, accuracies in percent, and the texts that a reader sees at the points."""
     texts = [
-        f"{network.accuracy.text}, {network.latency.text}<br>{lines_of(network.arch)}"
+        f"{network.accuracy.text}, {network.latency.text}<br>{_lines(network.arch)}"
         + (f"<br>first at sample {network.sample:,}" if network.sample else "")
         for network in networks_of(trials, problem)
     ]
-    return trials.latency_ms, trials.accuracy * 100, texts
+    return {"x": trials.latency_ms, "y": trials.accuracy * 100, "text": texts}
 
 
-def lines_of(text: str, width: int = 40) -> str:
+def _lines(arch: str) -> str:
     """An architecture's text in lines, for the label of a chart's point."""
-    lines = [""]
-    for part in text.replace("+", "+ ").split(" "):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part if part.endswith("+") or not lines[-1] else f" {part}"
-    return "<br>".join(lines)
+    return "<br>".join(wrap(arch.replace("+", "+ "), 40)).replace("+ ", "+")
 
 
-def _sampled(done: Trials, at: Int64[ndarray, "n"], problem: SearchProblem) -> dict[str, Any]:
-    x, y, texts = _points(done.rows(at), problem)
-    title = {"text": "first at sample", "side": "right", "font": {"size": 12}}
-    bar = {"title": title, "thickness": 12}
-    return _TEXT_ONLY | points(
-        "sampled",
-        x,
-        y,
-        text=texts,
-        color=at + 1,
-        colorscale=_LATER,
-        size=6,
-        line={"width": 0.5, "color": GROUND},
-        colorbar=bar | {"outlinewidth": 0, "tickformat": ",d"},
-    )
+def _steps(name: str, trials: Trials, problem: SearchProblem, **style: Any) -> dict[str, Any]:
+    style |= {"mode": "lines+markers", "width": 1.5, "shape": "hv"}
+    return line(name, **_texts(trials, problem), **style)
 
 
-def _front(
-    name: str,
-    x: Float64[ndarray, "n"],
-    y: Float64[ndarray, "n"],
-    texts: Sequence[str],
-    colour: str,
-    **style: Any,
-) -> dict[str, Any]:
-    style |= {"color": colour, "width": 1.5, "shape": "hv"}
-    return line(name, x, y, mode="lines+markers", text=texts, **style) | _TEXT_ONLY
+def thinned(
+    x: Float64[ndarray, "n"], y: Float64[ndarray, "n"], at_most: int
+) -> Int64[ndarray, "kept"]:
+    """Positions of the points to draw: all, or the first of each spot of the finest grid that does.
+
+    A point with a NaN is never drawn.
+    """
+    kept = finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    side = _FINEST
+    while len(kept) > at_most:
+        spots = _spots(x[finite], side) * (side + 1) + _spots(y[finite], side)
+        kept = finite[np.sort(np.unique(spots, return_index=True)[1])]
+        side = side * 3 // 4
+    return kept
 
 
-def _marks(
-    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, answer: Answer
-) -> list[dict[str, Any]]:
-    """The best sample within all limits, and the best there is."""
-    survey, marks = problem.survey, []
-    if survey is not None and survey.optimum is not None:
-        x, y, texts = _points(problem.surveyed(np.array([survey.optimum])), problem)
-        style = {"symbol": "star", "size": 17, "color": ORANGE, "line": {"color": INK, "width": 1}}
-        marks.append(
-            points(f"{answer.optimum_name} within {answer.label}", x, y, text=texts, **style)
-        )
-    if feasible.any():
-        best = int(np.argmax(np.where(feasible, done.accuracy, -np.inf)))
-        x, y, texts = _points(done.rows(np.array([best])), problem)
-        style = {"symbol": "circle-open", "size": 15, "color": BLUE, "line": {"width": 2.5}}
-        marks.append(points(f"best sample within {answer.label}", x, y, text=texts, **style))
-    return [mark | _TEXT_ONLY for mark in marks]
+def _spots(values: Float64[ndarray, "n"], side: int) -> Int64[ndarray, "n"]:
+    low, high = values.min(), values.max()
+    width = (high - low) or 1.0
+    return np.asarray((values - low) / width * side).astype(np.int64)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import final
 
 import platformdirs
-import psutil
 
 from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 
@@ -106,6 +105,8 @@ def hog_arguments(context: HogContext, number: int, size: int, core: int | None)
 
 
 def _array_bytes(core: int) -> int:
+    import psutil  # noqa: PLC0415 - a command line's help does not wait for it
+
     cache = last_level_bytes(core)
     spare = psutil.virtual_memory().available // 8
     if spare < LEAST_TIMES_THE_CACHE * cache:

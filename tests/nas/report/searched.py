@@ -10,6 +10,7 @@ from common.types.kind import Kind
 from controller.uniform import UniformConfig
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies, Split
+from nas.report.environment import Environment
 from nas.report.run_page import run_page
 from nas.report.summary import Settings, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -23,13 +24,14 @@ ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, SPACE.size)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, SPACE.size)
 BY_LATENCY = np.argsort(LATENCY_MS)
 TASK = SPACE.tasks["cifar100"]
-MACHINE = {
-    "date": "2026-11-21T09:00:00+00:00",
-    "python": "3.11.7",
-    "platform": "Linux",
-    "processors": 2,
-    "packages": {"edgenas": "0.1.0", "numpy": "2.4.6"},
-}
+MACHINE = Environment(
+    date="2026-11-21T09:00:00+00:00",
+    python="3.11.7",
+    platform="Linux",
+    machine="x86_64",
+    processors=2,
+    packages={"edgenas": "0.1.0", "numpy": "2.4.6"},
+)
 
 
 class Oracle:

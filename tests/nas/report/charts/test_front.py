@@ -1,10 +1,10 @@
 import numpy as np
 
-from nas.report.charts.thinning import spread
+from nas.report.charts.front import thinned
 
 
 def test_few_points_are_all_drawn_and_none_without_a_place():
-    kept = spread(np.array([1.0, np.nan, 3.0]), np.array([1.0, 2.0, np.inf]), 10)
+    kept = thinned(np.array([1.0, np.nan, 3.0]), np.array([1.0, 2.0, np.inf]), 10)
 
     assert kept.tolist() == [0]
 
@@ -12,7 +12,7 @@ def test_few_points_are_all_drawn_and_none_without_a_place():
 def test_of_many_the_outline_stays():
     x, y = np.random.default_rng(0).normal(size=(2, 20_000))
 
-    kept = spread(x, y, 1000)
+    kept = thinned(x, y, 1000)
 
     assert 300 < len(kept) <= 1000
     for values in (x, y):
@@ -22,4 +22,4 @@ def test_of_many_the_outline_stays():
 
 
 def test_a_thousand_points_on_one_spot_are_one():
-    assert spread(np.ones(1000), np.ones(1000), 10).tolist() == [0]
+    assert thinned(np.ones(1000), np.ones(1000), 10).tolist() == [0]
