@@ -70,8 +70,8 @@ class OwnImages:
     def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Test accuracy of networks that were trained in full, NaN of all others."""
         rows = architectures.reshape(-1, architectures.shape[-1])
-        found = np.array([self.tested.get(row.tobytes(), np.nan) for row in rows])
-        return found.reshape(architectures.shape[:-1])
+        fractions = np.array([self.tested.get(row.tobytes(), np.nan) for row in rows])
+        return fractions.reshape(architectures.shape[:-1])
 
 
 @dataclass

@@ -85,8 +85,10 @@ class SideBySide:
             elif error is not None:
                 answer.set_exception(error)
             else:
-                one = training.result()
-                answer.set_result(Evaluation(one.accuracy, Kind.trained, one.seconds, one.losses))
+                trained = training.result()
+                answer.set_result(
+                    Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
+                )
             self._ended.put(answer)
 
         epochs = self.fidelities[fidelity].epochs
@@ -128,5 +130,5 @@ class SideBySide:
 def proxy_batch(images: ImageSet, count: int) -> Float[Tensor, "n c h w"]:
     """The first training images, which are in random order, normalised."""
     pixels = np.asarray(images.train.pixels[:count], np.float32) / 255
-    mean, sd = (np.array(one, np.float32) for one in (images.mean, images.sd))
+    mean, sd = (np.array(values, np.float32) for values in (images.mean, images.sd))
     return torch.from_numpy((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

@@ -44,7 +44,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         *_outlook(problem, verbose=config.verbose),
     ]
     doubts = problem.oracle.warnings if isinstance(problem.oracle, Doubtful) else ()
-    lines += [f"warning: {one}" for one in (problem.reward.caveat, *doubts) if one]
+    lines += [f"warning: {warning}" for warning in (problem.reward.caveat, *doubts) if warning]
     for line in lines:
         say(console, line)
 

@@ -129,7 +129,7 @@ def _values(composed: DictConfig) -> dict[str, Any]:
     return dict(values)
 
 
-def _interrupted(path: Path, given: DictConfig, words: Sequence[str]) -> _Asked:
+def _interrupted(path: Path, repeated: DictConfig, words: Sequence[str]) -> _Asked:
     """What the folder of a run holds, after the command line repeated what starts programs."""
     folder = interrupted_run_folder(path)
     stored = load_settings(folder.config)
@@ -142,7 +142,7 @@ def _interrupted(path: Path, given: DictConfig, words: Sequence[str]) -> _Asked:
         )
     choices = stored_choices(folder.config, stored, list(NAMES))
     others = [text for text in words if not text.startswith("resume=")]
-    require_repeated(folder.config, stored["values"], choices, given, others)
+    require_repeated(folder.config, stored["values"], choices, repeated, others)
     try:
         sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])

@@ -244,13 +244,14 @@ class ProgressBar:
         accuracy, latency_ms, _ = self._tracker.recent_means()
         best = self._tracker.best_accuracy
         label = self._tracker.limits.label
-        known = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
+        best_text = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
         costs = "".join(
             f" {limit.text(mean)} / {limit.text(limit.bound)}"
             for limit, mean in self._tracker.recent_costs()
         )
         failed = f"  {self._tracker.failed:,} failed" if self._tracker.failed else ""
-        figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
+        means = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}"
+        figures = f"{means}  {best_text}"
         self._bar.update(self._task, completed=done, description=figures)
         if not self._console.is_terminal:
             left_s = self._bar.tasks[0].time_remaining

@@ -65,11 +65,11 @@ def confirm(
     order = _candidates(trials, feasible)[: _ROUNDS * top]
     ms, kinds = np.empty(0), np.empty(0, np.int8)
     for start in range(0, len(order), top):
-        now = measure_again(trials.architectures[order[start : start + top]])
-        ms, kinds = np.append(ms, now.ms), np.append(kinds, now.kind)
-        found = Confirmation(order[: len(ms)], Latencies(ms, kinds), limit_ms)
-        if found.confirmed.any() or (now.kind == Kind.disturbed).all():
-            return found
+        answered = measure_again(trials.architectures[order[start : start + top]])
+        ms, kinds = np.append(ms, answered.ms), np.append(kinds, answered.kind)
+        confirmation = Confirmation(order[: len(ms)], Latencies(ms, kinds), limit_ms)
+        if confirmation.confirmed.any() or (answered.kind == Kind.disturbed).all():
+            return confirmation
     return Confirmation(order[: len(ms)], Latencies(ms, kinds), limit_ms)
 
 

@@ -41,10 +41,10 @@ class SearchProblem:
     @cached_property
     def uncertainty(self) -> Uncertainty | None:
         """Uncertainty of predicted latencies; None if it is unknown."""
-        found = self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
-        return (
-            found if found is None or isinstance(self.space, Enumerable) else found.without_slack()
-        )
+        uncertainty = self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
+        if uncertainty is None or isinstance(self.space, Enumerable):
+            return uncertainty
+        return uncertainty.without_slack()
 
     @cached_property
     def margin(self) -> float:

@@ -84,16 +84,16 @@ class Tracker:
 
     def __call__(self, trials: Trials) -> None:
         """Take in the first replica's trials, or the record of one search."""
-        one = trials.replica(0) if trials.state.ndim > 1 else trials
-        self.samples += len(one)
-        if (one.state != State.done).any():
-            self.failed += int((one.state != State.done).sum())
-            one = one.rows(one.state == State.done)
-        self._recent_costs.extend(one.costs[-WINDOW:])
-        compared_ms = with_margin(one.latency_ms, one.latency_kind, self._margin)
-        within = (compared_ms <= self._limit_ms) & (one.latency_kind != Kind.disturbed)
-        met = (within & self.limits.met(one.costs)).tolist()
-        columns = (one.accuracy.tolist(), one.latency_ms.tolist(), one.rewards.tolist())
+        record = trials.replica(0) if trials.state.ndim > 1 else trials
+        self.samples += len(record)
+        if (record.state != State.done).any():
+            self.failed += int((record.state != State.done).sum())
+            record = record.rows(record.state == State.done)
+        self._recent_costs.extend(record.costs[-WINDOW:])
+        compared_ms = with_margin(record.latency_ms, record.latency_kind, self._margin)
+        within = (compared_ms <= self._limit_ms) & (record.latency_kind != Kind.disturbed)
+        met = (within & self.limits.met(record.costs)).tolist()
+        columns = (record.accuracy.tolist(), record.latency_ms.tolist(), record.rewards.tolist())
         for trial, is_met in zip(zip(*columns, strict=True), met, strict=True):
             self._recent.append(trial)
             if is_met:

@@ -94,10 +94,10 @@ class Survey:
 
     def favourite(self, reward: Reward) -> int | None:
         """Number of the architecture that the reward itself likes best."""
-        known = ~np.isnan(self.latency_ms)
-        latency_ms = np.where(known, self.compared_ms, 1.0)
+        measured = ~np.isnan(self.latency_ms)
+        latency_ms = np.where(measured, self.compared_ms, 1.0)
         rewards = reward(self.accuracy, latency_ms, self.costs / self.limits.bounds)
-        return self._best(np.where(known, rewards, -np.inf))
+        return self._best(np.where(measured, rewards, -np.inf))
 
     def rank(self, accuracy: float) -> int:
         """1 + how many feasible architectures are more accurate."""
@@ -185,11 +185,11 @@ def survey(
     if not (isinstance(space, Enumerable) and accuracy.instant and oracle.instant):
         return None
     rows = every_architecture(space)
-    known = oracle.known(rows)
+    is_known = oracle.known(rows)
     latency_ms = np.full(len(rows), np.nan)
     latency_kind = np.full(len(rows), Kind.missing, np.int8)
-    answered = oracle.answer(rows[known])
-    latency_ms[known], latency_kind[known] = answered.ms, answered.kind
+    answered = oracle.answer(rows[is_known])
+    latency_ms[is_known], latency_kind[is_known] = answered.ms, answered.kind
     accuracies = accuracy.answer(rows)
     return Survey(
         space,

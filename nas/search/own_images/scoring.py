@@ -45,7 +45,7 @@ class Scores(Protocol):
     def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
         """The scores of each network, one after another."""
 
-    def aggregate(self, found: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
+    def aggregate(self, scores_of_each: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
         """The number that orders candidates; higher is better."""
 
 
@@ -64,9 +64,10 @@ class ProxyScores:
         """A number for each column of the proxies, network by network."""
         return map(self._score, architectures)
 
-    def aggregate(self, found: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
+    def aggregate(self, scores_of_each: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
         """The sum of log ranks that orders candidates; higher is better."""
-        return signal(self._signal, dict(zip(columns_of(self._proxies), found.T, strict=True)))
+        columns = dict(zip(columns_of(self._proxies), scores_of_each.T, strict=True))
+        return signal(self._signal, columns)
 
     def _score(self, architecture: Int64[ndarray, "D"]) -> list[float]:
         with torch.random.fork_rng(devices=[]):
@@ -91,9 +92,9 @@ class SupernetScores:
         for row in architectures:
             yield [path_accuracy(self.space, self.shared, row, self.images, side=self.side)]
 
-    def aggregate(self, found: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
+    def aggregate(self, scores_of_each: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
         """The accuracy."""
-        return found[:, 0]
+        return scores_of_each[:, 0]
 
 
 def supernet_scores(
@@ -124,10 +125,10 @@ def supernet_scores(
         console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)
         with TrainingProgress(
             console, path.parent / "tensorboard" / "supernet", epochs, done
-        ) as told:
+        ) as progress:
 
             def on_epoch(epoch: Epoch) -> None:
-                told(epoch)
+                progress(epoch)
                 check()
 
             shared = train_supernet(
@@ -137,7 +138,7 @@ def supernet_scores(
                 seed=seed,
                 on_epoch=on_epoch,
                 checkpoint=checkpoint,
-                stop=lambda: time.monotonic() + told.epoch_s > began_s + seconds,
+                stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
                 side=side,
             )
         save_supernet(path, shared)

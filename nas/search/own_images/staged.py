@@ -143,7 +143,8 @@ class Staged:
             path = self._begun.folder.journal
             raise UserError(f"{path} is not the journal of a staged search: {error}") from error
         self._trials = [event for event in events if isinstance(event, Trials)]
-        self._asked = max((one.first + 1 for one in events if isinstance(one, Asked)), default=0)
+        asked = [event.first + 1 for event in events if isinstance(event, Asked)]
+        self._asked = max(asked, default=0)
         return events
 
     def loop(self, journal: Journal, check: Callable[[], None]) -> Generator[Trials, None, None]:
@@ -325,7 +326,6 @@ class Staged:
             training.arch,
             1 + order.index(at) if at in order else None,
             training.valid.fraction,
-            0,
         )
         print_stage(self._begun.console, last)
         trials = [*parts, self._trained(at, training.valid.fraction, training.seconds)]

@@ -96,9 +96,9 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
     rows = space.normal(space.sample(np.random.default_rng(seed), draws))
     latency_ms, kind = np.full(draws, np.nan), np.zeros(draws, np.int8)
     if oracle.instant:
-        known = oracle.known(rows)
-        answered = oracle.answer(rows[known])
-        latency_ms[known], kind[known] = answered.ms, answered.kind
+        is_known = oracle.known(rows)
+        answered = oracle.answer(rows[is_known])
+        latency_ms[is_known], kind[is_known] = answered.ms, answered.kind
     else:
         draws = _measure(problem, rows, latency_ms, kind, began_s + seconds)
     rows = rows[:draws]
@@ -175,16 +175,16 @@ def scored(
     """
     began_s = time.monotonic()
     ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
-    found: list[Sequence[float]] = []
+    scores: list[Sequence[float]] = []
     first_s = math.inf
-    for one in each(ordered.architectures):
-        found.append(one)
+    for row in each(ordered.architectures):
+        scores.append(row)
         first_s = min(first_s, time.monotonic())
         check()
-        if len(found) >= LEAST_SCORED and time.monotonic() - first_s >= seconds:
+        if len(scores) >= LEAST_SCORED and time.monotonic() - first_s >= seconds:
             break
-    kept = ordered.rows(np.arange(len(found)))
-    prior = aggregate(np.array(found, np.float64))
+    kept = ordered.rows(np.arange(len(scores)))
+    prior = aggregate(np.array(scores, np.float64))
     return replace(kept, prior=prior, score_s=time.monotonic() - began_s)
 
 

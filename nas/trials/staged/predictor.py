@@ -41,7 +41,8 @@ class Predictor:
 
     def _correlation(self, trained: Int64[ndarray, "k"]) -> Float64[ndarray, "n k"]:
         """Prior correlation of every candidate with these."""
-        differing = [(self.architectures != self.architectures[one]).mean(-1) for one in trained]
+        rows = self.architectures
+        differing = [(rows != rows[candidate]).mean(-1) for candidate in trained]
         return np.exp(-_REACH * np.stack(differing, axis=-1))
 
 

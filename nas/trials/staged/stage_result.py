@@ -15,8 +15,8 @@ class StageResult:
     networks: int  # drawn, scored or trained in it
     kept: int  # that go on to the next stage
     seconds: float  # of the draws, of the scores, of all trainings together
-    epochs: int | None  # of each training
-    favourite: str | None  # architecture that it puts first
-    place_before: int | None  # of the favourite in the order before this stage, from 1
-    accuracy: float | None  # of the favourite in this stage, on validation images
-    failed: int  # trainings
+    epochs: int | None = None  # of each training
+    favourite: str | None = None  # architecture that it puts first
+    place_before: int | None = None  # of the favourite in the order before this stage, from 1
+    accuracy: float | None = None  # of the favourite in this stage, on validation images
+    failed: int = 0  # trainings

@@ -82,8 +82,8 @@ class Stages:
         if len(at) < 2:  # nothing to compare it with
             return ranked
         first = at[np.argsort(-accuracy, kind="stable")]
-        found: Int64[ndarray, "n"] = np.concatenate([first, ranked[~np.isin(ranked, first)]])
-        return found
+        order: Int64[ndarray, "n"] = np.concatenate([first, ranked[~np.isin(ranked, first)]])
+        return order
 
     def longer(
         self, results: Mapping[Job, Result]
@@ -101,10 +101,10 @@ class Stages:
             at, promise = np.arange(len(self.prior)), self.prior
         else:
             promise = WEIGHT * log_rank(accuracy) + log_rank(self.candidates.prior[at])
-        failed = [job.candidate for job, one in results.items() if np.isnan(one.accuracy)]
+        failed = [job.candidate for job, result in results.items() if np.isnan(result.accuracy)]
         order = at[np.argsort(-promise, kind="stable")]
-        found: Int64[ndarray, "n"] = order[~np.isin(order, failed)]
-        return found
+        ranked: Int64[ndarray, "n"] = order[~np.isin(order, failed)]
+        return ranked
 
     def promise(self, results: Mapping[Job, Result]) -> Float64[ndarray, "n"]:
         """Score of every candidate, by proxies and, once there is enough, by predicted accuracy."""
@@ -126,7 +126,8 @@ class Stages:
 
         None until the first trainings, of the shortest fidelity, have shown how long an epoch takes.
         """
-        allowed = [i for i, one in enumerate(self.fidelities) if one.epochs <= SHORT_EPOCHS]
+        epochs = [fidelity.epochs for fidelity in self.fidelities]
+        allowed = [i for i, length in enumerate(epochs) if length <= SHORT_EPOCHS]
         if len(allowed) < 2:
             return 0
         first = [job for job in results if job.fidelity == 0][:_TIMED]
@@ -135,12 +136,12 @@ class Stages:
             return None
         room_s = (self.until_s["short"] - self.until_s["scores"]) * self.parallel
         typical_s = min(timed) * float(np.median(self.candidates.flops))
-        fits = [i for i in allowed if room_s >= LEAST_SHORT * typical_s * self.fidelities[i].epochs]
+        fits = [i for i in allowed if room_s >= LEAST_SHORT * typical_s * epochs[i]]
         return max(fits, default=0)
 
     def _short(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
         fidelity = self.short_fidelity(results)
-        failed = {job.candidate for job, one in results.items() if np.isnan(one.accuracy)}
+        failed = {job.candidate for job, result in results.items() if np.isnan(result.accuracy)}
         if fidelity is None:
             begun = [job for job in asked if job.candidate not in failed]
             if len(begun) >= _TIMED:
@@ -168,11 +169,15 @@ class Stages:
 
     def _seconds(self, job: Job, results: Mapping[Job, Result]) -> float:
         """Expected duration of a training by those that have ended; 0 before one has."""
-        done = [self._rate(one, at) for one, at in results.items() if not np.isnan(at.accuracy)]
-        if not done:
+        rates = [
+            self._rate(ended, result)
+            for ended, result in results.items()
+            if not np.isnan(result.accuracy)
+        ]
+        if not rates:
             return 0.0
         epochs = self.fidelities[job.fidelity].epochs
-        return float(np.median(done)) * epochs * float(self.candidates.flops[job.candidate])
+        return float(np.median(rates)) * epochs * float(self.candidates.flops[job.candidate])
 
     def _rate(self, job: Job, result: Result) -> float:
         """Seconds of an epoch for each FLOP of the network."""
@@ -183,12 +188,12 @@ class Stages:
         self, results: Mapping[Job, Result], fidelity: int
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
         """Candidates that were trained to a fidelity, and their accuracies."""
-        found = [
-            (job.candidate, one.accuracy)
-            for job, one in results.items()
-            if job.fidelity == fidelity and not np.isnan(one.accuracy)
-        ]
-        return np.array([at for at, _ in found], np.int64), np.array([one for _, one in found])
+        accuracies = {
+            job.candidate: result.accuracy
+            for job, result in results.items()
+            if job.fidelity == fidelity and not np.isnan(result.accuracy)
+        }
+        return np.array([*accuracies], np.int64), np.array([*accuracies.values()])
 
 
 def stage_results(
@@ -202,18 +207,9 @@ def stage_results(
     candidates = stages.candidates
     by_flops = np.argsort(-candidates.flops, kind="stable")
     by_prior = np.argsort(-candidates.prior, kind="stable")
-    found = [
-        StageResult(
-            "draw",
-            candidates.drawn,
-            candidates.within,
-            candidates.draw_s,
-            *(None, None, None, None),
-            0,
-        )
-    ]
+    stage_list = [StageResult("draw", candidates.drawn, candidates.within, candidates.draw_s)]
     if candidates.score_s:
-        found.append(
+        stage_list.append(
             StageResult(
                 "supernet" if scores_are_accuracies else "proxies",
                 len(candidates),
@@ -223,7 +219,6 @@ def stage_results(
                 space.text(candidates.architectures[by_prior[0]]),
                 _place(int(by_prior[0]), by_flops),
                 float(candidates.prior[by_prior[0]]) if scores_are_accuracies else None,
-                0,
             )
         )
     short = stages.short_fidelity(results) or 0
@@ -236,9 +231,9 @@ def stage_results(
         if not jobs or not len(order):
             continue
         accuracies = dict(
-            zip(*(one.tolist() for one in stages.trained(results, fidelity)), strict=True)
+            zip(*(column.tolist() for column in stages.trained(results, fidelity)), strict=True)
         )
-        found.append(
+        stage_list.append(
             StageResult(
                 name,
                 len(jobs),
@@ -252,7 +247,7 @@ def stage_results(
             )
         )
         before = order
-    return tuple(found)
+    return tuple(stage_list)
 
 
 def _place(candidate: int, order: Int64[ndarray, "n"]) -> int | None:

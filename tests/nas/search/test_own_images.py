@@ -18,24 +18,21 @@ OFFLINE = ("accuracy=staged", "latency=regression")
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "hint"),
     [
-        (["accuracy=staged"], "accuracy=staged ranks networks on your images; add data=<folder>"),
-        (["side=32"], "side=32 is for own images; add data="),
-        (["data=digits", "accuracy=surrogate"], "a benchmark's numbers say nothing of your images"),
-        (["data=digits", "dataset=cifar10"], "dataset= is for benchmarks; with data=digits"),
-        (
-            ["data=digits", "side=16"],
-            "latencies of device=jetson-nano/fp32/b1 are known for images",
-        ),
-        (["data=digits", "hours=0"], "hours=0 must be positive"),
-        (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1 must be at least 2"),
+        (["accuracy=staged"], "add data=<folder>"),
+        (["side=32"], "side=32"),
+        (["data=digits", "accuracy=surrogate"], "accuracy="),
+        (["data=digits", "dataset=cifar10"], "dataset="),
+        (["data=digits", "side=16"], "device=jetson-nano/fp32/b1"),
+        (["data=digits", "hours=0"], "hours=0"),
+        (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1"),
     ],
 )
 def test_settings_that_do_not_go_with_own_images_are_one_line(
-    search_here, tmp_path, settings, says
+    search_here, tmp_path, settings, hint
 ):
-    assert says in one_line(search_here(tmp_path, *settings))
+    assert hint in one_line(search_here(tmp_path, *settings))
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def toy_search(monkeypatch, tmp_path):
     space = space_named("toy_space")
     rows = np.unique(space.sample(np.random.default_rng(1), 80), axis=0)
     ms = 0.3 + 0.1 * rows[..., 0] + 3e-6 * space.costs(rows, space.tasks["shapes"])["flops"]
-    lines = [f"{space.text(row)},{one:.6f}" for row, one in zip(rows, ms, strict=True)]
+    lines = [f"{space.text(row)},{row_ms:.6f}" for row, row_ms in zip(rows, ms, strict=True)]
     table.write_text("\n".join(["arch,synthetic-board", *lines, ""]))
     return (
         "space=toy_space",
@@ -82,14 +79,14 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     best = summary["best"]
     assert best["latency_ms"] <= summary["T_ms"]
     assert best["accuracy_kind"] == "trained"
-    assert [one["name"] for one in summary["stages"]][:3] == ["draw", "proxies", "short"]
+    assert [stage["name"] for stage in summary["stages"]][:3] == ["draw", "proxies", "short"]
     assert summary["stages"][-1]["name"] == "full"
     training = read_training(trained_folder(folder, best["arch"]))
     assert training.state == "finished"
     assert training.test.fraction == best["accuracy_test"]
     assert training.valid.fraction == best["accuracy_searched"]
     trials = pq.read_table(folder / "samples.parquet").to_pylist()
-    trained = [(one["arch"], one["fidelity"]) for one in trials]
+    trained = [(trial["arch"], trial["fidelity"]) for trial in trials]
     assert len(set(trained)) == len(trained)
     assert trained[-1][0] == best["arch"]
     assert "own images" in (folder / "report.html").read_text()

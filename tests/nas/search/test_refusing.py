@@ -73,46 +73,46 @@ def test_a_table_with_holes_is_refused_before_the_first_sample(
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "hint"),
     [
         (("T=17",), "write T=17ms"),
-        (("T=0.1ms", "reward=constrained"), "cannot be met on synthetic-board"),
-        (("T=1ms",), "needs T > 1ms"),
-        (("budget=0",), "budget=0 must be at least 1"),
+        (("T=0.1ms", "reward=constrained"), "T=0.1ms"),
+        (("T=1ms",), "T > 1ms"),
+        (("budget=0",), "budget=0"),
         (("budget=many",), "budget: "),
-        (("seed=-1",), "seed=-1 must be at least 0"),
+        (("seed=-1",), "seed=-1"),
         (("device=synthetic-bord",), "synthetic-board"),
-        (("reward=constraint",), "did you mean constrained?"),
+        (("reward=constraint",), "constrained?"),
         (("split=tests",), "[auto, valid, test]"),
         (("dataset=mnist",), "cifar100"),
-        (("controller.lr=-1",), "controller.lr=-1 must be positive"),
-        (("controller.batch_size=0",), "controller.batch_size=0 must be at least 1"),
+        (("controller.lr=-1",), "controller.lr=-1"),
+        (("controller.batch_size=0",), "controller.batch_size=0"),
         (("epochs=13",), "13"),
-        (("budgt=10",), "unknown setting budgt; did you mean budget?"),
-        (("controller.lrr=1",), "unknown setting controller.lrr; did you mean controller.lr?"),
+        (("budgt=10",), "budgt; did you mean budget?"),
+        (("controller.lrr=1",), "controller.lrr; did you mean controller.lr?"),
         (("+budgt=10",), "+budgt=10"),
         (("reward.target_ms=5",), "set T="),
-        (("reward=absolute", "reward.slope=nan"), "must be negative"),
-        (("reward=mnasnet", "reward.exponent_beyond=nan"), "is not finite"),
-        (("controller.lr=inf",), "must be positive and finite"),
-        (("controller.hidden_size=1000000",), "between 1 and"),
-        (("budget=99999999999999999999",), "at most 1,000,000,000"),
-        (("reward.latency_weight=2",), "between 0 and 1"),
+        (("reward=absolute", "reward.slope=nan"), "slope=nan"),
+        (("reward=mnasnet", "reward.exponent_beyond=nan"), "exponent_beyond=nan"),
+        (("controller.lr=inf",), "controller.lr=inf"),
+        (("controller.hidden_size=1000000",), "hidden_size=1000000"),
+        (("budget=99999999999999999999",), "1,000,000,000"),
+        (("reward.latency_weight=2",), "latency_weight=2"),
         (("latency=nats",), "nas.data import"),
         (("accuracy=nats",), "nas.data import"),
         (("reward=null",), "reward=null"),
-        (("workers=0",), "workers=0 must be at least 1"),
+        (("workers=0",), "workers=0"),
         (("space=ofa",), "nas_bench_201"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
-    search_here, tmp_path, synthetic_tables, overrides, said
+    search_here, tmp_path, synthetic_tables, overrides, hint
 ):
     settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}
 
     finished = search_here(tmp_path, *settings.values(), data=synthetic_tables)
 
-    assert said in one_line(finished)
+    assert hint in one_line(finished)
     assert not list(tmp_path.rglob("config.yaml"))
 
 
@@ -196,14 +196,14 @@ def test_a_full_disk_is_one_line_and_loses_no_sample(
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "hint"),
     [
-        (["executor=ray"], "executor=ray: set workers=, the number of trainings at once"),
-        (["executor=threads", "workers=2"], "executor=threads trains one network at a time"),
+        (["executor=ray"], "set workers="),
+        (["executor=threads", "workers=2"], "executor=threads"),
         (["executor=slurm"], "executor"),
     ],
 )
-def test_trainings_that_cannot_be_spread_are_refused(search_here, tmp_path, settings, message):
+def test_trainings_that_cannot_be_spread_are_refused(search_here, tmp_path, settings, hint):
     finished = search_here(tmp_path, "data=digits", *settings)
 
-    assert message in one_line(finished)
+    assert hint in one_line(finished)

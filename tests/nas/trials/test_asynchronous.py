@@ -85,16 +85,12 @@ def test_trials_end_in_order_of_completion_and_each_ends_once(seconds, parallel,
         return Evaluation(0.5, Kind.trained, seconds[seed])
 
     source = simulated(one)
-    ends = []
-    asked = []
-    trials = searched(
-        uniform(),
-        source,
-        parallel=parallel,
-        trials=len(seconds),
-        on_asked=lambda first, _rows: asked.append(first),
-    )
-    for trial in trials:
+    ends, asked, trials = [], [], len(seconds)
+
+    def on_asked(first, _rows):
+        asked.append(first)
+
+    for trial in searched(uniform(), source, parallel=parallel, trials=trials, on_asked=on_asked):
         running[0] -= 1
         ends.append((source.now_s(), trial))
 
@@ -229,33 +225,21 @@ def slot_or_crash(_architecture, _fidelity, seed):
 
 
 def test_threads_answer_out_of_order():
-    found = list(
-        searched(
-            uniform(),
-            real(slow, Workers.threads, 3),
-            parallel=3,
-            trials=12,
-        )
-    )
+    trials = list(searched(uniform(), real(slow, Workers.threads, 3), parallel=3, trials=12))
 
-    numbers = [trial.first for trial in found]
+    numbers = [trial.first for trial in trials]
     assert sorted(numbers) == list(range(12))
     assert numbers != list(range(12))
-    assert (Trials.joined(one.replica(0) for one in found).state == State.done).all()
+    assert (Trials.joined(trial.replica(0) for trial in trials).state == State.done).all()
 
 
 def test_a_process_that_crashes_takes_only_its_own_trial_along():
-    found = list(
-        searched(
-            uniform(),
-            real(crash_or_answer, Workers.processes, 2),
-            parallel=2,
-            trials=6,
-        )
-    )
+    source = real(crash_or_answer, Workers.processes, 2)
 
-    assert {trial.first for trial in found if trial.failed[0, 0]} == {2, 5}
-    assert {trial.first for trial in found if not trial.failed[0, 0]} == {0, 1, 3, 4}
+    trials = list(searched(uniform(), source, parallel=2, trials=6))
+
+    failed = {trial.first: bool(trial.failed[0, 0]) for trial in trials}
+    assert failed == {number: number in {2, 5} for number in range(6)}
 
 
 def test_a_new_process_is_prepared_for_the_slot_of_the_one_that_crashed():

@@ -106,43 +106,12 @@ def test_the_feasible_share_is_estimated_from_uniform_samples_only():
 
 def test_a_table_with_holes_of_a_space_that_is_not_listed_is_refused_before_the_first_trial():
     partly = Oracle(unmeasured_from_ms=30.0)
-    with pytest.raises(UserError, match=r"% of 10,000 .* were not measured on .*latency=auto"):
+    with pytest.raises(UserError, match=r"10,000.*latency=auto"):
         estimated_share(SPACE, partly, 20.0, NO_FURTHER_LIMITS)
 
 
-def test_a_limit_that_nothing_meets_is_refused_with_the_fastest_latency():
-    with pytest.raises(UserError, match=r"T=1ms cannot be met on board.*takes 2 ms.*raise T"):
-        describe_limit(of([0.5], [2.0], limit_ms=1.0), "board")
-
-
-def test_the_share_of_the_space_within_the_limit_is_told():
-    assert describe_limit(of([0.5] * 1563, [2.0] * 1563), "board").startswith("10.0% of the space")
-
-
-def test_a_reward_whose_maximum_breaks_the_limit_is_warned_of():
-    line = describe_reward(of([0.60, 0.70], [16.0, 20.0]), MnasReward(17.0))
-
-    assert line.startswith("warning: ")
-    assert "breaks T by 18%" in line
-
-
-def test_a_reward_that_leaves_much_of_the_limit_unused_is_warned_of():
-    line = describe_reward(of([0.60, 0.6001], [2.0, 16.0]), ProposedReward(17.0))
-
-    assert line.startswith("warning: ")
-    assert "leaves 88% of T unused" in line
-
-
-def test_a_reward_whose_maximum_is_near_the_limit_is_not():
-    line = describe_reward(of([0.60, 0.70], [2.0, 16.0]), ConstrainedReward(17.0))
-
-    assert line == (
-        "the reward's maximum is 70.00% at 16.00 ms, 94% of T, 0.00 points below the best within T"
-    )
-
-
 def test_a_table_with_holes_is_refused_with_an_architecture_and_the_way_out(survey):
-    with pytest.raises(UserError, match=r"were not measured on board, such as \|.*latency=auto"):
+    with pytest.raises(UserError, match=r"board, such as \|.*latency=auto"):
         require_complete(survey, "board")
 
 
@@ -165,32 +134,46 @@ def test_the_optimum_and_the_front_are_within_every_limit():
     assert survey.rank(0.5) == 2
 
 
-def test_the_shares_of_each_limit_and_of_all_are_told():
+@pytest.mark.parametrize(
+    ("refused", "hints"),
+    [
+        (of([0.5], [2.0], limit_ms=1.0), ("T=1ms", "2 ms", "raise T")),
+        (with_energy(of([0.7], [9.0]), [4.0], 3.0), ("E = 3 mJ", "4 mJ", "raise E")),
+        (with_energy(of([0.7, 0.6], [9.0, 99.0]), [6.0, 4.0], 5.0), ("T and E", "T 0.0%")),
+    ],
+)
+def test_limits_that_nothing_meets_are_refused_with_the_least_there_is(refused, hints):
+    with pytest.raises(UserError) as raised:
+        describe_limit(refused, "board")
+
+    assert all(hint in str(raised.value) for hint in hints)
+
+
+def test_the_shares_of_each_limit_and_of_all_are_reported():
     survey = with_energy(of([0.7, 0.6, 0.5], [9.0, 16.0, 1.0]), [6.0, 5.0, 4.0], 5.0)
 
+    assert describe_limit(of([0.5] * 1563, [2.0] * 1563), "board").startswith("10.0%")
     line = describe_limit(survey, "board")
-
-    assert line.startswith("0.0% of the space is within T and E (fastest 1.00")
-    assert "E least 4 mJ, median 1000 mJ" in line
-    assert "alone, T 0.0%, E 0.0%" in line
+    for part in ("T and E", "fastest 1.00", "E least 4 mJ, median 1000 mJ", "T 0.0%, E 0.0%"):
+        assert part in line
 
 
-def test_a_second_limit_that_nothing_meets_is_refused_with_the_least_there_is():
-    with pytest.raises(UserError, match=r"E = 3 mJ cannot be met: the least is 4 mJ.*raise E"):
-        describe_limit(with_energy(of([0.7], [9.0]), [4.0], 3.0), "board")
+@pytest.mark.parametrize(
+    ("survey", "reward", "warns", "hint"),
+    [
+        (of([0.60, 0.70], [16.0, 20.0]), MnasReward, True, "T by 18%"),
+        (of([0.60, 0.6001], [2.0, 16.0]), ProposedReward, True, "88% of T"),
+        (of([0.60, 0.70], [2.0, 16.0]), ConstrainedReward, False, "94% of T"),
+        (
+            with_energy(of([0.60, 0.70], [16.0, 16.0]), [5.0, 6.0], 5.0),
+            *(MnasReward, True, "E by 20%"),
+        ),
+    ],
+)
+def test_a_reward_whose_maximum_breaks_a_limit_or_leaves_much_unused_is_warned_of(
+    survey, reward, warns, hint
+):
+    line = describe_reward(survey, reward(17.0))
 
-
-def test_limits_that_nothing_meets_together_are_refused_with_what_each_allows():
-    survey = with_energy(of([0.7, 0.6], [9.0, 99.0]), [6.0, 4.0], 5.0)
-
-    with pytest.raises(UserError, match=r"T and E cannot be met together on board: alone, T 0\.0%"):
-        describe_limit(survey, "board")
-
-
-def test_a_reward_whose_maximum_breaks_the_second_limit_is_warned_of():
-    survey = with_energy(of([0.60, 0.70], [16.0, 16.0]), [5.0, 6.0], 5.0)
-
-    line = describe_reward(survey, MnasReward(17.0))
-
-    assert line.startswith("warning: the reward's maximum is 70.00% at 16.00 ms, 6 mJ")
-    assert "breaks E by 20%" in line
+    assert line.startswith("warning: ") == warns
+    assert hint in line

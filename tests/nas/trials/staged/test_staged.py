@@ -106,7 +106,7 @@ def test_of_networks_that_compute_the_same_the_fastest_within_every_limit_is_kep
 
 
 def test_draws_that_all_are_beyond_the_limit_are_one_clear_line():
-    with pytest.raises(UserError, match=r"none of 50 uniform draws is within T on board; the fast"):
+    with pytest.raises(UserError, match=r"50 .*raise T"):
         draw(problem_of(limit_ms=0.5), 0, 50, np.inf)
 
 
