@@ -144,7 +144,7 @@ def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from runtime.network.formats.torchscript_export import torchscript_bytes  # noqa: PLC0415 - imports torch
+    from runtime.network.formats.tracing import torchscript_bytes  # noqa: PLC0415 - imports torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # idle threads would spin while a board on this machine measures

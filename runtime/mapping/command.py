@@ -20,10 +20,15 @@ from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console
 from common.types.errors import did_you_mean
 from runtime.mapping.config import BoardConfig, MapConfig, ProfileConfig
-from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.this_machine import this_machine
-from runtime.mapping.model.timing_table import TimingTable, read_timing_table
+from runtime.mapping.model.timing_table import (
+    XAVIER,
+    TimingTable,
+    read_timing_table,
+    xavier_platform,
+    xavier_times,
+)
 from runtime.mapping.solving.program import Feasibility
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,19 @@ def differs(output: Tensor, expected: Tensor) -> bool:
     return not torch.allclose(
         output.double(), expected.double(), rtol=_TOLERANCE, atol=allowed, equal_nan=True
     )
+
+
+def torchscript_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
+    """Return the module as TorchScript: in evaluation mode, traced with its inputs and frozen.
+
+    Raises:
+      ValueError: if the module's operations depend on the values of its input.
+    """
+    with tracing(module, examples):  # torch 1.10 of JetPack 4.6 reads nothing newer
+        traced: torch.jit.ScriptModule = torch.jit.trace(module.eval(), tuple(examples))
+        content = io.BytesIO()
+        torch.jit.save(torch.jit.freeze(traced), content)
+    return content.getvalue()
 
 
 def _require_same_for_other_values(

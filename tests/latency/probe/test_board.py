@@ -28,7 +28,7 @@ from latency.probe.connection import (
     agent_source,
 )
 from latency.probe.settings import Precision, Runtime
-from runtime.network.formats.torchscript_export import torchscript_bytes
+from runtime.network.formats.tracing import torchscript_bytes
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 

@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import settings as limited
 from hypothesis import strategies as st
 
-from runtime.mapping.model.bundled import xavier_platform, xavier_times
 from runtime.mapping.model.choices import frame_loads, interchangeable_units, mapping_choices
 from runtime.mapping.model.effective_latency import effective_ms
 from runtime.mapping.model.platform_description import Platform, read_platform
-from runtime.mapping.model.timing_table import Bound, read_timing_table
+from runtime.mapping.model.timing_table import (
+    Bound,
+    read_timing_table,
+    xavier_platform,
+    xavier_times,
+)
 from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, bisected_slack, screen
 from runtime.mapping.solving.program import Feasibility, maximise_slack, solve
 from runtime.mapping.solving.slack import analyse_frame

@@ -17,8 +17,8 @@ from benchmarks.papers.schedulability.scenarios import (
     task_sets,
 )
 from benchmarks.papers.schedulability.study import steps
-from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import mapping_choices
+from runtime.mapping.model.timing_table import xavier_times
 from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Feasibility, solve
 
