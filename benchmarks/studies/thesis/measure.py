@@ -38,16 +38,15 @@ class Published:
     what: str
     reward: str
     value: float
-    figure: str
 
 
 PUBLISHED = (
-    Published("within_50_60", "within T at 50 to 60 %", SOFT, 659.0, "5-1"),
-    Published("within_50_60", "within T at 50 to 60 %", PROPOSED, 780.0, "5-1"),
-    Published("within_60_70", "within T at 60 to 70 %", SOFT, 781.0, "5-1"),
-    Published("within_60_70", "within T at 60 to 70 %", PROPOSED, 1004.0, "5-1"),
-    Published("settled_bin", "mean of 250 within T from sample", SOFT, 4750.0, "5-2"),
-    Published("settled_bin", "mean of 250 within T from sample", PROPOSED, 4000.0, "5-2"),
+    Published("within_50_60", "within T at 50 to 60 %", SOFT, 659.0),
+    Published("within_50_60", "within T at 50 to 60 %", PROPOSED, 780.0),
+    Published("within_60_70", "within T at 60 to 70 %", SOFT, 781.0),
+    Published("within_60_70", "within T at 60 to 70 %", PROPOSED, 1004.0),
+    Published("settled_bin", "mean of 250 within T from sample", SOFT, 4750.0),
+    Published("settled_bin", "mean of 250 within T from sample", PROPOSED, 4000.0),
 )
 
 _BINS = {"within_50_60": (50.0, 60.0), "within_60_70": (60.0, 70.0)}

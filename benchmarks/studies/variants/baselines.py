@@ -39,7 +39,6 @@ class Strategy:
     """Result of searching a board in one way, over the seeds."""
 
     name: str
-    samples: int  # of all units together
     fits: Interval  # share of the searches that find a network within T on some unit
     fits_on: tuple[float, ...]  # share whose network is within T of each unit
     found: Interval | None  # test accuracy in percent of the networks found; None if nothing was
@@ -147,10 +146,8 @@ def _strategy(
     units = [curves[alone(unit.device)] for unit in board.units]
     on = [unit.answers.latency_ms[numbers] <= unit.limit_ms for unit in units]
     test = mean_test(numbers, answers)
-    budget = curves[TOGETHER].log.index.shape[1]
     return Strategy(
         name=name,
-        samples=budget,
         fits=mean_interval((numbers >= 0).mean(1)),
         fits_on=tuple(float((within & (numbers >= 0)).mean()) for within in on),
         found=known_interval(test),
