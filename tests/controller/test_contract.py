@@ -322,9 +322,9 @@ def test_a_space_that_cannot_be_listed_is_searched_among_its_valid_architectures
         learn(controller, architectures, rewards_of(architectures))
         sampled.append(architectures)
 
-    found = np.concatenate(sampled, axis=1)
-    assert space.valid(found).all()
-    np.testing.assert_array_equal(space.normal(found), found)
+    rows = np.concatenate(sampled, axis=1)
+    assert space.valid(rows).all()
+    np.testing.assert_array_equal(space.normal(rows), rows)
     mode = controller.mode()
     assert mode is None or space.valid(mode).all()
     other = CONFIGS[name].build(space, [8, 9])
@@ -353,13 +353,13 @@ def test_the_policy_of_reinforce_arrives_at_the_best_architecture_by_the_end_of_
 
 
 def test_the_rnn_learns_the_same_from_given_architectures_as_from_its_own():
-    own, given = (CONFIGS["rnn"].build(SPACE, [0]) for _ in range(2))
+    sampler, pupil = (CONFIGS["rnn"].build(SPACE, [0]) for _ in range(2))
     for _ in range(20):
-        architectures = own.sample(4)
-        learn(own, architectures, rewards_of(architectures))
-        learn(given, architectures.copy(), rewards_of(architectures))
+        architectures = sampler.sample(4)
+        learn(sampler, architectures, rewards_of(architectures))
+        learn(pupil, architectures.copy(), rewards_of(architectures))
 
-    np.testing.assert_array_equal(own.state()["parameters"], given.state()["parameters"])
+    np.testing.assert_array_equal(sampler.state()["parameters"], pupil.state()["parameters"])
 
 
 def test_an_entropy_bonus_keeps_the_policy_wider():

@@ -75,8 +75,8 @@ def test_every_other_option_of_every_position_is_as_likely():
 
     children = controller.sample(30_000)[0]
 
-    found, counts = np.unique(children, axis=0, return_counts=True)
-    share = dict(zip(map(tuple, found.tolist()), counts / len(children), strict=True))
+    mutants, counts = np.unique(children, axis=0, return_counts=True)
+    share = dict(zip(map(tuple, mutants.tolist()), counts / len(children), strict=True))
     by_position = {(0, 0, 1): 1 / 4, (1, 0, 1): 1 / 4}
     by_position |= {(2, 0, other): 1 / 6 for other in (0, 2, 3)}
     assert share == pytest.approx(by_position, abs=0.01)

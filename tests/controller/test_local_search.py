@@ -75,13 +75,13 @@ def test_the_whole_space_is_covered_once_and_then_the_best_of_it_repeats(
 
 def reachable(here, evaluated):
     """Where it may get from here without a query: by neighbours known to be better."""
-    found, frontier = set(), [here]
+    reached, frontier = set(), [here]
     while frontier:
         now = frontier.pop()
-        found.add(now)
+        reached.add(now)
         better = (a for a, r in evaluated.items() if distance(a, now) == 1 and r > evaluated[now])
-        frontier += [other for other in better if other not in found]
-    return found
+        frontier += [other for other in better if other not in reached]
+    return reached
 
 
 def is_local_optimum(here, evaluated):
@@ -133,9 +133,9 @@ def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
 
     sampled = advance(controller, 200, unimodal)
 
-    found = (sampled == 4).all(-1)
-    assert found.any(-1).all()
-    assert np.median(found.argmax(-1)) < 80  # of 15,625
+    is_found = (sampled == 4).all(-1)
+    assert is_found.any(-1).all()
+    assert np.median(is_found.argmax(-1)) < 80  # of 15,625
 
 
 def test_its_neighbours_come_in_an_order_that_the_seed_decides():

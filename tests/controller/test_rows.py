@@ -39,8 +39,8 @@ def test_the_architectures_of_each_replica_are_unpacked_as_they_were_packed():
 
     state = packed("known", [[row.tobytes() for row in group] for group in groups], 2)
 
-    for found, group in zip(unpacked("known", state), groups, strict=True):
-        np.testing.assert_array_equal(found, np.array(group).reshape(-1, 2))
+    for rows, group in zip(unpacked("known", state), groups, strict=True):
+        np.testing.assert_array_equal(rows, np.array(group).reshape(-1, 2))
 
 
 def test_all_rows_are_valid_only_where_the_space_has_every_combination():

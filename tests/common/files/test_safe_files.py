@@ -95,11 +95,11 @@ def test_arrays_come_back(tmp_path):
     arrays = {"a": np.arange(6).reshape(2, 3), "b": np.array("text"), "c": np.array(1.5)}
     np.savez_compressed(tmp_path / "a.npz", **arrays)
 
-    found = load_arrays(tmp_path / "a.npz")
+    loaded = load_arrays(tmp_path / "a.npz")
 
-    assert found.keys() == arrays.keys()
+    assert loaded.keys() == arrays.keys()
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(loaded[name], array)
 
 
 def header(shape):

@@ -51,10 +51,10 @@ def test_an_unknown_field_is_passed_over_and_a_whole_number_is_a_float(path):
     stored["best"]["ms"] = 2
     path.write_text(json.dumps(stored))
 
-    found = read_json(path, Outer)
+    record = read_json(path, Outer)
 
-    assert found.best == Inner(2.0, None)
-    assert isinstance(found.best.ms, float)
+    assert record.best == Inner(2.0, None)
+    assert isinstance(record.best.ms, float)
 
 
 @pytest.mark.parametrize(

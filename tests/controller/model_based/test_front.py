@@ -43,17 +43,17 @@ def test_the_expected_growth_is_that_of_many_draws():
     front, _ = Front.of(ACCURACY, np.log(COSTS))
     draws = np.random.default_rng(0).standard_normal((2, 500))
     accuracy, cost = 0.6 + 0.1 * draws[0], np.exp(0.8 + 0.3 * draws[1])
-    known = area(ACCURACY, COSTS[:, 0])
+    evaluated = area(ACCURACY, COSTS[:, 0])
     grown = [
-        area(np.append(ACCURACY, a), np.append(COSTS, c)) - known
+        area(np.append(ACCURACY, a), np.append(COSTS, c)) - evaluated
         for a, c in zip(accuracy, cost, strict=True)
     ]
 
-    (found,) = front.growth(
+    (growth,) = front.growth(
         Normal(np.array([0.6]), np.array([0.1])), [Normal(np.array([0.8]), np.array([0.3]))]
     )
 
-    assert abs(found - np.mean(grown)) < 3 * np.std(grown) / np.sqrt(len(grown))
+    assert abs(growth - np.mean(grown)) < 3 * np.std(grown) / np.sqrt(len(grown))
 
 
 def test_a_search_for_the_front_finds_nearly_all_of_it():

@@ -61,11 +61,11 @@ def test_its_caution_is_the_error_that_leaving_out_one_after_another_makes():
     standard = (VALUES - VALUES.mean()) / VALUES.std()
     misses = []
     for i in range(len(SEEN)):
-        rest = np.arange(len(SEEN)) != i
-        near = covariance(SEEN[i : i + 1], SEEN[rest])[0]
-        inverse = np.linalg.inv(gram(SEEN[rest]))
+        others = np.arange(len(SEEN)) != i
+        near = covariance(SEEN[i : i + 1], SEEN[others])[0]
+        inverse = np.linalg.inv(gram(SEEN[others]))
         variance = covariance(SEEN[i : i + 1], SEEN[i : i + 1])[0, 0] + WEIGHTS.noise
-        missed = standard[i] - near @ inverse @ standard[rest]
+        missed = standard[i] - near @ inverse @ standard[others]
         misses.append(missed**2 / (variance - near @ inverse @ near))
 
     assert fitted().caution == pytest.approx(np.sqrt(np.mean(misses)), rel=1e-5)

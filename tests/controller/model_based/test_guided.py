@@ -31,12 +31,12 @@ def score(accuracy, ratios):
 
 
 def advance(controller, samples, *, batch_size=1, ratios_of=ratios_of, score=score):
-    found = []
+    batches = []
     for _ in range(samples // batch_size):
-        found.append(controller.sample(batch_size))
-        outcome = accuracy_of(found[-1]), ratios_of(found[-1])
-        controller.learn(Evaluated(found[-1], *outcome, score(*outcome)), score)
-    return np.concatenate(found, axis=1)
+        batches.append(controller.sample(batch_size))
+        outcome = accuracy_of(batches[-1]), ratios_of(batches[-1])
+        controller.learn(Evaluated(batches[-1], *outcome, score(*outcome)), score)
+    return np.concatenate(batches, axis=1)
 
 
 EVERYTHING = np.array(list(np.ndindex(*NUM_CHOICES)))
@@ -119,14 +119,14 @@ def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
 def test_answers_that_differ_from_one_time_to_the_next_do_not_keep_it_from_the_best():
     noise = np.random.default_rng(0)
     controller = CONFIG.build(SPACE, range(3))
-    found = np.zeros(3)
+    best_seen = np.zeros(3)
     for _ in range(40):
         architectures = controller.sample(1)
         accuracy = accuracy_of(architectures)
-        found = np.maximum(found, accuracy[:, 0])
+        best_seen = np.maximum(best_seen, accuracy[:, 0])
         learn(controller, architectures, accuracy + 0.05 * noise.standard_normal(accuracy.shape))
 
-    np.testing.assert_allclose(found, accuracy_of(EVERYTHING).max())
+    np.testing.assert_allclose(best_seen, accuracy_of(EVERYTHING).max())
 
 
 def test_without_costs_it_maximises_the_accuracy():

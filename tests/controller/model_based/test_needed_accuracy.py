@@ -78,19 +78,19 @@ def test_the_expected_improvement_is_that_of_many_draws(score, best, cost):
     accuracy = (0.55, 0.1)
     needed = needed_accuracy(score, best, KNOWN, 1)
 
-    found = expected_improvement(
+    expected = expected_improvement(
         Normal(*np.array([accuracy]).T), [Normal(*np.array([cost]).T)], needed
     )
 
-    assert found[0] == pytest.approx(sampled(score, best, accuracy, cost), rel=0.05)
+    assert expected[0] == pytest.approx(sampled(score, best, accuracy, cost), rel=0.05)
 
 
 def test_without_costs_it_is_that_of_the_accuracy_alone():
     needed = needed_accuracy(lambda accuracy, _: accuracy, 0.6, KNOWN, 0)
 
-    found = expected_improvement(Normal(np.array([0.6]), np.array([0.2])), [], needed)
+    expected = expected_improvement(Normal(np.array([0.6]), np.array([0.2])), [], needed)
 
-    assert found[0] == pytest.approx(0.2 / np.sqrt(2 * np.pi))
+    assert expected[0] == pytest.approx(0.2 / np.sqrt(2 * np.pi))
 
 
 def test_of_a_noisy_best_less_is_needed_but_only_of_one_within_the_limit():

@@ -40,16 +40,16 @@ def torch_log_probabilities(lstm, flat, choices):
     cell = torch.nn.LSTMCell(1, HIDDEN).double()
     h = c = torch.zeros(len(choices), HIDDEN, dtype=torch.float64)
     previous = torch.zeros(len(choices), dtype=torch.int64)
-    found = []
+    log_probabilities = []
     for t, options in enumerate(NUM_CHOICES):
         x = weights.input[t][previous] + weights.bias  # the whole input term of the four gates
         i, f, o, g = torch.chunk(x + h @ weights.recurrent, 4, dim=1)
         # torch orders the gates i f g o; feed them through its cell as a bias, weights being 0
         h, c = _torch_cell(cell, torch.cat([i, f, g, o], dim=1), c)
         logits = (h @ weights.head[t] + weights.head_bias[t])[:, :options]
-        found.append(torch.log_softmax(logits, dim=1))
+        log_probabilities.append(torch.log_softmax(logits, dim=1))
         previous = choices[:, t]
-    return found
+    return log_probabilities
 
 
 def _torch_cell(cell, gates, c):
@@ -90,10 +90,10 @@ def test_gradients_equal_those_of_autograd(lstm, flat, choices):
     for replica in range(REPLICAS):
         leaf = torch.tensor(flat[replica], requires_grad=True)
         picked = torch.tensor(choices[replica])
-        found = torch_log_probabilities(lstm, leaf, picked)
+        emitted = torch_log_probabilities(lstm, leaf, picked)
         loss = sum(
             (
-                torch.tensor(weight[replica, :, t]) * found[t].gather(1, picked[:, t, None])[:, 0]
+                torch.tensor(weight[replica, :, t]) * emitted[t].gather(1, picked[:, t, None])[:, 0]
             ).sum()
             for t in range(len(NUM_CHOICES))
         )

@@ -43,8 +43,8 @@ def test_the_mean_cost_is_kept_within_the_limit_but_for_the_errors_of_the_model(
 def test_costs_are_predicted_for_architectures_never_seen():
     generator = np.random.default_rng(0)
     pacing = Pacing(1, SPACE.num_choices)
-    known = drawn(generator, 100)
-    pacing.add(known, cost_of(known))
+    rows = drawn(generator, 100)
+    pacing.add(rows, cost_of(rows))
     new = drawn(generator, 100)
 
     np.testing.assert_allclose(pacing.predicted(new), cost_of(new), atol=0.1)
@@ -64,10 +64,10 @@ def test_what_was_asked_already_is_chosen_last():
 def test_an_unknown_cost_teaches_nothing():
     generator = np.random.default_rng(0)
     pacing = Pacing(1, SPACE.num_choices)
-    known = drawn(generator, 50)
-    pacing.add(known, cost_of(known))
-    before = pacing.predicted(known)
+    rows = drawn(generator, 50)
+    pacing.add(rows, cost_of(rows))
+    before = pacing.predicted(rows)
 
     pacing.add(drawn(generator, 2), np.full((1, 2), np.nan))
 
-    np.testing.assert_array_equal(pacing.predicted(known), before)
+    np.testing.assert_array_equal(pacing.predicted(rows), before)

@@ -244,13 +244,13 @@ def test_the_source_alone_makes_the_same_network(space, seed):
 
 
 def imported_by(source):
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            modules |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(str(node.module).split(".")[0])
-    return found
+            modules.add(str(node.module).split(".")[0])
+    return modules
 
 
 def test_the_control_is_an_architecture(space):

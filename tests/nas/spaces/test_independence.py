@@ -25,10 +25,10 @@ OWN = ("nas/spaces/nas_bench_201/", "runtime/network/models/", "benchmarks/paper
 
 @pytest.mark.parametrize("package", ["nas", "controller", "rewards", "latency", "runtime"])
 def test_no_file_mentions_its_size_strings_operations_or_data_sets(package):
-    found = {
+    mentions = {
         str(path.relative_to(ROOT)): KNOWS.findall(path.read_text(encoding="utf-8"))
         for path in (ROOT / package).rglob("*.py")
     }
 
-    mentions = {name for name, words in found.items() if words and not name.startswith(OWN)}
+    mentions = {name for name, words in mentions.items() if words and not name.startswith(OWN)}
     assert mentions - ALLOWED.keys() == set()

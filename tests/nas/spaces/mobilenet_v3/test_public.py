@@ -55,11 +55,11 @@ def test_a_second_import_keeps_the_columns_and_rows_of_the_first(tmp_path):
     path = tmp_path / "data" / "mobilenet_v3" / "ofa_mbv3_latency_ms.csv"
     table = read_csv_table(path, SPACE)
     sides = [SPACE.text(row)[:4] for row in table.architectures]
-    found = dict(zip(sides, table.values.T.tolist(), strict=True))
+    times = dict(zip(sides, table.values.T.tolist(), strict=True))
     assert table.columns == ("help-titan-rtx-64", "help-v100-64")
-    assert found["r164"] == [11.5, 1.0]
-    assert np.isnan(found["r160"][1])
-    assert np.isnan(found["r224"][0])
+    assert times["r164"] == [11.5, 1.0]
+    assert np.isnan(times["r160"][1])
+    assert np.isnan(times["r224"][0])
 
 
 @pytest.mark.parametrize(

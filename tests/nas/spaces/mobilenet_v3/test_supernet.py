@@ -29,13 +29,13 @@ def test_a_part_computes_the_network_that_inherits_its_weights(shared, which, tr
     row = {"smallest": SMALLEST, "largest": LARGEST, "random": random}[which]
     if training and which == "largest":
         pytest.skip("it drops features and blocks")
-    own = inherited(SPACE, shared, row, TASK).train(training)
-    own.classifier[0].p = 0.0
+    alone = inherited(SPACE, shared, row, TASK).train(training)
+    alone.classifier[0].p = 0.0
     images = torch.rand(4, 3, TASK.image_side, TASK.image_side)
     shared.train(training).choose(row)
 
     with torch.no_grad():
-        assert torch.equal(shared(images), own(images))
+        assert torch.equal(shared(images), alone(images))
 
 
 def test_a_step_trains_the_largest_which_teaches_the_smallest_and_two_random_networks(shared):
@@ -63,9 +63,9 @@ def test_only_the_largest_network_drops_features_and_blocks(shared):
 def test_weights_of_a_part_are_views_of_the_whole(shared):
     weights = shared.weights(SMALLEST)
 
-    whole = {one.data_ptr() for one in shared.state_dict().values()}
+    whole = {tensor.data_ptr() for tensor in shared.state_dict().values()}
     assert set(weights) == set(SPACE.network(SMALLEST, TASK).state_dict())
     assert weights["stem.0.weight"].data_ptr() in whole
-    kernels = {one.shape[-1] for name, one in weights.items() if name.endswith("1.0.weight")}
+    kernels = {tensor.shape[-1] for name, tensor in weights.items() if name.endswith("1.0.weight")}
     assert 3 in kernels
     assert not {5, 7} & kernels

@@ -15,11 +15,11 @@ IMAGENET = SPACE.tasks["imagenet"]
 
 def board_ms(rows):
     """A made-up board: a power of one device's latencies times one of another's."""
-    one, other = (
+    first, second = (
         embedded_models(SPACE)[device].model.predict_ms(SPACE.features(rows))
         for device in ("titan-rtx/b1", "v100/b64")
     )
-    return 2 * one**0.5 * other**0.5
+    return 2 * first**0.5 * second**0.5
 
 
 def timed(path, rows):

@@ -31,30 +31,30 @@ def test_the_embedded_models_were_fitted_on_these_features():
 
 
 def test_an_operation_whose_result_is_dropped_is_written_but_not_needed():
-    found = named("|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
+    features = named("|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
 
-    assert found["nor_conv_3x3 written on 0->1"] == 1
-    assert found["nor_conv_3x3 needed on 0->1"] == 0
-    assert found["nor_conv_3x3 live on 0->1"] == 0
+    assert features["nor_conv_3x3 written on 0->1"] == 1
+    assert features["nor_conv_3x3 needed on 0->1"] == 0
+    assert features["nor_conv_3x3 live on 0->1"] == 0
 
 
 def test_an_operation_on_zeros_is_needed_but_not_live():
-    found = named("|none~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|skip_connect~2|")
+    features = named("|none~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|skip_connect~2|")
 
-    assert found["nor_conv_1x1 needed on 1->2"] == 1
-    assert found["nor_conv_1x1 live on 1->2"] == 0
+    assert features["nor_conv_1x1 needed on 1->2"] == 1
+    assert features["nor_conv_1x1 live on 1->2"] == 0
 
 
 @pytest.mark.parametrize("end", ["none", "skip_connect"])
 def test_a_cell_is_connected_by_a_path(end):
-    found = named(f"|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|none~0|none~1|{end}~2|")
+    features = named(f"|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|none~0|none~1|{end}~2|")
 
     has_path = end != "none"
-    assert found["connected"] == has_path
-    assert found["longest path in convolutions"] == 2 * has_path
-    assert found["longest path in 3x3 convolutions"] == has_path
-    assert found["longest path in edges"] == 3 * has_path
-    assert found["live nor_conv_1x1 * live nor_conv_3x3"] == has_path
+    assert features["connected"] == has_path
+    assert features["longest path in convolutions"] == 2 * has_path
+    assert features["longest path in 3x3 convolutions"] == has_path
+    assert features["longest path in edges"] == 3 * has_path
+    assert features["live nor_conv_1x1 * live nor_conv_3x3"] == has_path
 
 
 def test_the_live_features_are_the_live_edges_of_the_space():

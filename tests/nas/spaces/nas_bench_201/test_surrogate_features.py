@@ -31,8 +31,8 @@ def test_cells_of_one_function_have_the_same_paths():
 
 
 def test_a_function_without_paths_is_a_cell_without_live_edges():
-    known = functions()
+    cells = functions()
 
     connected = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows).any(axis=-1)
 
-    np.testing.assert_array_equal(known.connected[known.of_cell], connected)
+    np.testing.assert_array_equal(cells.connected[cells.of_cell], connected)

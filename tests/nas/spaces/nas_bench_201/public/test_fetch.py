@@ -27,15 +27,15 @@ def test_everything_is_brought_and_agrees_with_the_tables_made_before(serving, n
 
     assert len(serving.log) == len(FILES) == 27
     accuracy = parse_csv_table(tmp_path / "nb201_accuracy.csv", SPACE)
-    known = parse_csv_table(nas_data / "nb201_accuracy.csv", SPACE)
+    before = parse_csv_table(nas_data / "nb201_accuracy.csv", SPACE)
     assert accuracy.columns == ("cifar10_test", "cifar100_test", "imagenet16_test")
     for name in accuracy.columns:
-        np.testing.assert_allclose(accuracy.column(name), known.column(name), rtol=0, atol=5.1e-5)
+        np.testing.assert_allclose(accuracy.column(name), before.column(name), rtol=0, atol=5.1e-5)
     latency = parse_csv_table(tmp_path / "nb201_latency_help_ms.csv", SPACE)
-    known = parse_csv_table(nas_data / "nb201_latency_ms.csv", SPACE)
-    assert latency.columns == tuple(name for name in known.columns if name.startswith("help-"))
+    before = parse_csv_table(nas_data / "nb201_latency_ms.csv", SPACE)
+    assert latency.columns == tuple(name for name in before.columns if name.startswith("help-"))
     for name in latency.columns:
-        np.testing.assert_allclose(latency.column(name), known.column(name), rtol=0, atol=5.1e-6)
+        np.testing.assert_allclose(latency.column(name), before.column(name), rtol=0, atol=5.1e-6)
     assert [line.split()[0] for line in lines] == ["27", "wrote", "wrote"]
 
 

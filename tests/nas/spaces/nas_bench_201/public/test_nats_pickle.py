@@ -40,10 +40,10 @@ def test_plain_containers_and_numbers_come_back(tmp_path):
 def test_a_numpy_number_written_by_numpy_1_comes_back_as_a_plain_one(tmp_path):
     content = b"cnumpy.core.multiarray\nscalar\n(" + F8 + b"C\x08" + np.float64(13.25).tobytes()
 
-    found = load_bz2(bz2_file(tmp_path, content + b"tR."))
+    number = load_bz2(bz2_file(tmp_path, content + b"tR."))
 
-    assert found == 13.25
-    assert type(found) is float
+    assert number == 13.25
+    assert type(number) is float
 
 
 @pytest.mark.parametrize("protocol", range(6))
