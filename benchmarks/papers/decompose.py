@@ -87,12 +87,12 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
 def _with_gain(rows: list[Row]) -> list[Row]:
     """Each row with its makespan relative to the first rule of its network and mode."""
     first: dict[tuple[str, str], float] = {}
-    found = []
+    compared = []
     for row in rows:
         ms = row.get("ms")
         first_ms = first.setdefault((row["network"], row["mode"]), ms) if ms else None
-        found.append({**row, "gain": ms / first_ms - 1 if ms and first_ms else None})
-    return found
+        compared.append({**row, "gain": ms / first_ms - 1 if ms and first_ms else None})
+    return compared
 
 
 DECOMPOSE = Experiment(

@@ -95,11 +95,11 @@ class Control:
         """Time the network; return its time, the machine's state and the disturbances."""
         others = OtherLoad(self._config.other_load, cores=())  # while nothing of a workload runs
         control_ms = median(self._once_ms() for _ in range(5))
-        found = [*self._watch.drift(control_ms), *self._watch.disturbances(), *others()]
+        disturbances = [*self._watch.drift(control_ms), *self._watch.disturbances(), *others()]
         return {
             "when": when,
             "control_ms": round(control_ms, 4),
-            "disturbances": found,
+            "disturbances": disturbances,
             **current_state(self._device.value),
         }
 
@@ -193,21 +193,21 @@ def run_steps(
 
 def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
     before = _controlled(f"before {step.name}", results, control)
-    found: list[Row] = []
+    rows: list[Row] = []
     try:
-        found.extend(step.run())  # what was measured before a fault is kept
+        rows.extend(step.run())  # what was measured before a fault is kept
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
         print_lines(console, f"{step.name} failed: {one_line(error)}")
     finally:  # Ctrl-C too leaves what was measured
-        results.rows += found
+        results.rows += rows
     _free_memory()
     after = _controlled(f"after {step.name}", results, control)
     flags = [*before["disturbances"], *after["disturbances"]]
-    timed = [row for row in found if not row.get("simulated")]
+    timed = [row for row in rows if not row.get("simulated")]
     for row in timed:
         row["flagged"] = flags
-    print_lines(console, *(f"flagged: {flag}" for flag in flags if timed or not found))
+    print_lines(console, *(f"flagged: {flag}" for flag in flags if timed or not rows))
 
 
 def _controlled(when: str, results: Results, control: Control) -> Row:

@@ -88,7 +88,6 @@ class _Variant:
     run: Callable[[], Schedule]
     """One run."""
     simulated: Schedule | None = None
-    placed: str = "ahead"
 
 
 def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
@@ -108,7 +107,6 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             else:
                 variants[_FORK] = _Variant(
                     lambda: fork.run(inferences, each_job=False).schedule,
-                    placed="no scheduler",
                 )
         last: dict[str, Schedule] = {}
 
@@ -138,11 +136,11 @@ def _planned(plans: Plans, groups: Groups) -> dict[str, _Variant]:
     asked = _policies(groups)
     if len(groups.gpu) > _FEW:
         asked[f"gpu_{_FEW}_streams"] = (EarliestFinish(), groups.gpu[:_FEW])
-    found = {}
+    variants = {}
     for name, (policy, allowed) in asked.items():
         plan = plans.plan(policy, allowed)
-        found[name] = _Variant(partial(plans.run, plan), plan)
-    return found
+        variants[name] = _Variant(partial(plans.run, plan), plan)
+    return variants
 
 
 def _policies(groups: Groups) -> dict[str, tuple[Policy, Sequence[int] | None]]:
@@ -171,7 +169,6 @@ def _rows(
         row: Row = {
             **common,
             "variant": name,
-            "placed": variants[name].placed,
             **summary(taken),
             "sum_of_rates_ms": round(sum_of_rates_ms, 4),
             "strongest_gpu": gpu_variant,

@@ -43,15 +43,15 @@ def shares(schedule: Schedule) -> list[list[int]]:
     Raises:
       ValueError: if a request runs on two lanes: only whole inferences can be assigned statically.
     """
-    found: list[list[int]] = [[] for _ in schedule.lanes]
+    by_lane: list[list[int]] = [[] for _ in schedule.lanes]
     lane_of: dict[int, int] = {}
     for execution in schedule.executed:
         if lane_of.setdefault(execution.job.request, execution.lane) != execution.lane:
             name = schedule.chains[execution.job.network].name
             raise ValueError(f"an inference of {name} changes lanes; plan whole inferences only")
         if execution.job.index == 0:
-            found[execution.lane].append(execution.job.network)
-    return found
+            by_lane[execution.lane].append(execution.job.network)
+    return by_lane
 
 
 @final
@@ -134,11 +134,11 @@ class StaticSchedule(Closeable):
             else feed.error
             for lane, feed in zip(active, feeds, strict=True)
         ]
-        found = outcome(
+        result = outcome(
             names, [(SegmentKind.NETWORK,)] * len(active), active, inferences, begin_s, ran, outputs
         )
-        described = tuple(lane.lane for lane in self._lanes)[: len(found.schedule.lanes)]
-        return replace(found, schedule=replace(found.schedule, lanes=described))
+        described = tuple(lane.lane for lane in self._lanes)[: len(result.schedule.lanes)]
+        return replace(result, schedule=replace(result.schedule, lanes=described))
 
     def close(self) -> None:
         """Release the networks; the lanes stay open."""

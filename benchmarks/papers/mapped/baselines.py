@@ -28,10 +28,10 @@ def mapped(
     choices: MappingChoices, configurations: Sequence[str], *, frame_ms: float
 ) -> tuple[Feasibility, Timetable]:
     """Return the mapper's answer and timetable, which is empty without a mapping."""
-    found = solve(choices, frame_ms)
-    if found.chosen is None:
-        return found.answer, ()
-    return found.answer, timetable(found.chosen, choices, configurations)
+    mapping = solve(choices, frame_ms)
+    if mapping.chosen is None:
+        return mapping.answer, ()
+    return mapping.answer, timetable(mapping.chosen, choices, configurations)
 
 
 def shortest(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
@@ -76,14 +76,14 @@ def quickest(choices: MappingChoices, configurations: Sequence[str]) -> Timetabl
 def serial(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:
     """Put each network in its fastest configuration, one after another."""
     now_ms = 0.0
-    found: list[Placed] = []
+    placed: list[Placed] = []
     for i, at in enumerate(choices.ms.argmin(1)):
         end_ms = now_ms + float(choices.ms[i, at])
-        after = (len(found) - 1,) if found else ()
+        after = (len(placed) - 1,) if placed else ()
         name = configurations[int(choices.configuration[i, at])]
-        found.append(Placed(i, name, choices.places[at], now_ms, end_ms, after))
+        placed.append(Placed(i, name, choices.places[at], now_ms, end_ms, after))
         now_ms = end_ms
-    return tuple(found)
+    return tuple(placed)
 
 
 def at_once(choices: MappingChoices, configurations: Sequence[str]) -> Timetable:

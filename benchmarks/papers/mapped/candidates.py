@@ -82,14 +82,14 @@ def candidates(
     columns = board.table.configurations
     choices = mapping_choices(times_ms, columns, board.platform)
     check_networks(board.table.networks, choices)
-    found: list[Candidate] = []
+    contenders: list[Candidate] = []
     answers: dict[float, Feasibility] = {}
 
     def candidate(timetable: Timetable, method: Method) -> Candidate:
-        one = next((old for old in found if is_same(old.timetable, timetable)), None)
+        one = next((old for old in contenders if is_same(old.timetable, timetable)), None)
         if one is None:
             one = Candidate(timetable)
-            found.append(one)
+            contenders.append(one)
         if method not in one.methods:
             one.methods.append(method)
         return one
@@ -102,7 +102,7 @@ def candidates(
     for method, make in _BASELINES.items():
         if method in methods:
             candidate(make(choices, columns), method)
-    return found, answers
+    return contenders, answers
 
 
 def planned_ms(timetable: Timetable) -> float:

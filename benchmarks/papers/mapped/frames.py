@@ -131,23 +131,23 @@ class Frame:
             _wait_for_all(launched)
             reason = " ".join(str(error).split())[:200]
             raise RuntimeError(f"{name} failed: {type(error).__name__}: {reason}") from error
-        found: Float64[ndarray, "networks 2"] = np.empty((len(self._ready), 2))
+        spans_s: Float64[ndarray, "networks 2"] = np.empty((len(self._ready), 2))
         for entry, done in zip(self._ready, launched, strict=True):
-            found[entry.placed.network] = (done.began_s - begin_s, done.ended_s - begin_s)
-        return 1e3 * found
+            spans_s[entry.placed.network] = (done.began_s - begin_s, done.ended_s - begin_s)
+        return 1e3 * spans_s
 
     def differences(
         self, references: Sequence[Sequence[Tensor]], turn: int
     ) -> Float64[ndarray, " networks"]:
         """Return the difference of each network's latest output from fp32, relative to the largest output."""
-        found: Float64[ndarray, " networks"] = np.empty(len(self._ready))
+        differences: Float64[ndarray, " networks"] = np.empty(len(self._ready))
         for entry in self._ready:
             expected = references[entry.placed.network]
             largest = max(float(each.abs().max()) for each in expected)
             latest = entry.built.latest()
             difference = float((latest - expected[turn % len(expected)]).abs().max())
-            found[entry.placed.network] = difference / largest
-        return found
+            differences[entry.placed.network] = difference / largest
+        return differences
 
 
 def _launched(ready: _Ready, before: Sequence[Completion]) -> Completion:

@@ -127,7 +127,7 @@ class PlaceLanes(Closeable):
         return tuple(number * each + i for number in numbers for i in range(each))
 
     def _numbers(self, variant: Variant, place: Place) -> list[int]:
-        found = []
+        numbers = []
         for unit in sorted(place):
             match = _UNIT.fullmatch(unit)
             if match is None or match[1] != _UNIT_NAMES[variant.device]:
@@ -136,8 +136,8 @@ class PlaceLanes(Closeable):
                     f"{_UNIT_NAMES[variant.device]}0, {_UNIT_NAMES[variant.device]}1 and so on, as "
                     "`python -m runtime.map profile=` describes them"
                 )
-            found.append(int(match[2]))
-        return sorted(found)
+            numbers.append(int(match[2]))
+        return sorted(numbers)
 
 
 def unit_multiprocessors(platform: Platform, there: int) -> int:

@@ -1,27 +1,22 @@
 """Distance of each policy from the optimal schedule, on small cases.
 
-Schedules are simulated with job times measured on the lanes of this machine; the times of the random
-cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
+Schedules are simulated, of random cases with synthetic times. The heuristic of the co-scheduling source is `queue_time`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
 import numpy as np
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf, opened_lanes
+from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf
 from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step
-from benchmarks.papers.workloads import Model, source
-from runtime.network.decompose import Rule
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
@@ -31,15 +26,6 @@ from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.names import policy_named
 from runtime.scheduling.policies.rules import OneLane
 
-_CASES = {
-    "nb201-2": ((Model.nas_bench_201,) * 2, 4),
-    "nb201-3": ((Model.nas_bench_201,) * 3, 3),
-    "alex-nb201": ((Model.alexnet, Model.nas_bench_201), 4),
-    "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
-    "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
-}
-"""Networks of each case, and the number of jobs into which each is bundled."""
-
 _DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
 
 _RANDOM = "random"
@@ -47,46 +33,12 @@ _RANDOM_CASES = 100
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """One step for each set of small networks.
+    """One step: random cases.
 
     Raises:
       ValueError: if a workload is unknown.
     """
-    names = config.chosen([_RANDOM, *_CASES])
-    return [
-        Step(name, _random if name == _RANDOM else partial(_compare, config, name))
-        for name in names
-    ]
-
-
-def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
-    models, parts = _CASES[name]
-    small = replace(config, streams=1, cores=1 if config.on_gpu else None)
-    with opened_lanes(small, None) as lanes:
-        chains = []
-        for model in models:
-            one = source(model, scale=config.scale_of(model), rule=Rule.CELL)
-            whole = lanes.chain(one, lanes.alone(one, repeats=5).whole_ms, (1.0, 1.0))
-            chains.append(bundled(whole, parts))
-        descriptions = [lane.lane for lane in lanes.lanes]
-        groups = lanes.groups
-    requests = closed(len(chains))
-    best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
-    policies: dict[str, Policy] = {
-        **{name: policy_named(name) for name in _DYNAMIC},
-        **_fixed(groups),
-    }
-    for name_of, policy in policies.items():
-        took_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
-        yield {
-            "workload": name,
-            "jobs": sum(map(len, chains)),
-            "policy": name_of,
-            "simulated_ms": round(took_ms, 4),
-            "optimum_ms": round(best_ms, 4),
-            "bound_ms": round(lower_bound_ms(chains, requests), 4),
-            "above_optimum": round(took_ms / best_ms - 1, 5),
-        }
+    return [Step(name, _random) for name in config.chosen([_RANDOM])]
 
 
 def _fixed(groups: Groups) -> dict[str, Policy]:
@@ -119,6 +71,7 @@ def _random() -> Iterator[Row]:
             "workload": f"{len(cases)} random (synthetic times)",
             "jobs": max(sum(map(len, chains)) for chains in cases),
             "policy": name,
+            "simulated": True,
             "simulated_ms": round(sum(took_ms), 4),
             "optimum_ms": round(sum(best_ms), 4),
             "bound_ms": round(

@@ -108,11 +108,11 @@ class Placed:
     def runs(self, job: Passes) -> dict[str, Callable[[], float]]:
         """Timed launches of the job by policy, and of its kernels alone as `resident`; buffers are zeroed."""
         compute = job.compute(self.result)
-        found = {
+        launches = {
             policy.value: buffer.job(compute, returns=job.returns)
             for policy, buffer in self.buffers.items()
         }
-        return {**found, "resident": self.buffers[MemoryPolicy.DEVICE].resident(compute)}
+        return {**launches, "resident": self.buffers[MemoryPolicy.DEVICE].resident(compute)}
 
     def check(self, job: Passes, calls: int) -> None:
         """Check that every pass of that many calls has reached the host.

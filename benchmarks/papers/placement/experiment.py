@@ -66,12 +66,12 @@ def _better(rows: list[Row]) -> list[Row]:
 
 def _coruns(rows: list[Row]) -> list[Row]:
     """Plans, each beside the first of its device, which is serial."""
-    found = []
+    plans = []
     for group in grouped(part("corun")(rows), "profile").values():
         serial = group[0]
         for row in group:
             ms = "predicted_ms" if row["simulated"] else "ms"
-            found.append(
+            plans.append(
                 {
                     **row,
                     "device": _device(row),
@@ -80,7 +80,7 @@ def _coruns(rows: list[Row]) -> list[Row]:
                     "against_mb": row["total_mb"] / serial["total_mb"] - 1,
                 }
             )
-    return found
+    return plans
 
 
 def _device(row: Row) -> str:

@@ -216,7 +216,7 @@ def model_errors(
     rows: Sequence[Row], *, held_out: bool = True, prediction: str = BY_SIZE
 ) -> dict[str, Row]:
     """Geometric mean over cases of the relative errors of overhead and response, by policy."""
-    found: dict[str, Row] = {}
+    errors: dict[str, Row] = {}
     for policy in MemoryPolicy:
         own = [
             row
@@ -235,7 +235,7 @@ def model_errors(
             for row in own
             if row["overhead_ms"] > 1e-3  # below it the events' resolution is the error
         ]
-        found[policy.value] = {
+        errors[policy.value] = {
             "cases": len(own),
             "response": _geometric(response),
             "overhead": _geometric(overhead),
@@ -243,7 +243,7 @@ def model_errors(
             "mean_overhead": sum(overhead) / len(overhead) if overhead else None,
             **{f"published_{board}": one[policy.value] for board, one in _PUBLISHED.items()},
         }
-    return found
+    return errors
 
 
 def _geometric(errors: Sequence[float]) -> float | None:

@@ -136,9 +136,9 @@ def _layers(
     config: BenchConfig, name: str, run: LayerRun, models: Sequence[Model], times: _Times
 ) -> Iterator[Row]:
     inside = {model: _inside(_source(config, model)) for model in models}
-    found = [subject for subjects in inside.values() for subject in subjects]
-    every = distinct(found + random_layers(config.cut, 300 if config.on_gpu else 150))
-    of_networks = len(distinct(found))
+    subjects_inside = [subject for subjects in inside.values() for subject in subjects]
+    every = distinct(subjects_inside + random_layers(config.cut, 300 if config.on_gpu else 150))
+    of_networks = len(distinct(subjects_inside))
     rows = []
     with on_one_core(usable_cores()[-1]):
         for subject, one in zip(every, time_layers(every, run, _TIMING), strict=False):

@@ -83,8 +83,8 @@ def distinct(subjects: Iterable[Subject]) -> list[Subject]:
 def random_layers(rule: Rule, count: int) -> list[Subject]:
     """Random layers with shapes that the networks do not have; the same in every call."""
     generator = np.random.default_rng(0)
-    found: list[Subject] = []
-    while len(found) < count:
+    subjects: list[Subject] = []
+    while len(subjects) < count:
         channels, out = (
             int(generator.choice([8, 16, 24, 48, 64, 96, 160, 256, 384])) for _ in "ab"
         )
@@ -96,8 +96,8 @@ def random_layers(rule: Rule, count: int) -> list[Subject]:
         program = decompose(nn.Sequential(module).eval(), x, rule)
         *_, subject = subjects_of(program, shape, x.nbytes)
         if subject.layer.features[1] <= _MOST_FLOPS:
-            found.append(subject)
-    return found
+            subjects.append(subject)
+    return subjects
 
 
 def time_layers(

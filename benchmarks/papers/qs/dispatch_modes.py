@@ -194,12 +194,12 @@ class _Measured:
 
     def difference(self, expected: list[torch.Tensor] | None) -> float | None:
         """Largest difference from the outputs of another mode, relative to the largest output."""
-        found = self.outputs()
-        if expected is None or len(found) != len(expected):
+        outputs = self.outputs()
+        if expected is None or len(outputs) != len(expected):
             return None
         return max(
             float((one - other).abs().max() / other.abs().max().clamp_min(1e-30))
-            for one, other in zip(found, expected, strict=True)
+            for one, other in zip(outputs, expected, strict=True)
         )
 
     def timed(self) -> Schedule:
@@ -231,7 +231,7 @@ def busy(schedule: Schedule) -> Row:
 
 def compared(rows: Sequence[Row]) -> list[Row]:
     """Q-S relative to each other mode, for each workload, beside the published values."""
-    found = []
+    comparisons = []
     for (workload, mode), group in grouped(rows, "workload", "mode").items():
         ms = {DispatchMode(row["way"]): float(row["ms"]) for row in group if row.get("ms")}
         ours = ms.get(DispatchMode.QUEUE_STREAM)
@@ -239,7 +239,7 @@ def compared(rows: Sequence[Row]) -> list[Row]:
             continue
         against = {way: ours / ms[way] - 1 if way in ms else None for way in DispatchMode}
         published = QS_PUBLISHED.get(workload, (None, None))
-        found.append(
+        comparisons.append(
             {
                 "workload": workload,
                 "mode": mode,
@@ -253,7 +253,7 @@ def compared(rows: Sequence[Row]) -> list[Row]:
                 "against_fork_join": against[DispatchMode.FORK_JOIN],
             }
         )
-    return found
+    return comparisons
 
 
 def _memory_floor_ms(networks: Iterable[nn.Module], rounds: int) -> float:

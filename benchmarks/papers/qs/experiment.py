@@ -57,14 +57,14 @@ def _shared(rows: list[Row]) -> Sequence[Row]:
         for row in rows
         if row["way"] == DispatchMode.SERIAL.value
     }
-    found = []
+    overlaps = []
     for row in rows:
         if row.get("bound_ms"):
             one_by_one_ms: Any = serial_ms.get((row["workload"], row["mode"]))
             is_known = one_by_one_ms and row.get("ms")
             hidden = overlap(one_by_one_ms, row["ms"], row["bound_ms"]) if is_known else None
-            found.append({**row, "way": _WAYS[row["way"]], "overlap": hidden})
-    return found
+            overlaps.append({**row, "way": _WAYS[row["way"]], "overlap": hidden})
+    return overlaps
 
 
 def _busy_streams(rows: list[Row]) -> list[dict[str, Any]]:

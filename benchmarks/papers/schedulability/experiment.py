@@ -102,12 +102,12 @@ def _sentences(rows: list[Row]) -> list[str]:
 
 def _reach(rows: list[Row]) -> float | None:
     """The highest threshold up to which all sets fit at every threshold."""
-    found = None
+    reached = None
     for row in sorted(rows, key=lambda row: float(row["threshold"])):
         if row["feasible"] < row["sets"]:
             break
-        found = row["threshold"]
-    return found
+        reached = row["threshold"]
+    return reached
 
 
 def _differences(rows: list[Row]) -> Iterator[float]:

@@ -163,8 +163,6 @@ class Share:
     """Sets for which the bounds did not suffice."""
     mean_size: float | None
     """Mean number of networks of the sets that fit; None if none fits."""
-    size_deviation: float | None
-    """Standard deviation of this number."""
 
 
 def schedulability(
@@ -208,7 +206,6 @@ def schedulability(
                 int((answers == 0).sum()),
                 by_solver,
                 float(sizes.mean()) if len(sizes) else None,
-                float(sizes.std()) if len(sizes) else None,
             )
         )
     return shares

@@ -287,25 +287,25 @@ class _Bench:
                 else made
             )
 
-        found = {
+        plans = {
             "preload": (preloaded(layers), layers),
             "synchronous": (of(synchronous(stepped), stepped, three), stepped),
             "asynchronous": (of(asynchronous(stepped), stepped, three), stepped),
         }
         if self._case.zero_copies:
-            found["zero-copy"] = (self._zero_copy(layers), layers)
-        found["planned buffer"] = (
+            plans["zero-copy"] = (self._zero_copy(layers), layers)
+        plans["planned buffer"] = (
             enlarged(layers, stages=planned, tolerance=_TOLERANCE, ahead=True),
             layers,
         )
         smallest = smallest_budget(layers, stages=planned)
         for share in _BUDGETS:
             if share * whole >= smallest:
-                found[f"planned {share:.0%}"] = (
+                plans[f"planned {share:.0%}"] = (
                     plan(layers, int(share * whole), stages=planned),
                     layers,
                 )
-        return found
+        return plans
 
     def _zero_copy(self, layers: list[StreamedLayer]) -> StreamPlan:
         """The zero-copy plan; without a ring buffer on a GPU whose weights are all in host memory."""

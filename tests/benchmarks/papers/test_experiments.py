@@ -33,7 +33,7 @@ STEPS = {
     "coschedule": (coschedule, "nb201"),
     "decompose": (decomposing, "nas_bench_201"),
     "simulator": (simulating, "nb201"),
-    "optimum": (optimal, "nb201-2"),
+    "optimum": (optimal, "random"),
     "memory": (memory, "corun"),
     "predictor": (predicting, "nb201"),
 }

@@ -42,13 +42,13 @@ def read_profile(name: str) -> Profile:
     """
     path = Path(name)
     if path.suffix != ".json":
-        found = {path.stem: path for path in BUNDLED.glob("*.json")}
-        if name not in found:
+        bundled = {path.stem: path for path in BUNDLED.glob("*.json")}
+        if name not in bundled:
             raise ValueError(
-                f"profile={name} is unknown; there are {', '.join(sorted(found))}, "
+                f"profile={name} is unknown; there are {', '.join(sorted(bundled))}, "
                 "and the path of a .json that a calibration wrote"
             )
-        path = found[name]
+        path = bundled[name]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         by_size(content["provenance"].get("samples_ms", []))  # refused now if they are none

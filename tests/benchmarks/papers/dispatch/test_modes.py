@@ -180,7 +180,7 @@ def test_processes_serve_one_set_of_networks_after_another():
 
 
 def test_processes_share_no_slice_of_a_gpu():
-    with pytest.raises(ValueError, match="slice of a GPU"):
+    with pytest.raises(ValueError, match="slice"):
         MultiContext([source(0)], Setup(sms=object()))
 
 
@@ -225,7 +225,7 @@ class Breaks(nn.Module):
 
     def forward(self, x):
         if self.broken:
-            raise ValueError("the segment is broken")
+            raise ValueError("broken")
         return 2 * x
 
 
@@ -241,7 +241,7 @@ def test_a_network_that_raises_ends_and_the_others_go_on(way, monkeypatch):
 
         outcome = executor.run(3)
 
-        assert str(outcome.outputs[0]) == "the segment is broken"
+        assert str(outcome.outputs[0]) == "broken"
         assert all(isinstance(output, torch.Tensor) for output in outcome.outputs[1:])
         ran = Counter(execution.job.network for execution in outcome.schedule.executed)
         assert ran == {1: 6, 2: 6}
@@ -295,7 +295,7 @@ def assert_ends(is_over):
 
 def test_a_core_that_is_not_there_is_refused():
     for way in THREADED:
-        with pytest.raises(ValueError, match="core 4096 is not among"):
+        with pytest.raises(ValueError, match="core 4096"):
             open_executor(way, [source(0)], Setup(cores=(4096,)))
 
 

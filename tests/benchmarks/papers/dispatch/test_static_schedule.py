@@ -97,7 +97,7 @@ def test_an_inference_that_changes_lanes_cannot_be_given_ahead():
     ran = tuple(Executed(Job(0, 0, i), i, float(i), i + 1.0) for i in range(2))
     plan = Schedule((cut,), (Lane("a"), Lane("b")), closed(1), ran)
 
-    with pytest.raises(ValueError, match="cut changes lanes"):
+    with pytest.raises(ValueError, match="cut"):
         shares(plan)
 
 
@@ -111,7 +111,7 @@ class Breaks(nn.Module):
 
     def forward(self, x):
         if self.broken:
-            raise ValueError("the network is broken")
+            raise ValueError("broken")
         return 2 * x
 
 
@@ -124,7 +124,7 @@ def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch):
         found = planned.run()
 
         assert isinstance(found.outputs[0], torch.Tensor)
-        assert str(found.outputs[1]) == "the network is broken"
+        assert str(found.outputs[1]) == "broken"
         monkeypatch.setattr(Breaks, "broken", False)
         assert all(isinstance(output, torch.Tensor) for output in planned.run().outputs)
 

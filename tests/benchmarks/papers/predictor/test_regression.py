@@ -103,7 +103,7 @@ def test_an_unseen_kernel_is_predicted_as_a_convolution_and_an_unseen_kind_is_re
 
 
 def test_a_time_that_is_none_is_refused(resnet):
-    with pytest.raises(ValueError, match=r"conv 7x7/2, took 0\.0 ms"):
+    with pytest.raises(ValueError, match="conv 7x7/2"):
         fit("synthetic", [(resnet[0], 0.0)])
 
 

@@ -184,7 +184,7 @@ def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
 def test_unknown_scenarios_and_thresholds_are_refused(tmp_path, changes):
     (name,) = changes
 
-    with pytest.raises(ValueError, match=rf"studying\.{name}=.* must be some of"):
+    with pytest.raises(ValueError, match=rf"studying\.{name}="):
         study(tmp_path, **changes)
 
 

@@ -46,7 +46,7 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
 
     def too_small(opened, plan, x):
         if plan.architecture is StreamArchitecture.PRELOAD:
-            raise RuntimeError("out of memory")
+            raise RuntimeError("full")
         return honest(opened, plan, x)
 
     monkeypatch.setattr(streaming.StreamableNetwork, "pipeline", too_small)
@@ -57,7 +57,7 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
     ]
 
     (failed,) = [row for row in rows if "error" in row]
-    assert (failed["variant"], failed["error"]) == ("preload", "RuntimeError: out of memory")
+    assert (failed["variant"], failed["error"]) == ("preload", "RuntimeError: full")
     (planned,) = [row for row in rows if row.get("variant") == "planned buffer"]
     assert planned["first_ms"] > 0
     assert "against_resident" not in planned
