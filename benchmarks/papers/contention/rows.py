@@ -61,7 +61,6 @@ def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iter
             "worst_ms": float(wall.max()),
             "variance_ms2": float(wall.var()),
             "cpu_ms": float(np.median(processor)),
-            "cpu_worst_ms": float(processor.max()),
             "against_solo": float(np.median(wall) / alone_ms),
             "cpu_against_solo": float(np.median(processor) / alone_cpu_ms),
             **_bandwidth(name, one.gb_per_s),

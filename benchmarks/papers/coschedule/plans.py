@@ -45,7 +45,6 @@ class Plans:
         self._planned = StaticSchedule([*kinds.values()], lanes.lanes)
         self._names = [*kinds]
         order = {name: i for i, name in enumerate(kinds)}
-        self._networks = len(sources)
         self._of = [order[source.name] for source in sources] * inferences
         """The network of each inference."""
         groups = lanes.groups

@@ -125,10 +125,8 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             "jobs": plans.inferences,
             "rule": config.cut.value,
             "bound_ms": round(plans.bound_ms(), 4),
-            "slowed_gpu": round(plans.slowed[0], 4),
-            "slowed_cpu": round(plans.slowed[1], 4),
         }
-        yield from _rows(common, variants, samples, last, lanes.groups)
+        yield from _rows(common, variants, samples, last)
 
 
 def _planned(plans: Plans, groups: Groups) -> dict[str, _Variant]:
@@ -159,11 +157,10 @@ def _rows(
     variants: Mapping[str, _Variant],
     samples: Mapping[str, list[float]],
     last: Mapping[str, Schedule],
-    groups: Groups,
 ) -> Iterator[Row]:
     medians = {variant: median(taken) for variant, taken in samples.items()}
-    gpu_ms, gpu_variant = min((ms, name) for name, ms in medians.items() if name.startswith("gpu_"))
-    cpu_ms = min(ms for name, ms in medians.items() if name == "cpu_only")
+    gpu_ms = min(ms for name, ms in medians.items() if name.startswith("gpu_"))
+    cpu_ms = medians["cpu_only"]
     sum_of_rates_ms = 1 / (1 / gpu_ms + 1 / cpu_ms)
     for name, taken in samples.items():
         row: Row = {
@@ -171,7 +168,6 @@ def _rows(
             "variant": name,
             **summary(taken),
             "sum_of_rates_ms": round(sum_of_rates_ms, 4),
-            "strongest_gpu": gpu_variant,
             "against_gpu": round(medians[name] / gpu_ms - 1, 5),
             "bound_against_gpu": round(sum_of_rates_ms / gpu_ms - 1, 5),
             "overlap": round(overlap(min(gpu_ms, cpu_ms), medians[name], sum_of_rates_ms), 4),
@@ -181,9 +177,5 @@ def _rows(
         }
         simulated = variants[name].simulated
         if simulated is not None:
-            on_gpu = sum(execution.lane in groups.gpu for execution in simulated.executed)
-            row |= {
-                "simulated_ms": round(makespan_ms(simulated), 4),
-                "gpu_share_of_jobs": round(on_gpu / len(simulated.executed), 4),
-            }
+            row["simulated_ms"] = round(makespan_ms(simulated), 4)
         yield row

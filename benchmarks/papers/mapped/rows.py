@@ -101,7 +101,6 @@ def _of_networks(board: Board, candidate: Candidate, tolerance: float) -> list[R
                 "worst_end_ms": round(float(own_ms[:, 1].max()), 4),
                 "after_plan_ms": round(float(own_ms[:, 1].max()) - placed.end_ms, 4),
                 "took_ms": round(float(np.median(took_ms)), 4),
-                "worst_took_ms": round(float(took_ms.max()), 4),
                 "alone_ms": round(alone, 4),
                 "slower": round(float(np.median(took_ms)) / alone - 1, 4),
                 "late": int((own_ms[:, 1] > board.frame_ms).sum()),

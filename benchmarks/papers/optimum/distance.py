@@ -79,7 +79,6 @@ def _random() -> Iterator[Row]:
             ),
             "above_optimum": round(median(above), 5),
             "worst_above_optimum": round(max(above), 5),
-            "share_within_5": sum(one <= 0.05 for one in above) / len(above),
         }
 
 

@@ -208,7 +208,7 @@ class _Measured:
 
 
 def busy(schedule: Schedule) -> Row:
-    """Number of busy streams over time, and the share of time in which at least one was busy.
+    """Number of busy streams over time.
 
     A stream is busy from the first kernel of a job to its last, including gaps between them.
     """
@@ -216,16 +216,11 @@ def busy(schedule: Schedule) -> Row:
     if whole_ms <= 0:
         return {}
     shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
-    any_ms, until_ms = 0.0, 0.0
-    for execution in schedule.executed:  # by their start
-        any_ms += max(0.0, execution.end_ms - max(execution.start_ms, until_ms))
-        until_ms = max(until_ms, execution.end_ms)
     return {
         "makespan_ms": round(whole_ms, 4),
         "bin_ms": round(whole_ms / _BINS, 5),
         "streams": len(schedule.lanes),
         "streams_busy": [round(float(one), 4) for one in shares.sum(0)],
-        "any_busy_share": round(any_ms / whole_ms, 4),
     }
 
 

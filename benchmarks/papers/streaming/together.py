@@ -162,7 +162,6 @@ def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
                     "strain": round(given.strain, 4),
                     **summary(took_ms),
                     "missed": sum(ms > deadline_ms for ms in took_ms),
-                    "above_promise": sum(ms > promised_ms for ms in took_ms),
                     "bit_exact": all(
                         torch.equal(answer[name][0], outputs[name]) for answer in answers
                     ),

@@ -380,7 +380,6 @@ class _Variant:
             samples.append(taken_ms)
         return {
             "first_ms": round(median(samples), 4),
-            "first_samples_ms": [round(sample, 4) for sample in samples],
             "predicted_first_ms": round(self._plan.first_ms, 4),
         }
 
@@ -405,12 +404,10 @@ class _Variant:
                 f"{name}_bytes": getattr(memory, name)
                 for name in ("host", "pinned", "device", "kept", "page_cache")
             },
-            "saved_of_plan": 1 - wanted.memory_bytes / memory.weights,
             "saved": memory.saved,
             "saved_of_two": memory.saved_of_two,
             "transfer_to_kernels": brings_ms / kernels_ms,
             "residents": sum(wanted.resident),
-            "in_a_row": wanted.ahead,
         }
         if wanted.predicted_ms:
             row |= {
