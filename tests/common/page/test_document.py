@@ -72,8 +72,8 @@ def test_no_text_becomes_markup():
     harmless = page_of(*every_part("text")).html()
 
     assert "<script>alert" not in html
-    found = [tag for tag, _ in Outline(html).tags if tag != "code"]
-    assert found == [tag for tag, _ in Outline(harmless).tags]
+    visited = [tag for tag, _ in Outline(html).tags if tag != "code"]
+    assert visited == [tag for tag, _ in Outline(harmless).tags]
 
 
 def test_text_between_backticks_is_code():
@@ -157,18 +157,18 @@ def test_a_browser_draws_it_without_an_error_and_without_a_request(visit, tmp_pa
     path = tmp_path / "page.html"
     path.write_text(page_of(*every_part(EVIL)).html(), encoding="utf-8")
 
-    found = visit(path)
+    visited = visit(path)
 
-    assert found.console == []
-    assert found.requests == []
-    assert 'class="main-svg"' in found.dom
+    assert visited.console == []
+    assert visited.requests == []
+    assert 'class="main-svg"' in visited.dom
 
 
 def test_the_browser_of_these_tests_would_tell(visit, tmp_path):
     path = tmp_path / "page.html"
     path.write_text("<img src='http://example.invalid/a.png'><script>nothing()</script>")
 
-    found = visit(path)
+    visited = visit(path)
 
-    assert "nothing is not defined" in found.console[0]
-    assert found.requests == ["http://example.invalid/a.png"]
+    assert "nothing is not defined" in visited.console[0]
+    assert visited.requests == ["http://example.invalid/a.png"]

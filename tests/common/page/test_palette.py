@@ -9,9 +9,9 @@ def value(colour, scheme):
     return COLOURS[colour.removeprefix("var(--").removesuffix(")")][scheme]
 
 
-def contrast(one, other):
+def contrast(colour, other):
     """Contrast ratio of two colours, between 1 and 21 (WCAG 2.2)."""
-    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    lighter, darker = sorted((_luminance(colour), _luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 

@@ -26,12 +26,14 @@ def answer_of(numbers, problem=None, **settings):
 
 
 def figure(answer, label):
-    (found,) = (one for one in answer.figures + answer.search_figures if one.label == label)
-    return found
+    (matching,) = (
+        shown for shown in answer.figures + answer.search_figures if shown.label == label
+    )
+    return matching
 
 
 def labels(answer):
-    return {one.label for one in answer.figures + answer.search_figures}
+    return {shown.label for shown in answer.figures + answer.search_figures}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_a_network_for_several_devices_has_its_latency_on_each():
     number = int(np.flatnonzero((LATENCY_MS > 30) & (LATENCY_MS < 34))[0])
     answer = answer_of([number], problem_of(OnTwoBoards(ms=LATENCY_MS / 2, source="mapped")))
 
-    there = {one.label: (one.value, one.tone) for one in answer.figures}
+    there = {shown.label: (shown.value, shown.tone) for shown in answer.figures}
     ms = LATENCY_MS[number]
     assert there["latency on other board"] == (f"{ms / 2:.2f} ms", Tone.good)
     assert there["latency on board"] == (f"~{ms:.2f} ms", Tone.bad)

@@ -15,7 +15,7 @@ RESULTS = {"gap": 0.25}
 
 def events_of(folder):
     """What the files of a folder say, in their order; not when."""
-    found = []
+    events = []
     for path in sorted(folder.glob("events*"), key=lambda path: int(path.name.split(".")[-1])):
         for event in LegacyEventFileLoader(str(path)).Load():
             if event.file_version and event.HasField("source_metadata"):
@@ -26,8 +26,8 @@ def events_of(folder):
                 if data.plugin_name == "hparams":  # a map, which is written in any order
                     settings = HParamsPluginData.FromString(data.content)
                     data.content = settings.SerializeToString(deterministic=True)
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def test_it_says_what_torchs_writer_says(tmp_path):

@@ -38,9 +38,9 @@ def text_of(made):
 
 def parts_of(made, kind):
     """Parts of a page, those beside each other too."""
-    found = [part for section in made.page().sections for part in section.parts]
-    found += [inner for part in found for inner in getattr(part, "parts", ())]
-    return [part for part in found if isinstance(part, kind)]
+    parts = [part for section in made.page().sections for part in section.parts]
+    parts += [inner for part in parts for inner in getattr(part, "parts", ())]
+    return [part for part in parts if isinstance(part, kind)]
 
 
 def limits_on_parameters(bound):
@@ -61,7 +61,7 @@ def test_the_whole_of_it(golden):
 
 
 def test_a_search_that_found_the_optimum_draws_it_once():
-    titles = [one.title for one in parts_of(searched(range(SPACE.size)), Drawing)]
+    titles = [drawing.title for drawing in parts_of(searched(range(SPACE.size)), Drawing)]
 
     assert titles == ["Best sample within T"]
 
@@ -112,13 +112,13 @@ def test_the_found_front_is_of_samples_within_the_further_limits():
 
     figure = front(made.trials, feasible, made.problem, Answer(made.summary))
 
-    (found,) = (trace for trace in figure.data if trace["name"] == "found front")
+    (sampled,) = (trace for trace in figure.data if trace["name"] == "found front")
     (true,) = (trace for trace in figure.data if trace["name"] == "true front")
-    for latency_ms, accuracy in zip(found["x"], found["y"], strict=True):
+    for latency_ms, accuracy in zip(sampled["x"], sampled["y"], strict=True):
         assert (
             accuracy <= true["y"][np.searchsorted(true["x"], latency_ms, side="right") - 1] + 1e-9
         )
-    assert max(found["y"]) < 100 * made.trials.accuracy.max()
+    assert max(sampled["y"]) < 100 * made.trials.accuracy.max()
 
 
 def test_architectures_of_the_space_without_a_latency_are_left_out():
@@ -176,11 +176,11 @@ def test_a_browser_opens_it_without_an_error_and_without_a_request(visit, tmp_pa
     path = tmp_path / "report.html"
     path.write_text(searched(range(300)).page().html(), encoding="utf-8")
 
-    found = visit(path)
+    visited = visit(path)
 
-    assert found.console == []
-    assert found.requests == []
-    assert found.dom.count('class="plot-container plotly"') == 10
+    assert visited.console == []
+    assert visited.requests == []
+    assert visited.dom.count('class="plot-container plotly"') == 10
 
 
 def test_the_page_answers_for_any_t_off_the_found_front_and_that_of_the_whole_space():
@@ -189,9 +189,9 @@ def test_the_page_answers_for_any_t_off_the_found_front_and_that_of_the_whole_sp
 
     sampled, space = parts_of(made, Slider)
 
-    within = [one for one in trials if one.latency_ms <= made.summary.T_ms]
+    within = [trial for trial in trials if trial.latency_ms <= made.summary.T_ms]
     assert sampled.text.startswith(f"{within[-1].arch}: {within[-1].accuracy_searched:.2%}")
-    assert [text.split(":")[0] for _, text in sampled.steps] == [one.arch for one in trials]
+    assert [text.split(":")[0] for _, text in sampled.steps] == [trial.arch for trial in trials]
     survey = made.problem.survey
     rows = survey.space.architectures(survey.pareto_front)
     assert [text.split(":")[0] for _, text in space.steps] == [survey.space.text(r) for r in rows]
@@ -207,7 +207,7 @@ def test_its_answer_for_another_t_keeps_the_margin_of_predictions():
     sampled, _ = parts_of(made, Slider)
 
     least_ms = [ms for ms, _ in sampled.steps]
-    front_ms = np.array([one.latency_ms for one in made.summary.front])
+    front_ms = np.array([trial.latency_ms for trial in made.summary.front])
     np.testing.assert_allclose(least_ms, front_ms * np.exp(problem.margin), rtol=1e-6)
     shown = [ms for ms in least_ms if ms <= made.summary.T_ms]
     assert made.summary.best.latency_ms * np.exp(problem.margin) == pytest.approx(shown[-1])

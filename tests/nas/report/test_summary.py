@@ -159,14 +159,19 @@ def test_a_network_for_several_devices_has_its_place_on_each():
     number = int(np.flatnonzero((LATENCY_MS > 30) & (LATENCY_MS < 34))[0])
     oracle = OnTwoBoards(ms=LATENCY_MS / 2, source="mapped")
 
-    other, own = searched([number], problem_of(oracle)).summary.best.on
+    other, board = searched([number], problem_of(oracle)).summary.best.on
 
     assert (other.device, other.latency_ms, other.fits) == (
         "other board",
         LATENCY_MS[number] / 2,
         True,
     )
-    assert (own.device, own.latency_kind, own.fits, own.T_ms) == ("board", "regression", False, 17)
+    assert (board.device, board.latency_kind, board.fits, board.T_ms) == (
+        "board",
+        "regression",
+        False,
+        17,
+    )
 
 
 def test_the_best_of_those_timed_again_wins_with_its_second_time():
@@ -228,6 +233,6 @@ def test_the_front_holds_what_no_trial_beats_in_both_and_its_share_of_the_true_o
         for a, ms in zip(accuracy, latency_ms, strict=True)
     ]
     expected = sorted(latency_ms[~np.array(beaten)])
-    np.testing.assert_allclose([one.latency_ms for one in some.front], expected)
+    np.testing.assert_allclose([trial.latency_ms for trial in some.front], expected)
     assert whole.front_share == pytest.approx(1)
     assert 0 < some.front_share < 1
