@@ -71,7 +71,6 @@ def _figure(
     middles = (edges[:-1] + 1 + edges[1:]) / 2
     ends = [0, *range(len(bins)), -1]  # the first and the last bin reach the ends
     x = np.concatenate([[1.0], middles, [float(count)]])
-    bounds = {"hoverinfo": "skip"}
     traces: list[Any] = []
     if count <= FEW:
         traces.append(points("each sample", np.arange(1, count + 1), values, color=GREY, size=4))
@@ -82,10 +81,9 @@ def _figure(
     means = np.array([each.mean() for each in bins])
     mode = "lines" if len(bins) > 2 else "lines+markers"
     traces += [
-        line("", x, low[ends], width=0) | bounds | {"showlegend": False},
+        line("", x, low[ends], width=0) | {"hoverinfo": "skip", "showlegend": False},
         line(f"middle {_SHARE} of the samples", x, high[ends], width=0)
-        | bounds
-        | {"fill": "tonexty", "fillcolor": band(BLUE)},
+        | {"hoverinfo": "skip", "fill": "tonexty", "fillcolor": band(BLUE)},
         line("mean", middles, means, mode=mode, text=spans, color=BLUE, width=2)
         | {"hovertemplate": f"mean %{{y:.2f}} {unit}, %{{text}}<extra></extra>"},
     ]
