@@ -36,7 +36,7 @@ import torch
 import edgenas
 import runtime
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.resnet import ResNet
@@ -64,7 +64,9 @@ def served_networks(lanes):
         torch.manual_seed(0)
         x = torch.randn(1, 3, 32, 32)
         program = decompose(build().eval(), x, Rule.FUSED)
-        networks.append(Network(program, x, measured_chain(name, program, x, lanes, repeats=5)))
+        networks.append(
+            ServedNetwork(program, x, measured_chain(name, program, x, lanes, repeats=5))
+        )
     return networks
 
 

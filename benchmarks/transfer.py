@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.searching import head, row
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
-from latency.models.confidence import Uncertainty, of_residuals
+from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.known_devices import known_from
 from latency.models.process import Z_90, Known, unlike
 from latency.models.regression import embedded_models, judge
@@ -344,7 +344,7 @@ def intervals(found):
         factor = np.quantile(np.delete(needed, number), SHARE_90)
         others = np.quantile(np.delete(quantiles, number, axis=0), SHARE_MARGIN, axis=0)
         scale = float(np.median(one.half_width))
-        margin = Uncertainty(1.0, tuple(others)).scaled(scale).margin(0.95)
+        margin = ResidualUncertainty(1.0, tuple(others)).scaled(scale).margin(0.95)
         ours, plain = judge(one.predicted_ms, one.truth_ms), judge(one.ridge_ms, one.truth_ms)
         inside = [(np.abs(one.error) <= z * one.half_width).mean() for z in (1.645, factor)]
         wrong, lost = zip(beyond(one, 0.0), beyond(one, margin), strict=True)

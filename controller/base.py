@@ -46,7 +46,7 @@ class DivergedError(Exception):
 
 
 @runtime_checkable
-class Trials(Protocol):
+class ScoredTrials(Protocol):
     """Evaluated architectures, a batch for each replica."""
 
     @property
@@ -96,7 +96,7 @@ class Controller(Protocol):
           DivergedError: if the policy's probabilities are not finite.
         """
 
-    def learn(self, trials: Trials, score: Score) -> None:
+    def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Learn from evaluated architectures; `score` is the function behind their rewards.
 
         A failed trial counts as evaluated, but never as good: a controller that does not repeat

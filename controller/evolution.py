@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, ControllerConfig, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
 from controller.state import require_shapes
@@ -86,7 +86,7 @@ class EvolutionController:
             children[replica, b] = near[generator.integers(len(near))]
         return children
 
-    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+    def learn(self, trials: ScoredTrials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """The newest enter the population, the oldest leave it."""
         architectures = self._space.normal(trials.architectures)
         size = self._config.population_size

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from common.types.architectures import Enumerable
-from controller.base import Choices, ControllerConfig, NoPreference, Score, Trials
+from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing
 from controller.state import require_shapes
@@ -35,7 +35,7 @@ class ExhaustiveController(NoPreference):
         self._next += batch_size
         return self._listing.architectures(self._order[:, turn])
 
-    def learn(self, trials: Trials, score: Score) -> None:
+    def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Nothing to learn."""
 
     def state(self) -> dict[str, ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.base import Choices, ControllerConfig, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing, keys_of, listing, packed, rows_of, unpacked
 from controller.state import require_shapes
@@ -141,7 +141,7 @@ class LocalSearchController:
         rows = rows_of(keys, self._positions)
         return rows.reshape(len(self._climbs), batch_size, self._positions)
 
-    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+    def learn(self, trials: ScoredTrials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """Learn from the rewards of architectures, own or given."""
         architectures = self._space.normal(trials.architectures)
         keys = iter(keys_of(architectures.reshape(-1, self._positions)))

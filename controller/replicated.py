@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, NoPreference, Score, Trials
+from controller.base import Choices, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
@@ -61,7 +61,7 @@ class ReplicatedController(NoPreference):
         """Propose architectures, a batch for each replica."""
         return np.stack([search.propose(batch_size) for search in self._searches])
 
-    def learn(self, trials: Trials, score: Score) -> None:
+    def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Learn from the accuracy, and from each cost as a share of its limit."""
         architectures = self._space.normal(trials.architectures)
         batches = zip(architectures, trials.accuracy, trials.ratios, trials.failed, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from controller.base import Choices, ControllerConfig, NoPreference, Score, Trials
+from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
 from controller.state import require_shapes
@@ -47,7 +47,7 @@ class UniformController(NoPreference):
         """Draw architectures, a batch for each replica."""
         return self._draw(batch_size)
 
-    def learn(self, trials: Trials, score: Score) -> None:
+    def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Nothing to learn."""
 
     def state(self) -> dict[str, ndarray]:

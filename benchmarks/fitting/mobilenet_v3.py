@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from common.command.exit_status import one_line_errors
-from latency.devices.registry import Device, registered
+from latency.devices.registry import TimedDevice, registered
 from latency.models.regression import (
     MODELS,
     EmbeddedModel,
@@ -75,7 +75,7 @@ def main() -> None:
     CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
 
 
-def _fitted_on_blocks() -> Iterator[tuple[Device, EmbeddedModel]]:
+def _fitted_on_blocks() -> Iterator[tuple[TimedDevice, EmbeddedModel]]:
     """A model for each registered device with look-ups, fitted on sums of measured blocks."""
     task = task_named(SPACE, "auto")
     for device in registered(SPACE):

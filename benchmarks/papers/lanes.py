@@ -20,7 +20,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.prepared import Source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
@@ -117,7 +117,7 @@ class Lanes:
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
-        network = Network(probe, source.x, chain)
+        network = ServedNetwork(probe, source.x, chain)
         scales = []
         for lane in range(len(first)):
             policy = OneLane(lane)

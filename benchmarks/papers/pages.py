@@ -12,8 +12,8 @@ from rich.text import Text
 from benchmarks.papers.experiment import Experiment, Shown
 from benchmarks.papers.results import Results, Row
 from common.files.atomic_file import write_whole
-from common.page.document import Page, Section
-from common.page.parts import Listing, Note, Part
+from common.page.document import HtmlPage, Section
+from common.page.parts import PageNote, PagePart, TextListing
 from common.page.parts import Table as PageTable
 from common.page.print import print_lines
 
@@ -46,11 +46,11 @@ def print_results(results: Results, experiment: Experiment, path: Path, console:
     )
 
 
-def results_page(results: Results, experiment: Experiment) -> Page:
+def results_page(results: Results, experiment: Experiment) -> HtmlPage:
     """The page of one results file."""
     rows = results.rows
     flagged, timed = experiment.flagged(rows)
-    answer: list[Part | str] = [*experiment.sentences(rows)]
+    answer: list[PagePart | str] = [*experiment.sentences(rows)]
     if timed and not flagged and results.is_complete:
         answer.append(_STEADY)
     notes = [experiment.stand_in(results.settings), experiment.simulated(rows)]
@@ -63,21 +63,21 @@ def results_page(results: Results, experiment: Experiment) -> Page:
             f"{flagged} of {timed} rows are flagged: a control run drifted by more than 5 %, "
             "or other processes used the machine."
         )
-    answer += [Note(note) for note in notes if note]
+    answer += [PageNote(note) for note in notes if note]
     figures, shown = experiment.figures(rows), experiment.shown(rows)
     tables = [PageTable(one.header, one.rows, one.title) for one in shown]
     sections = [Section("Figures", figures)] if figures else []
     where = results.machine.get("gpu") or results.machine.get("cpu", "an unknown machine")
     settings = "\n".join(f"{name}={value}" for name, value in results.settings.items())
-    return Page(
+    return HtmlPage(
         title=experiment.title,
         subtitle=f"experiment={results.experiment} on {where}",
         answer=answer,
         sections=[*sections, Section("Tables", [*tables, *_notes(shown)])],
         provenance=_provenance(results),
         provenance_parts=[
-            Listing("Settings", settings),
-            Listing("Control runs", "\n".join(map(_line, results.controls))),
+            TextListing("Settings", settings),
+            TextListing("Control runs", "\n".join(map(_line, results.controls))),
         ],
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, final
 
 from common.page.markup import inline, name_text, number_text
 from common.page.palette import style_sheet
-from common.page.parts import Columns, Facts, Figure, Part
+from common.page.parts import Columns, Facts, Figure, PagePart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +47,7 @@ class Section:
     """A title and the parts below it."""
 
     title: str
-    parts: Sequence[Part | str]
+    parts: Sequence[PagePart | str]
 
 
 @final
@@ -70,16 +70,16 @@ class Anchors:
 
 @final
 @dataclass(frozen=True)
-class Page:
+class HtmlPage:
     """The content of a page."""
 
     title: str
     subtitle: str
-    answer: Sequence[Part | str]  # a sentence or two, and notes
+    answer: Sequence[PagePart | str]  # a sentence or two, and notes
     key_figures: Sequence[KeyFigure] = ()
     sections: Sequence[Section] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
-    provenance_parts: Sequence[Part | str] = ()  # such as a configuration, behind the facts
+    provenance_parts: Sequence[PagePart | str] = ()  # such as a configuration, behind the facts
 
     def html(self) -> str:
         """The page as HTML; equal pages give equal text."""
@@ -106,7 +106,7 @@ class Page:
         )
 
 
-def _has_chart(parts: Sequence[Part | str]) -> bool:
+def _has_chart(parts: Sequence[PagePart | str]) -> bool:
     return any(
         isinstance(part, Figure) or (isinstance(part, Columns) and _has_chart(part.parts))
         for part in parts

@@ -18,7 +18,7 @@ from common.page.markup import LONG
 from common.page.theme import THEME
 
 
-class Part:
+class PagePart:
     """An element of a section."""
 
     kind: ClassVar[str]
@@ -26,7 +26,7 @@ class Part:
 
 @final
 @dataclass(frozen=True)
-class Figure(Part):
+class Figure(PagePart):
     """A Plotly chart: its traces and its layout, as Plotly's own objects or dicts.
 
     Colours are those of `common.page.palette`. Texts inside the chart that may hold `<` or `&` go
@@ -56,7 +56,7 @@ class Figure(Part):
 
 @final
 @dataclass(frozen=True)
-class Slider(Part):
+class Slider(PagePart):
     """A bound that the reader moves, and the text of the last step within it."""
 
     kind = "slider"
@@ -88,7 +88,7 @@ class Slider(Part):
 
 @final
 @dataclass(frozen=True)
-class Legend(Part):
+class Legend(PagePart):
     """A common legend of several figures."""
 
     kind = "legend"
@@ -97,7 +97,7 @@ class Legend(Part):
 
 @final
 @dataclass(frozen=True)
-class Drawing(Part):
+class Drawing(PagePart):
     """An inline SVG; its colours are those of `common.page.palette`, its ids are the caller's."""
 
     kind = "drawing"
@@ -129,7 +129,7 @@ Cell = str | float | Link | None
 
 @final
 @dataclass(frozen=True)
-class Table(Part):
+class Table(PagePart):
     """Rows of texts and numbers; numbers are aligned right, and a click on a header sorts.
 
     Raises:
@@ -174,7 +174,7 @@ class Table(Part):
 
 @final
 @dataclass(frozen=True)
-class Facts(Part):
+class Facts(PagePart):
     """Names and values, such as the provenance of numbers."""
 
     kind = "facts"
@@ -183,7 +183,7 @@ class Facts(Part):
 
 @final
 @dataclass(frozen=True)
-class Note(Part):
+class PageNote(PagePart):
     """An important remark, such as that numbers are predictions."""
 
     kind = "note"
@@ -192,7 +192,7 @@ class Note(Part):
 
 @final
 @dataclass(frozen=True)
-class Listing(Part):
+class TextListing(PagePart):
     """A preformatted text, such as a configuration, folded until it is opened."""
 
     kind = "listing"
@@ -202,11 +202,11 @@ class Listing(Part):
 
 @final
 @dataclass(frozen=True)
-class Columns(Part):
+class Columns(PagePart):
     """Parts beside each other if the page is wide enough, else below each other."""
 
     kind = "columns"
-    parts: Sequence[Part | str]
+    parts: Sequence[PagePart | str]
     least_width: int = 400  # pixels of a column
 
 

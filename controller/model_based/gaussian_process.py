@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64
 from numpy import ndarray
 
-from controller.model_based.similarity import Parts, Weights
+from controller.model_based.similarity import KernelWeights, Parts
 
 _LEAST, _MOST = 0.25, 3.0  # bounds of the factor
 _CERTAIN = 1e-6  # least variance
@@ -42,7 +42,7 @@ class GaussianProcess:
     them, and these do not change.
     """
 
-    weights: Weights
+    weights: KernelWeights
     whitening: Float32[ndarray, "m m"]  # inverse of the Cholesky factor of the covariance
     solved: Float32[ndarray, "m"]  # inverse of the covariance, times the values
     smoothed: Float64[ndarray, "k"]  # values without noise
@@ -53,7 +53,7 @@ class GaussianProcess:
     @classmethod
     def fit(
         cls,
-        weights: Weights,
+        weights: KernelWeights,
         among: Parts,
         values: Float64[ndarray, "k"],
         has_value: Bool[ndarray, "m"],

@@ -14,10 +14,10 @@ from numpy import ndarray
 
 from controller.base import Choices
 from controller.model_based.gaussian_process import GaussianProcess, Prediction
-from controller.model_based.similarity import Places, Similarity, Weights, taken
+from controller.model_based.similarity import KernelWeights, Places, Similarity, taken
 
-_ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
-_COST = Weights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
+_ACCURACY = KernelWeights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
+_COST = KernelWeights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
 _WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8 of one
 
 

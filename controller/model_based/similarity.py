@@ -29,7 +29,7 @@ Places: TypeAlias = tuple[Float32[ndarray, "_ _"], ...]
 
 @final
 @dataclass(frozen=True)
-class Weights:
+class KernelWeights:
     """Prior variance of each part, on a scale where the values have unit variance."""
 
     choices: float

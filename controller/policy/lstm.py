@@ -26,7 +26,7 @@ Choose = Callable[[int, Float[ndarray, "R B K"]], Int64[ndarray, "R B"]]
 _IMPOSSIBLE = -1e9  # logit of an option that a position lacks; finite, so that 0 * log 0 is 0
 
 
-class Weights(NamedTuple):
+class LstmWeights(NamedTuple):
     """The parameters of R networks; views into one flat array `(R, P)`.
 
     The input at position t is the choice made at t - 1, one-hot, with weights of its own for
@@ -76,14 +76,14 @@ class Lstm:
         """Parameters of one replica."""
         return sum(math.prod(shape) for shape in self._shapes.values())
 
-    def view(self, flat: Float[ndarray, "R P"]) -> Weights:
+    def view(self, flat: Float[ndarray, "R P"]) -> LstmWeights:
         """The flat parameters, or their gradients, by name; writing to one writes to both."""
         views, start = [], 0
         for shape in self._shapes.values():
             stop = start + math.prod(shape)
             views.append(flat[:, start:stop].reshape(len(flat), *shape))
             start = stop
-        return Weights(*views)
+        return LstmWeights(*views)
 
     def initial(self, generators: Sequence[np.random.Generator]) -> Float[ndarray, "R P"]:
         """Parameters as torch's `LSTM` draws them, and heads of 0: a uniform first policy.
@@ -98,7 +98,7 @@ class Lstm:
         weights.bias[..., self.hidden_size : 2 * self.hidden_size] = 1
         return flat.astype(np.float32)
 
-    def forward(self, weights: Weights, batch_size: int, choose: Choose) -> Pass:
+    def forward(self, weights: LstmWeights, batch_size: int, choose: Choose) -> Pass:
         """Emit D choices, asking `choose(position, probabilities)` for each."""
         r, b = len(weights.input), batch_size
         d, k, h = len(self.num_choices), max(self.num_choices), self.hidden_size
@@ -136,7 +136,7 @@ class Lstm:
         return Pass(choices, probabilities, log_probabilities, gates, cells, tanh_cells, hidden)
 
     def backward(
-        self, weights: Weights, made: Pass, logits_grad: Float[ndarray, "R D B K"]
+        self, weights: LstmWeights, made: Pass, logits_grad: Float[ndarray, "R D B K"]
     ) -> Float[ndarray, "R P"]:
         """Gradient of the parameters, given that of the logits."""
         r, b, d = made.choices.shape

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, Score, Trials
+from controller.base import Choices, Score, ScoredTrials
 from controller.policy.elite import Elite
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
@@ -90,7 +90,7 @@ class ReinforceController:
         guarded: Bool[ndarray, "R"] = (self._trials >= WINDOW) & (self._elite.costs[:, 0] <= 1)
         return guarded
 
-    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+    def learn(self, trials: ScoredTrials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """Remember the trials, and update the policy if there are enough of them."""
         architectures, failed = self._space.normal(trials.architectures), trials.failed
         scores = np.where(failed, -np.inf, trials.rewards)

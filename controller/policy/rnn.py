@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, Score, Trials
+from controller.base import Choices, Score, ScoredTrials
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.randomness import ReplicaGenerators
@@ -42,7 +42,7 @@ class RnnController:
         self._is_current = True
         return self._space.normal(self._last.choices)
 
-    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+    def learn(self, trials: ScoredTrials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """Learn from the rewards of architectures, its own or given ones."""
         made = self._forward(trials.architectures)
         rewards, failed = trials.rewards, trials.failed

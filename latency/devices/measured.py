@@ -31,7 +31,7 @@ from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
     SCENARIO_MARK,
-    Device,
+    TimedDevice,
     find,
     id_of_statistic,
     registered,
@@ -77,7 +77,7 @@ class MeasuredLatency:
 
 def open_table(
     space: Space, name: str, statistic: Statistic = Statistic.median
-) -> tuple[Device, MeasuredLatency | None]:
+) -> tuple[TimedDevice, MeasuredLatency | None]:
     """Find a device by its name, and read and check its table; None if only a model can know it.
 
     Raises:
@@ -105,7 +105,7 @@ def open_table(
     return device, measured
 
 
-def device_named(space: Space, name: str, statistic: Statistic = Statistic.median) -> Device:
+def device_named(space: Space, name: str, statistic: Statistic = Statistic.median) -> TimedDevice:
     """The device of an id, of a column's name, or of a column in the user's own file.
 
     With another statistic than the median it is the device of that statistic, `<id>@p95`, which is
@@ -117,7 +117,7 @@ def device_named(space: Space, name: str, statistic: Statistic = Statistic.media
     return _find(space, name, statistic, latency_files(data_folder(), space))
 
 
-def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
+def measured_on(space: Space, device: TimedDevice) -> MeasuredLatency | None:
     """Latencies of a device: its column in the data folder, else its bundled table, else None.
 
     Raises:
@@ -137,7 +137,7 @@ def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
     return tuple(sorted(name for name in in_scenarios if alone in {None, solo_id(name)}))
 
 
-def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Path]) -> Device:
+def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Path]) -> TimedDevice:
     name, statistic = _without_statistic(name, statistic)
     device = find(space, name)
     if device is None and not files.keys().isdisjoint({name, id_of_statistic(name, statistic)}):
@@ -193,7 +193,7 @@ def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]
     return alone, Statistic(stated)
 
 
-def _read(space: Space, device: Device, files: Mapping[str, Path]) -> MeasuredLatency | None:
+def _read(space: Space, device: TimedDevice, files: Mapping[str, Path]) -> MeasuredLatency | None:
     column = next((name for name in (device.column, device.id) if name in files), None)
     if column is None:
         return _bundled(space, device)
@@ -219,7 +219,7 @@ def _positive(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n
     return values_ms
 
 
-def _bundled(space: Space, device: Device) -> MeasuredLatency | None:
+def _bundled(space: Space, device: TimedDevice) -> MeasuredLatency | None:
     """The bundled table of a device; it has numbers, and so a space that has them."""
     paths = {
         id_of_statistic(name, device.statistic): path for name, path in bundled_paths(space).items()
@@ -237,7 +237,7 @@ def _bundled(space: Space, device: Device) -> MeasuredLatency | None:
     return MeasuredLatency(path, every_architecture(space), values_ms)
 
 
-def input_caveats(device: Device, space: Space, task: Task) -> list[str]:
+def input_caveats(device: TimedDevice, space: Space, task: Task) -> list[str]:
     """Differences between the task that was timed and the one that is searched for, in words."""
     if device.dataset is None:
         return ["input size not stated by the source"]

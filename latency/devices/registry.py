@@ -31,7 +31,7 @@ class Processor(Enum):
 
 @final
 @dataclass(frozen=True)
-class Device:
+class TimedDevice:
     """One column of a latency table; None where its source does not state a fact."""
 
     id: str
@@ -54,7 +54,7 @@ class Device:
         """Whether its id names a scenario, in which the network was timed."""
         return SCENARIO_MARK in self.id
 
-    def with_statistic(self, statistic: Statistic) -> Device:
+    def with_statistic(self, statistic: Statistic) -> TimedDevice:
         """The same device with another statistic of its times, which is part of the id."""
         return replace(
             self,
@@ -86,19 +86,19 @@ def solo_id(name: str) -> str:
     return name.partition(SCENARIO_MARK)[0]
 
 
-def unregistered(column: str) -> Device:
+def unregistered(column: str) -> TimedDevice:
     """A column of the user's own file: its name is its id, and nothing else is known."""
-    return Device(column, column, column, Processor.unknown, "a local file")
+    return TimedDevice(column, column, column, Processor.unknown, "a local file")
 
 
-def registered(space: Space) -> tuple[Device, ...]:
+def registered(space: Space) -> tuple[TimedDevice, ...]:
     """Every device of a space's registry, in its order; () if it has none."""
     registry = None if space.resources is None else space.resources / "devices.yaml"
     return () if registry is None or not registry.exists() else _read(registry)
 
 
 @cache
-def _read(registry: Path) -> tuple[Device, ...]:
+def _read(registry: Path) -> tuple[TimedDevice, ...]:
     from omegaconf import OmegaConf  # noqa: PLC0415 - 80 ms, for a look-up only
 
     # OmegaConf's loader is PyYAML's safe one: a registry makes strings and numbers, no objects.
@@ -106,7 +106,7 @@ def _read(registry: Path) -> tuple[Device, ...]:
     return tuple(_device(group, entry) for group in groups for entry in group["devices"])
 
 
-def find(space: Space, name: str) -> Device | None:
+def find(space: Space, name: str) -> TimedDevice | None:
     """The registered device of this id or column name, with the scenario that the name states."""
     alone, bar, scenario = name.partition(SCENARIO_MARK)
     device = next(
@@ -122,7 +122,7 @@ def find(space: Space, name: str) -> Device | None:
     )
 
 
-def _device(group: dict[str, Any], entry: dict[str, Any]) -> Device:
+def _device(group: dict[str, Any], entry: dict[str, Any]) -> TimedDevice:
     shared = {"source": group["source"], "dataset": group.get("dataset")}
     lists = {name: (*group.get(name, ()), *entry.get(name, ())) for name in ("flaws", "found")}
-    return Device(**{**shared, **entry, **lists, "kind": Processor(entry["kind"])})
+    return TimedDevice(**{**shared, **entry, **lists, "kind": Processor(entry["kind"])})

@@ -17,8 +17,8 @@ from latency.probe import agent
 from latency.probe.board import BoardError, Timed
 from latency.probe.config import require_times
 from latency.probe.connection import LostConnectionError
-from latency.probe.pool import Outcome
-from latency.probe.settings import Precision
+from latency.probe.pool import ProbeOutcome
+from latency.probe.settings import BoardPrecision
 from runtime.machine.description import versions
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import OnDisturbance, Watch
@@ -43,7 +43,7 @@ class LiveBoards:
                 f"backend={config.backend.value} is for this machine; for a board set "
                 f"latency.runtime={config.backend.value}, or leave it out to take what is there"
             )
-        names = [precision.value for precision in Precision]
+        names = [precision.value for precision in BoardPrecision]
         if config.precision.value not in names:
             raise UserError(
                 f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
@@ -55,7 +55,7 @@ class LiveBoards:
             space,
             task,
             tell,
-            precision=Precision(config.precision.value),
+            precision=BoardPrecision(config.precision.value),
             batch_size=config.batch_size,
             threads=config.threads,
             core=config.core,
@@ -145,7 +145,7 @@ class LiveBoards:
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
         return Measurement(network, samples, timed.control_median_ms, mhz, drift, disturbances)
 
-    def _refuse(self, outcome: Outcome) -> None:
+    def _refuse(self, outcome: ProbeOutcome) -> None:
         sentence = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self._config.on_disturbance is OnDisturbance.stop:
             raise UserError(

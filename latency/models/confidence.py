@@ -57,7 +57,7 @@ MOST_CONFIDENCE = max(LEVELS)
 
 @final
 @dataclass(frozen=True)
-class Uncertainty:
+class ResidualUncertainty:
     """Spread of a model's held-out residuals, in logarithms."""
 
     sd: float  # robust: half of the middle 68 %
@@ -73,16 +73,16 @@ class Uncertainty:
     def _levels(self) -> dict[float, float]:
         return LEVELS if self.leaves_slack else LEVELS_WITHOUT_SLACK
 
-    def without_slack(self) -> Uncertainty:
+    def without_slack(self) -> ResidualUncertainty:
         """The same residuals, in a space that is too large to be listed."""
         return replace(self, leaves_slack=False)
 
-    def scaled(self, factor: float) -> Uncertainty:
+    def scaled(self, factor: float) -> ResidualUncertainty:
         """The uncertainty of residuals that are larger by a factor."""
         quantiles = tuple(factor * quantile for quantile in self.quantiles)
         return replace(self, sd=factor * self.sd, quantiles=quantiles)
 
-    def and_of(self, other: Uncertainty | None) -> Uncertainty:
+    def and_of(self, other: ResidualUncertainty | None) -> ResidualUncertainty:
         """The uncertainty of a sum of independent residuals, this one's and another's."""
         if other is None:
             return self
@@ -108,7 +108,9 @@ class Uncertainty:
         return [*self._levels][at] if at >= 0 else 0.0
 
 
-def of_residuals(residuals: Float64[ndarray, " n"]) -> Uncertainty:
+def of_residuals(residuals: Float64[ndarray, " n"]) -> ResidualUncertainty:
     """The uncertainty of held-out residuals log(measured / predicted)."""
     low, high = np.quantile(residuals, [0.16, 0.84])
-    return Uncertainty(float(high - low) / 2, tuple(np.quantile(residuals, QUANTILES).tolist()))
+    return ResidualUncertainty(
+        float(high - low) / 2, tuple(np.quantile(residuals, QUANTILES).tolist())
+    )

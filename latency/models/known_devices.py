@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from latency.base import EnumerableSpace, every_architecture
-from latency.devices.registry import Device
+from latency.devices.registry import TimedDevice
 from latency.models.process import Known
 from latency.models.regression import disconnected
 
@@ -22,7 +22,9 @@ _WRITTEN_SD, _FLOPS_SD = 0.15, 0.085  # of one operation more, and of FLOPs, bot
 
 
 def known_from(
-    space: EnumerableSpace, devices: Sequence[Device], latency_ms: Float64[ndarray, "devices size"]
+    space: EnumerableSpace,
+    devices: Sequence[TimedDevice],
+    latency_ms: Float64[ndarray, "devices size"],
 ) -> Known:
     """Combine the latencies of known devices with the features of the architectures.
 

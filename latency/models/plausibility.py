@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from latency.base import Space
-from latency.devices.registry import Device
+from latency.devices.registry import TimedDevice
 from latency.models.regression import (
     FEWEST_MEASURED,
     disconnected,
@@ -33,7 +33,7 @@ _NORMAL_MAD = 1.4826  # standard deviation of a normal over its median absolute 
 
 def implausibly_fast(
     space: Space,
-    device: Device,
+    device: TimedDevice,
     architectures: Int64[ndarray, "n D"],
     latency_ms: Float64[ndarray, " n"],
 ) -> Bool[ndarray, " n"]:

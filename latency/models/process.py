@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.models.confidence import Uncertainty
+from latency.models.confidence import ResidualUncertainty
 
 FEWEST_NETWORKS = 3
 """Smallest number of calibration networks: with fewer, none can be held out."""
@@ -46,7 +46,7 @@ runtime with it, hold at least 90 % of the times; by what the other devices need
 (`benchmarks/results/transfer.md`).
 """
 
-_PER_SD = Uncertainty(
+_PER_SD = ResidualUncertainty(
     0.85, (0.15, 0.51, 0.67, 0.83, 0.89, 0.96, 1.04, 1.14, 1.26, 1.42, 1.77, 2.15, 3.13)
 )
 """Errors of the same devices in their median standard deviation; those of three in four are smaller."""
@@ -103,7 +103,7 @@ class Transfer:
     high_ms: Float64[ndarray, " architectures"]
 
     @property
-    def uncertainty(self) -> Uncertainty:
+    def uncertainty(self) -> ResidualUncertainty:
         """Uncertainty of the predictions, as wide as their intervals are in the median."""
         return uncertainty_of(self.latency_ms, self.high_ms)
 
@@ -240,7 +240,7 @@ class Known:
 
 def uncertainty_of(
     latency_ms: Float64[ndarray, " n"], high_ms: Float64[ndarray, " n"]
-) -> Uncertainty:
+) -> ResidualUncertainty:
     """The uncertainty of predictions with these upper ends of their 90 % intervals."""
     return _PER_SD.scaled(float(np.median(np.log(high_ms / latency_ms))) / Z_90)
 

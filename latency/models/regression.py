@@ -23,8 +23,8 @@ from common.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import MeasuredLatency, measured_on
-from latency.devices.registry import Device, registered
-from latency.models.confidence import Uncertainty, of_residuals
+from latency.devices.registry import TimedDevice, registered
+from latency.models.confidence import ResidualUncertainty, of_residuals
 
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""
@@ -80,7 +80,9 @@ class EmbeddedModel:
     measured_count: int  # architectures that it was fitted on
     saw_disconnected: bool  # else architectures that are not `connected` are extrapolated
     features: tuple[str, ...]
-    uncertainty: Uncertainty | None = None  # of its held-out predictions, where they are known
+    uncertainty: ResidualUncertainty | None = (
+        None  # of its held-out predictions, where they are known
+    )
 
 
 def fit(
@@ -98,7 +100,7 @@ def cross_validate(
     features: Float64[ndarray, "n features"],
     latency_ms: Float64[ndarray, " n"],
     groups: Int64[ndarray, " n"],
-) -> tuple[Quality, Uncertainty]:
+) -> tuple[Quality, ResidualUncertainty]:
     """Quality and uncertainty of predictions by fits on none of the architecture's group."""
     predicted_ms = held_out_ms(features, latency_ms, groups)
     return judge(predicted_ms, latency_ms), of_residuals(np.log(latency_ms / predicted_ms))
@@ -145,7 +147,7 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
     save_file(single, path, metadata={"card": json.dumps(card)})
 
 
-def _rounded(model: Uncertainty) -> dict[str, float | list[float]]:
+def _rounded(model: ResidualUncertainty) -> dict[str, float | list[float]]:
     return {"sd": round(model.sd, 5), "quantiles": [round(value, 5) for value in model.quantiles]}
 
 
@@ -179,12 +181,12 @@ def _load_models(path: Path) -> dict[str, EmbeddedModel]:
     }
 
 
-def _uncertainty(stored: dict[str, Any] | None) -> Uncertainty | None:
-    return None if stored is None else Uncertainty(stored["sd"], tuple(stored["quantiles"]))
+def _uncertainty(stored: dict[str, Any] | None) -> ResidualUncertainty | None:
+    return None if stored is None else ResidualUncertainty(stored["sd"], tuple(stored["quantiles"]))
 
 
 def model_of(
-    space: Space, device: Device, measured: MeasuredLatency | None
+    space: Space, device: TimedDevice, measured: MeasuredLatency | None
 ) -> tuple[EmbeddedModel, bool]:
     """The embedded model of a device, or one fitted now on its measured latencies (True).
 
@@ -208,7 +210,7 @@ def model_of(
     return fitted_model(space, device, measured), True
 
 
-def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> EmbeddedModel:
+def fitted_model(space: Space, device: TimedDevice, measured: MeasuredLatency) -> EmbeddedModel:
     """Fit a model on the measured latencies of a device, with its cross-validated quality."""
     is_measured = np.isfinite(measured.values_ms)
     architectures, latency_ms = measured.architectures[is_measured], measured.values_ms[is_measured]
@@ -225,7 +227,7 @@ def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> Emb
     )
 
 
-def fitted_models(space: Space) -> Iterator[tuple[Device, EmbeddedModel]]:
+def fitted_models(space: Space) -> Iterator[tuple[TimedDevice, EmbeddedModel]]:
     """Fit a model for each registered device with a table in the data folder.
 
     Raises:
@@ -243,7 +245,7 @@ def fitted_models(space: Space) -> Iterator[tuple[Device, EmbeddedModel]]:
 
 
 def features_timed(
-    space: Space, device: Device, architectures: Int64[ndarray, "n D"] | None
+    space: Space, device: TimedDevice, architectures: Int64[ndarray, "n D"] | None
 ) -> Float64[ndarray, "n F"]:
     """Features of the networks that were timed: of each architecture, or of the one it equals.
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.models.confidence import Uncertainty, of_residuals
+from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.regression import Quality, judge
 
 FEWEST_BOTH_WAYS = 20
@@ -83,7 +83,7 @@ class SlowdownQuality:
     by_one_factor: Quality  # the same by one factor for all: the baseline
     kendall_tau: float  # of the latency alone and in the scenario: 1 if the order is the same
     median_ratio: float
-    uncertainty: Uncertainty  # of the better of the two, which predicts
+    uncertainty: ResidualUncertainty  # of the better of the two, which predicts
 
     @property
     def ridge_is_better(self) -> bool:

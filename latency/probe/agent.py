@@ -429,7 +429,7 @@ def board_state() -> Dict[str, Any]:
     return {name: value for name, value in state.items() if value}
 
 
-class OtherLoad:
+class BoardLoad:
     """Processors that others have kept busy since this was made, where the system tells."""
 
     LEAST_S = 0.3  # the system counts in steps of 10 ms
@@ -591,7 +591,7 @@ class Agent:
         return {"type": "prepared", "control": timed, "state": board_state()}
 
     def _measure(self, request: Dict[str, Any], network: bytes) -> Dict[str, Any]:
-        load = OtherLoad()
+        load = BoardLoad()
         loaded = self._load(network)
         control, timed = self._time([self._control, loaded], request["timing"])
         state = board_state()

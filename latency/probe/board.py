@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from common.types.printable import printable
 from latency.probe.connection import Connection, EndedError, LostConnectionError
-from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
 
@@ -57,7 +57,7 @@ class Identity:
         runtime = f"{self.runtime} {self.version}".strip()
         return ", ".join(filter(None, (self.board, runtime, self.power_mode, clocks)))
 
-    def device(self, settings: Settings) -> str:
+    def device(self, settings: ProbeSettings) -> str:
         """Board / runtime / precision / batch; more threads than one are another runtime."""
         threads = "" if settings.threads == 1 else f"-t{settings.threads}"
         board = re.sub(r"[^a-z0-9.]+", "-", self.board.lower()).strip("-") or "unknown"
@@ -66,14 +66,14 @@ class Identity:
 
 @final
 @dataclass(frozen=True)
-class State:
+class BoardState:
     """Clock and load reported by the board right after a timing."""
 
     clock_mhz: float | None  # of the fastest processor that runs the networks; None if unknown
     other_load: float  # processors that others kept busy meanwhile; 0 if unknown
 
 
-UNKNOWN = State(None, 0.0)
+UNKNOWN = BoardState(None, 0.0)
 
 
 @final
@@ -86,7 +86,7 @@ class Timed:
     warm_up_calls: int
     is_stable: bool  # whether times settled during the warm-up
     report: dict[str, Any] = field(default_factory=dict)  # clocks, temperatures after the timing
-    state: State = UNKNOWN  # the part of the report that is watched
+    state: BoardState = UNKNOWN  # the part of the report that is watched
 
     @property
     def control_median_ms(self) -> float:
@@ -105,7 +105,7 @@ class Patience:
 
 
 @final
-class Board:
+class LiveBoard:
     """Connects on construction; connects again after a loss, or raises."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Board:
         address: str,
         open_connection: Callable[[], Connection],
         *,
-        settings: Settings,
+        settings: ProbeSettings,
         control: Callable[[str], bytes],
         patience: Patience,
         tell: Callable[[str], None],
@@ -270,7 +270,7 @@ class Board:
             raise BoardError(
                 f"{self.address}: no {asked.value} there; the runtimes there are: {others}"
             )
-        if self._settings.precision is Precision.fp16 and asked is not Runtime.tensorrt:
+        if self._settings.precision is BoardPrecision.fp16 and asked is not Runtime.tensorrt:
             raise BoardError(
                 f"{self.address}: precision fp16 needs tensorrt, and the runtime is {asked.value}"
             )
@@ -316,7 +316,7 @@ def _takes(runtime: str) -> str:
     return "torchscript" if runtime.startswith("torch") else "onnx"
 
 
-def _state_of(reported: dict[str, Any], runtime: str) -> State:
+def _state_of(reported: dict[str, Any], runtime: str) -> BoardState:
     """State from the report of an agent, for the runtime that it uses.
 
     Raises:
@@ -331,7 +331,7 @@ def _state_of(reported: dict[str, Any], runtime: str) -> State:
         if runtime in _ON_GPU
         else [1000 * float(khz) for khz in reported.get("khz", [])]
     )
-    state = State(max(hertz) / 1e6 if hertz else None, float(reported.get("other_load", 0.0)))
+    state = BoardState(max(hertz) / 1e6 if hertz else None, float(reported.get("other_load", 0.0)))
     if not all(math.isfinite(number) for number in (*hertz, state.other_load)):
         raise ValueError("a clock or a load is no number")
     return state

@@ -15,10 +15,10 @@ from common.types.errors import UserError, require_at_least_1
 from common.types.task import Task
 from latency.base import Space
 from latency.probe.address import Connect, command_of, is_experimental, split_addresses
-from latency.probe.board import Board, Patience
+from latency.probe.board import LiveBoard, Patience
 from latency.probe.connection import Connection
 from latency.probe.pool import BoardPool
-from latency.probe.settings import EXPERIMENTAL, Precision, Runtime, Settings
+from latency.probe.settings import EXPERIMENTAL, BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import TimingConfig
 
@@ -38,7 +38,7 @@ class Connected:
     """Boards that answer, the settings of their measurements, and the export of networks."""
 
     pool: BoardPool
-    settings: Settings
+    settings: ProbeSettings
     export: Callable[[str, str], bytes]  # (text of an architecture, format) -> file
 
 
@@ -61,7 +61,7 @@ class BoardsConfig:
         task: Task,
         tell: Callable[[str], None],
         *,
-        precision: Precision,
+        precision: BoardPrecision,
         batch_size: int,
         threads: int,
         core: int | None,
@@ -83,10 +83,10 @@ class BoardsConfig:
         export = lru_cache(_WRITTEN)(partial(exported, space, task, batch_size))
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
-        settings = Settings(self.runtime, precision, shape, threads, core, timing)
+        settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing)
         patience = Patience(self.silence_s, self.tries, self.backoff_s)
         boards = [
-            Board(
+            LiveBoard(
                 address,
                 open_connection,
                 settings=settings,

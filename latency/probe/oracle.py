@@ -15,7 +15,7 @@ from common.types.kind import Kind
 from latency.base import Latencies, Space, UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
-from latency.probe.pool import BoardPool, Outcome
+from latency.probe.pool import BoardPool, ProbeOutcome
 from runtime.machine.stability import OnDisturbance, StabilityConfig, drifted
 from runtime.machine.timing import Statistic
 
@@ -170,7 +170,7 @@ class ProbeLatency:
     def _ms(self, timed: Timed) -> float:
         return float(self.statistic.of(timed.ms))
 
-    def _judge(self, outcome: Outcome) -> Kind:
+    def _judge(self, outcome: ProbeOutcome) -> Kind:
         """Kind of a time: measured, or disturbed where the settings let that pass."""
         if outcome.timed is not None and not outcome.timed.is_stable:
             self._flag(
@@ -203,7 +203,7 @@ class ProbeLatency:
         elif count in {10**power for power in range(1, 7)}:
             self.tell(f"flagged: {count:,} {what} so far")
 
-    def _refuse(self, outcome: Outcome) -> None:
+    def _refuse(self, outcome: ProbeOutcome) -> None:
         sentence = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self.unrunnable_ms is None:
             raise UnmeasuredError(

@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
-from latency.probe.board import Board, BoardError, Timed, UnrunnableError
+from latency.probe.board import BoardError, LiveBoard, Timed, UnrunnableError
 from latency.probe.connection import LostConnectionError
 from runtime.machine.stability import StabilityConfig, drifted
 
 
 @final
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """Times of one network, or the reason why there are none."""
 
     network: str  # text of the architecture
@@ -31,7 +31,7 @@ class BoardPool:
     """Equal boards. A lost board is left out as long as there is another."""
 
     def __init__(
-        self, boards: Sequence[Board], quiet: StabilityConfig, tell: Callable[[str], None]
+        self, boards: Sequence[LiveBoard], quiet: StabilityConfig, tell: Callable[[str], None]
     ) -> None:
         """Compare the boards.
 
@@ -55,13 +55,13 @@ class BoardPool:
         self._tell = tell
 
     @property
-    def boards(self) -> tuple[Board, ...]:
+    def boards(self) -> tuple[LiveBoard, ...]:
         """Boards still in use."""
         return tuple(self._boards)
 
     def measure(
         self, networks: Sequence[str], export: Callable[[str, str], bytes]
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[ProbeOutcome]:
         """Outcomes as they come; `export` writes a network in a format.
 
         Raises:
@@ -73,7 +73,9 @@ class BoardPool:
         else:
             yield from self._share(networks, export)
 
-    def _take(self, board: Board, network: str, export: Callable[[str, str], bytes]) -> Outcome:
+    def _take(
+        self, board: LiveBoard, network: str, export: Callable[[str, str], bytes]
+    ) -> ProbeOutcome:
         """Time one network; once more if the board was disturbed meanwhile."""
         content = export(network, board.takes)
         try:
@@ -83,12 +85,12 @@ class BoardPool:
                 if not disturbances:
                     break
         except UnrunnableError as error:
-            return Outcome(network, board.address, None, str(error))
-        return Outcome(network, board.address, timed, disturbances=disturbances)
+            return ProbeOutcome(network, board.address, None, str(error))
+        return ProbeOutcome(network, board.address, timed, disturbances=disturbances)
 
     def _share(
         self, networks: Sequence[str], export: Callable[[str, str], bytes]
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[ProbeOutcome]:
         lock = threading.Lock()  # torch exports one network at a time
 
         def locked(network: str, takes: str) -> bytes:
@@ -104,7 +106,7 @@ class BoardPool:
         try:
             while left:
                 outcome = shared.done.get()
-                if isinstance(outcome, Outcome):
+                if isinstance(outcome, ProbeOutcome):
                     left -= 1
                     yield outcome
                 else:
@@ -127,7 +129,7 @@ class BoardPool:
 class _Lost:
     """A board that ended with an error, and the network it was at."""
 
-    board: Board
+    board: LiveBoard
     network: str
     error: Exception
 
@@ -136,13 +138,13 @@ class _Lost:
 class _Shared:
     """Queues between the thread of each board and the caller."""
 
-    def __init__(self, take: Callable[[Board, str], Outcome]) -> None:
+    def __init__(self, take: Callable[[LiveBoard, str], ProbeOutcome]) -> None:
         self.waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.done: queue.SimpleQueue[Outcome | _Lost] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[ProbeOutcome | _Lost] = queue.SimpleQueue()
         self.stop = threading.Event()
         self._take = take
 
-    def work(self, board: Board) -> None:
+    def work(self, board: LiveBoard) -> None:
         """Time networks until `stop` is set or the board is lost."""
         while not self.stop.is_set():
             with suppress(queue.Empty):

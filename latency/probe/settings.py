@@ -24,7 +24,7 @@ EXPERIMENTAL = frozenset({Runtime.tensorrt, Runtime.onnxruntime_cuda, Runtime.to
 """Runtimes that only stand-ins have been tested with, for lack of a board that has them."""
 
 
-class Precision(Enum):
+class BoardPrecision(Enum):
     """Number format of weights and activations."""
 
     fp32 = "fp32"
@@ -33,11 +33,11 @@ class Precision(Enum):
 
 @final
 @dataclass(frozen=True)
-class Settings:
+class ProbeSettings:
     """Settings that a time depends on; stored beside every time."""
 
     runtime: Runtime
-    precision: Precision
+    precision: BoardPrecision
     shape: tuple[int, ...]  # of the input, batch first
     threads: int
     core: int | None  # processor that the agent is pinned to; None: none

@@ -14,7 +14,7 @@ from numpy import ndarray
 from common.types.architectures import Enumerable
 from common.types.kind import Kind
 from latency.base import Latencies, Space, UnmeasuredError
-from latency.models.confidence import Uncertainty
+from latency.models.confidence import ResidualUncertainty
 
 
 @final
@@ -27,7 +27,7 @@ class Fill:
     predict: Callable[[Int64[ndarray, "n D"] | None], Float64[ndarray, "n"]]
     """Milliseconds of each architecture; None stands for all of a space that can be listed."""
     warnings: tuple[str, ...] = ()
-    uncertainty: Uncertainty | None = None  # of its predictions, where that is known
+    uncertainty: ResidualUncertainty | None = None  # of its predictions, where that is known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class LookUp(ABC):
     source: str
     description: str
     warnings: tuple[str, ...] = ()
-    uncertainty: Uncertainty | None = None  # of the latencies that are predicted
+    uncertainty: ResidualUncertainty | None = None  # of the latencies that are predicted
     instant: bool = True
 
     @abstractmethod

@@ -22,7 +22,7 @@ from latency.probe import agent
 from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, require_times
 from latency.probe.oracle import ProbeLatency
-from latency.probe.settings import Precision
+from latency.probe.settings import BoardPrecision
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 
@@ -32,7 +32,7 @@ from runtime.machine.timing import Statistic, TimingConfig
 class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     """Settings of `latency=probe`: the board, its timing, and the statistic of its times."""
 
-    precision: Precision = Precision.fp32
+    precision: BoardPrecision = BoardPrecision.fp32
     batch_size: int = 1
     threads: int = 1
     core: int | None = None

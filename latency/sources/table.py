@@ -24,7 +24,7 @@ from latency.devices.measured import (
     input_caveats,
     open_table,
 )
-from latency.devices.registry import Device, solo_id
+from latency.devices.registry import TimedDevice, solo_id
 from latency.models.plausibility import implausibly_fast
 from latency.models.process import uncertainty_of
 from latency.models.regression import (
@@ -120,7 +120,7 @@ class RegressionLatencyConfig(LatencyConfig):
 
 
 def predicted_table(
-    space: Space, device: Device, measured: MeasuredLatency | None, task: Task
+    space: Space, device: TimedDevice, measured: MeasuredLatency | None, task: Task
 ) -> TableLatency:
     """Latencies from the device's linear model alone.
 
@@ -145,7 +145,7 @@ def predicted_table(
 
 def _measured_table(
     space: Space,
-    device: Device,
+    device: TimedDevice,
     measured: MeasuredLatency,
     task: Task,
     *,
@@ -187,7 +187,7 @@ def _measured_table(
 
 def _fill(
     space: Space,
-    device: Device,
+    device: TimedDevice,
     measured: MeasuredLatency,
     missing: Bool[ndarray, "size"] | None,
     task: Task,
@@ -212,7 +212,9 @@ def _fill(
     )
 
 
-def _regression(space: Space, device: Device, model: EmbeddedModel, description: str = "") -> Fill:
+def _regression(
+    space: Space, device: TimedDevice, model: EmbeddedModel, description: str = ""
+) -> Fill:
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         return model.model.predict_ms(features_timed(space, device, architectures))
 
@@ -232,7 +234,9 @@ def _stored(
     return predict
 
 
-def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: TableLatency) -> Fill:
+def _slowed(
+    space: Space, device: TimedDevice, measured: MeasuredLatency, alone: TableLatency
+) -> Fill:
     """Latencies in a scenario: those without it times a slowdown, learned where both were timed.
 
     The slowdown is the fitted one, or one factor for all if that errs less on held-out architectures.
@@ -279,7 +283,7 @@ def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Tabl
 
 
 def _extrapolation(
-    space: Space, device: Device, model: EmbeddedModel, predicted: Bool[ndarray, "size"] | None
+    space: Space, device: TimedDevice, model: EmbeddedModel, predicted: Bool[ndarray, "size"] | None
 ) -> list[str]:
     """Says how many predictions are of architectures that are not `connected`, if none was fitted."""
     if model.saw_disconnected or not isinstance(space, Enumerable):

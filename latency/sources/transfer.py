@@ -18,7 +18,7 @@ from common.types.kind import Kind
 from common.types.task import Task
 from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
 from latency.devices.measured import measured_on
-from latency.devices.registry import Device, find, registered
+from latency.devices.registry import TimedDevice, find, registered
 from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.confidence import of_residuals
@@ -89,7 +89,7 @@ def require_known_devices(space: Space) -> EnumerableSpace:
     return space
 
 
-def _devices(space: Space) -> list[Device]:
+def _devices(space: Space) -> list[TimedDevice]:
     """Registered devices that a new one may be predicted from.
 
     Raises:

@@ -15,7 +15,7 @@ from common.files.keyed_table import data_folder, latency_files, read_csv_table
 from common.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import measured_on, scenarios
-from latency.devices.registry import Device, find, registered, unregistered
+from latency.devices.registry import TimedDevice, find, registered, unregistered
 from latency.models.regression import Quality, embedded_models
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
@@ -61,7 +61,7 @@ def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
 class DeviceRow:
     """One device, and its latencies that need no download."""
 
-    device: Device
+    device: TimedDevice
     sources: tuple[str, ...]  # of table, regression
     measured_count: int | None  # architectures; None: no file has its column
     quality: Quality | None  # of the embedded regression
@@ -78,7 +78,7 @@ def known_devices(space: Space) -> list[DeviceRow]:
     return [_row(space, device) for device in (*registered(space), *in_scenarios, *local)]
 
 
-def _row(space: Space, device: Device) -> DeviceRow:
+def _row(space: Space, device: TimedDevice) -> DeviceRow:
     flaws = device.flaws
     try:
         measured = measured_on(space, device)

@@ -26,7 +26,7 @@ _CHUNK = 64
 
 @final
 @dataclass(frozen=True)
-class Accuracy:
+class FileAccuracy:
     """Share of the test images that a file puts into the right class."""
 
     right: int
@@ -46,10 +46,10 @@ class Accuracy:
 
 def accuracy_of(
     classes: Int64[ndarray, "n"], of_fp32: Int64[ndarray, "n"], images: Images
-) -> Accuracy:
+) -> FileAccuracy:
     """Compare a file's classes with the labels, and with the classes of the fp32 file."""
     right = int((classes == images.labels).sum())
-    return Accuracy(
+    return FileAccuracy(
         right,
         len(images),
         wilson_interval(right / len(images), len(images)),

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from nas.export.docstring import plain
 from nas.export.record import Export, Form
 from nas.export.searched import Searched
-from nas.export.subject import Subject
+from nas.export.subject import ExportSubject
 
 
-def card(subject: Subject, record: Export) -> str:
+def card(subject: ExportSubject, record: Export) -> str:
     """The file's text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - slow to import
 
@@ -68,7 +68,7 @@ _ROWS: tuple[tuple[str, Callable[[Form, Export], str]], ...] = (
 )
 
 
-def _facts(subject: Subject, record: Export) -> Iterator[tuple[str, str]]:
+def _facts(subject: ExportSubject, record: Export) -> Iterator[tuple[str, str]]:
     yield "weights", record.weights
     yield from _training(record)
     yield from _data(subject)
@@ -107,7 +107,7 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
             yield f"{name} accuracy, by the training", accuracy
 
 
-def _data(subject: Subject) -> Iterator[tuple[str, str]]:
+def _data(subject: ExportSubject) -> Iterator[tuple[str, str]]:
     images = subject.images
     if images is None:
         return

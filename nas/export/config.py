@@ -13,7 +13,7 @@ from nas.export.searched import Which
 from runtime.machine.timing import TimingConfig
 
 
-class Precision(Enum):
+class ExportPrecision(Enum):
     """Number format of a file's weights and activations; input and output are always fp32."""
 
     fp32 = "fp32"
@@ -23,16 +23,16 @@ class Precision(Enum):
     @property
     def file(self) -> str:
         """Name of the file."""
-        return "network.onnx" if self is Precision.fp32 else f"network-{self.value}.onnx"
+        return "network.onnx" if self is ExportPrecision.fp32 else f"network-{self.value}.onnx"
 
 
 class Precisions(Enum):
     """ONNX files to write; fp32, with which the others are compared, always."""
 
-    fp32 = (Precision.fp32,)
-    fp16 = (Precision.fp32, Precision.fp16)
-    int8 = (Precision.fp32, Precision.int8)
-    all = tuple(Precision)
+    fp32 = (ExportPrecision.fp32,)
+    fp16 = (ExportPrecision.fp32, ExportPrecision.fp16)
+    int8 = (ExportPrecision.fp32, ExportPrecision.int8)
+    all = tuple(ExportPrecision)
 
 
 @final

@@ -18,9 +18,9 @@ from torch import nn
 
 from common.files.typed_json import write_json
 from common.types.errors import UserError
-from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared, resized
+from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, prepared, resized
 from nas.export.card import card
-from nas.export.config import ExportConfig, Precision
+from nas.export.config import ExportConfig, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
 from nas.export.latency import timed_here, timed_on_board
@@ -33,8 +33,15 @@ from nas.export.network import (
     require_same_elsewhere,
     with_weights,
 )
-from nas.export.record import SCHEMA, Architecture, Comparison, Export, Form, compared_with_search
-from nas.export.subject import Subject
+from nas.export.record import (
+    SCHEMA,
+    Architecture,
+    Export,
+    Form,
+    FormComparison,
+    compared_with_search,
+)
+from nas.export.subject import ExportSubject
 from nas.report.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
@@ -52,7 +59,7 @@ Inputs = Float32[ndarray, "n 3 h w"]
 
 
 def fill(
-    folder: Path, subject: Subject, config: ExportConfig, tell: Callable[[str], None]
+    folder: Path, subject: ExportSubject, config: ExportConfig, tell: Callable[[str], None]
 ) -> Export:
     """Write every file of the export, `export.json` last.
 
@@ -70,7 +77,7 @@ def fill(
     files = _onnx_files(network, subject, config, inputs)
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
     errors = _errors(sessions, inputs, expected.numpy(), config)
-    dynamic = _dynamic_batch_error(sessions[Precision.fp32], inputs, config)
+    dynamic = _dynamic_batch_error(sessions[ExportPrecision.fp32], inputs, config)
 
     source = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
     (folder / "network.py").write_text(source, encoding="utf-8")
@@ -86,7 +93,7 @@ def fill(
         latencies = timed_here(files, batch, config.timing, config.board)
     else:
         latencies = timed_on_board(files, config.device, subject, config, tell)
-    ratio, comparison = compared_with_search(subject.searched, latencies[Precision.fp32])
+    ratio, comparison = compared_with_search(subject.searched, latencies[ExportPrecision.fp32])
     record = Export(
         schema=SCHEMA,
         space=space.name,
@@ -117,8 +124,8 @@ def fill(
             for precision, content in files.items()
         ),
         sample=sample,
-        calibration=_calibration_text(subject) if Precision.int8 in files else None,
-        compared=Comparison(
+        calibration=_calibration_text(subject) if ExportPrecision.int8 in files else None,
+        compared=FormComparison(
             len(inputs),
             "noise" if subject.images is None else "test images",
             config.tolerance,
@@ -140,22 +147,22 @@ def fill(
     return record
 
 
-def _compared_inputs(subject: Subject) -> Inputs:
+def _compared_inputs(subject: ExportSubject) -> Inputs:
     """Images that the forms of the network are compared on: of the test split, or noise without one."""
     if subject.images is not None:
         return prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
     return _noise(subject, IMAGES)
 
 
-def _noise(subject: Subject, count: int) -> Inputs:
+def _noise(subject: ExportSubject, count: int) -> Inputs:
     noise = subject.space.example_input(subject.architecture, subject.task, count)
     images: Inputs = noise.numpy()
     return images
 
 
 def _onnx_files(
-    network: nn.Module, subject: Subject, config: ExportConfig, inputs: Inputs
-) -> dict[Precision, bytes]:
+    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
+) -> dict[ExportPrecision, bytes]:
     batch_size = config.fixed_batch or 1
     example = np.resize(inputs, (batch_size, *inputs.shape[1:]))
     try:
@@ -168,19 +175,19 @@ def _onnx_files(
         OnnxSession(fp32)
     except (RuntimeError, ValueError) as refused:
         raise UserError(f"opset={config.opset}: {refused}") from refused
-    files = {Precision.fp32: fp32}
+    files = {ExportPrecision.fp32: fp32}
     wanted = subject.precisions(config)
-    if Precision.fp16 in wanted:
-        files[Precision.fp16] = half(fp32)
-    if Precision.int8 in wanted:
+    if ExportPrecision.fp16 in wanted:
+        files[ExportPrecision.fp16] = half(fp32)
+    if ExportPrecision.int8 in wanted:
         try:
-            files[Precision.int8] = quantised(fp32, _calibration(subject, batch_size))
+            files[ExportPrecision.int8] = quantised(fp32, _calibration(subject, batch_size))
         except ValueError as refused:
             raise UserError(str(refused)) from refused
     return files
 
 
-def _calibration(subject: Subject, batch_size: int) -> Iterator[Inputs]:
+def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
     """Batches of training images; of noise for an untrained network without images."""
     if subject.images is None:
         if subject.is_trained:
@@ -196,24 +203,24 @@ def _calibration(subject: Subject, batch_size: int) -> Iterator[Inputs]:
         yield np.resize(batch, (batch_size, *batch.shape[1:]))
 
 
-def _calibration_text(subject: Subject) -> str:
+def _calibration_text(subject: ExportSubject) -> str:
     if subject.images is None:
         return "noise: for its latency only"
     return f"{min(CALIBRATED_ON, len(subject.images.train)):,} training images"
 
 
 def _errors(
-    sessions: Mapping[Precision, OnnxSession],
+    sessions: Mapping[ExportPrecision, OnnxSession],
     inputs: Inputs,
     expected: Float32[ndarray, "n classes"],
     config: ExportConfig,
-) -> dict[Precision, float]:
+) -> dict[ExportPrecision, float]:
     """Largest absolute difference of a logit against torch."""
     errors = {}
     for precision, session in sessions.items():
         logits = logits_of(session, inputs, config.fixed_batch or 1)
         errors[precision] = float(np.abs(logits - expected).max())
-        if precision is Precision.fp32:
+        if precision is ExportPrecision.fp32:
             _require_within(config, errors[precision], f"{precision.file} differs from torch")
         elif not np.isfinite(errors[precision]):
             raise UserError(
@@ -240,22 +247,22 @@ def _require_within(config: ExportConfig, error: float, what: str) -> None:
 
 
 def _accuracies(
-    sessions: Mapping[Precision, OnnxSession],
-    subject: Subject,
+    sessions: Mapping[ExportPrecision, OnnxSession],
+    subject: ExportSubject,
     config: ExportConfig,
     tell: Callable[[str], None],
-) -> tuple[dict[Precision, Accuracy], dict[Precision, int]]:
+) -> tuple[dict[ExportPrecision, FileAccuracy], dict[ExportPrecision, int]]:
     """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test = subject.images.test
     tell(f"evaluating on {len(test):,} test images")
-    classes: dict[Precision, Int64[ndarray, "n"]] = {
+    classes: dict[ExportPrecision, Int64[ndarray, "n"]] = {
         precision: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
         for precision, session in sessions.items()
     }
     accuracies = {
-        precision: accuracy_of(numbers, classes[Precision.fp32], test)
+        precision: accuracy_of(numbers, classes[ExportPrecision.fp32], test)
         for precision, numbers in classes.items()
     }
     first = slice(config.sample)
@@ -267,7 +274,7 @@ def _accuracies(
     return accuracies, sample_right
 
 
-def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
+def _write_scripts(folder: Path, subject: ExportSubject, config: ExportConfig) -> int:
     """The scripts and what they read; the number of test images that are put in."""
     scripts = Path(__file__).parent / "on_board"
     shutil.copyfile(scripts / "check.py", folder / "check.py")
@@ -275,7 +282,7 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     if images is None:
         return 0
     shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    named = subject.precisions(config)[-1] if config.precision is not None else Precision.fp32
+    named = subject.precisions(config)[-1] if config.precision is not None else ExportPrecision.fp32
     about = {
         "network": named.file,
         "input": "input_0",
@@ -297,10 +304,12 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     return count
 
 
-def _notes(accuracies: Mapping[Precision, Accuracy], subject: Subject) -> Iterator[str]:
+def _notes(
+    accuracies: Mapping[ExportPrecision, FileAccuracy], subject: ExportSubject
+) -> Iterator[str]:
     if not accuracies:
         return
-    fp32 = accuracies[Precision.fp32].fraction
+    fp32 = accuracies[ExportPrecision.fp32].fraction
     for precision, accuracy in accuracies.items():
         if fp32 - accuracy.fraction > MOST_LOST:
             yield (
@@ -317,7 +326,7 @@ def _notes(accuracies: Mapping[Precision, Accuracy], subject: Subject) -> Iterat
             )
 
 
-def _about(subject: Subject) -> list[str]:
+def _about(subject: ExportSubject) -> list[str]:
     lines = [f"{subject.title} for {subject.task}: {subject.arch}", subject.weights_text]
     if subject.searched is not None:
         searched = subject.searched

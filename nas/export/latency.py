@@ -15,12 +15,12 @@ from numpy import ndarray
 from common.types.errors import UserError
 from latency.probe.board import BoardError, Identity
 from latency.probe.connection import LostConnectionError
-from latency.probe.settings import Precision as ProbePrecision
-from latency.probe.settings import Runtime, Settings
-from nas.export.config import ExportConfig, Precision
+from latency.probe.settings import BoardPrecision as ProbePrecision
+from latency.probe.settings import ProbeSettings, Runtime
+from nas.export.config import ExportConfig, ExportPrecision
 from nas.export.network import with_batch
 from nas.export.on_board.check import board
-from nas.export.subject import Subject
+from nas.export.subject import ExportSubject
 from runtime.machine.monitors import OtherLoad
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
@@ -43,18 +43,18 @@ class Latency:
 
 
 def timed_here(
-    files: Mapping[Precision, bytes],
+    files: Mapping[ExportPrecision, bytes],
     images: Float32[ndarray, "b 3 h w"],
     timing: TimingConfig,
     name: str | None,
-) -> dict[Precision, Latency]:
+) -> dict[ExportPrecision, Latency]:
     """Latency of each file on this machine, timed in turns; `name` is what device ids call it."""
     calls = [_call(OnnxSession(content), images) for content in files.values()]
     load = OtherLoad(StabilityConfig().other_load, cores=())
     all_samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
     busy = tuple(load())
     identity = Identity(board(), "onnxruntime", onnxruntime.__version__, "", ())
-    settings = Settings(Runtime.onnxruntime, ProbePrecision.fp32, images.shape, 1, None)
+    settings = ProbeSettings(Runtime.onnxruntime, ProbePrecision.fp32, images.shape, 1, None)
     device = identity.device(settings)
     return {
         precision: _latency(device, name, precision, identity, samples, busy)
@@ -63,12 +63,12 @@ def timed_here(
 
 
 def timed_on_board(
-    files: Mapping[Precision, bytes],
+    files: Mapping[ExportPrecision, bytes],
     address: str,
-    subject: Subject,
+    subject: ExportSubject,
     config: ExportConfig,
     tell: Callable[[str], None],
-) -> dict[Precision, Latency]:
+) -> dict[ExportPrecision, Latency]:
     """Latency of each file on a live board, timed in turns with the space's control network.
 
     Raises:
@@ -113,7 +113,7 @@ def timed_on_board(
                 f"{outcome.board} cannot run the {outcome.network} file: {outcome.refused}"
             )
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
-        precision = Precision(outcome.network)
+        precision = ExportPrecision(outcome.network)
         latencies[precision] = _latency(
             device, config.board, precision, identity, samples, outcome.disturbances
         )
@@ -127,7 +127,7 @@ def _call(session: OnnxSession, images: Float32[ndarray, "b 3 h w"]) -> Callable
 def _latency(  # noqa: PLR0917 - one call for each of the two kinds of machines
     device: str,
     name: str | None,
-    precision: Precision,
+    precision: ExportPrecision,
     identity: Identity,
     samples: Samples,
     disturbances: tuple[str, ...] = (),

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from common.types.kind import Kind
 from nas.accuracy.training.trained_folder import Training
-from nas.export.accuracy import Accuracy
+from nas.export.accuracy import FileAccuracy
 from nas.export.latency import Latency
 from nas.export.searched import Searched
 from nas.report.environment import Environment
@@ -40,14 +40,14 @@ class Form:
     file: str
     size: int  # bytes
     max_abs_error: float  # largest difference of a logit against torch, on the compared images
-    accuracy: Accuracy | None  # on the test images, if it is trained and they are known
+    accuracy: FileAccuracy | None  # on the test images, if it is trained and they are known
     sample_right: int | None  # of the images in the export, those put into the right class
     latency: Latency
 
 
 @final
 @dataclass(frozen=True)
-class Comparison:
+class FormComparison:
     """Images on which the forms of the network were compared, and what was allowed."""
 
     images: int
@@ -77,7 +77,7 @@ class Export:
     forms: tuple[Form, ...]
     sample: int  # test images in the export
     calibration: str | None  # images that int8 was calibrated on, in words
-    compared: Comparison
+    compared: FormComparison
     ratio_to_oracle: float | None  # fp32 median over the run's latency, of the same device only
     comparison: str  # the same in words; empty without a search
     notes: tuple[str, ...]  # what the user should know before relying on it

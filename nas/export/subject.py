@@ -18,12 +18,12 @@ from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.training.trained_folder import (
     RECORD,
     WEIGHTS,
-    State,
     Training,
+    TrainingState,
     read_training,
     trained_folder,
 )
-from nas.export.config import ExportConfig, Precision, Precisions
+from nas.export.config import ExportConfig, ExportPrecision, Precisions
 from nas.export.docstring import plain
 from nas.export.searched import Searched, SearchedNetwork, find
 from nas.report.run_folder import RunFolder
@@ -33,7 +33,7 @@ from nas.spaces.registry import space_named
 
 @final
 @dataclass(frozen=True)
-class Subject:
+class ExportSubject:
     """A network to export; without `weights` it is untrained."""
 
     space: SearchSpace
@@ -68,11 +68,11 @@ class Subject:
         """Space, and number where there is one."""
         return self.space.name if self.index is None else f"{self.space.name} {self.index}"
 
-    def precisions(self, config: ExportConfig) -> tuple[Precision, ...]:
+    def precisions(self, config: ExportConfig) -> tuple[ExportPrecision, ...]:
         """Precision of each file to write, fp32 first; int8 needs images to be calibrated on."""
         trained = Precisions.fp16 if self.images is None else Precisions.all
         default = trained if self.is_trained else Precisions.fp32
-        precisions: tuple[Precision, ...] = (config.precision or default).value
+        precisions: tuple[ExportPrecision, ...] = (config.precision or default).value
         return precisions
 
     @property
@@ -102,7 +102,7 @@ class Subject:
             notes.append("the weights were trained elsewhere, perhaps on these test images too")
         if self.images is None:
             notes.append("the accuracy is unknown: name the images with data=")
-        if self.training is not None and self.training.state == State.interrupted.value:
+        if self.training is not None and self.training.state == TrainingState.interrupted.value:
             notes.append("the training was interrupted: its recipe had more epochs")
         return tuple(notes)
 
@@ -112,7 +112,7 @@ class Subject:
         return self.weights is not None
 
 
-def subject_of(config: ExportConfig) -> Subject:
+def subject_of(config: ExportConfig) -> ExportSubject:
     """The network that the settings name.
 
     Raises:
@@ -139,7 +139,7 @@ def subject_of(config: ExportConfig) -> Subject:
     images = None if data is None else open_images(data, side=side, seed=seed)
     task = task_named(network.space, network.dataset) if images is None else images.task
     weights = _weights_file(config)
-    return Subject(
+    return ExportSubject(
         network.space, network.architecture, task, network.searched, weights, images=images
     )
 
@@ -166,7 +166,7 @@ def _training_folder(config: ExportConfig) -> Path | None:
 
 def _of_training(
     folder: Path, config: ExportConfig, network: SearchedNetwork | None = None
-) -> Subject:
+) -> ExportSubject:
     training = read_training(folder)
     space = space_named(training.space)
     architecture = space.parse(training.arch)
@@ -187,7 +187,7 @@ def _of_training(
         )
     searched = None if network is None else network.searched
     weights = folder / WEIGHTS
-    return Subject(space, architecture, images.task, searched, weights, training, images)
+    return ExportSubject(space, architecture, images.task, searched, weights, training, images)
 
 
 def _in_its_run(folder: Path, text: str, config: ExportConfig) -> SearchedNetwork | None:
@@ -199,7 +199,7 @@ def _in_its_run(folder: Path, text: str, config: ExportConfig) -> SearchedNetwor
     return find(run, None, text) if is_inside and (run / "summary.json").is_file() else None
 
 
-def _of_architecture(config: ExportConfig) -> Subject:
+def _of_architecture(config: ExportConfig) -> ExportSubject:
     if config.arch is None:
         raise UserError(
             "nothing is named: set run=<folder of a finished run>, weights=<folder of a trained "
@@ -211,7 +211,7 @@ def _of_architecture(config: ExportConfig) -> Subject:
     architecture = architecture_named(space, config.arch)
     images = None if config.data is None else open_images(config.data, side=config.side)
     task = task_named(space, config.dataset) if images is None else images.task
-    return Subject(space, architecture, task, weights=_weights_file(config), images=images)
+    return ExportSubject(space, architecture, task, weights=_weights_file(config), images=images)
 
 
 def _weights_file(config: ExportConfig) -> Path | None:

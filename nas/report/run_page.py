@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common.page.document import KeyFigure, Page, Section, Tone
-from common.page.parts import Listing, Note, Part, Slider
+from common.page.document import HtmlPage, KeyFigure, Section, Tone
+from common.page.parts import PageNote, PagePart, Slider, TextListing
 from nas.report.answer import Answer, margin_text
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
@@ -33,7 +33,7 @@ def run_page(
     environment: Environment,
     command: str,
     config: str,
-) -> Page:
+) -> HtmlPage:
     """The answer first, then how the search got there, then where its numbers come from.
 
     `environment` is that of the run's folder.
@@ -42,8 +42,8 @@ def run_page(
     done = trials.rows(trials.state == State.done)
     feasible = problem.feasible(done)
     listed = best_networks(done, feasible, problem, answer)
-    seen: list[Part | str] = [] if listed is None else [listed]
-    went: list[Part | str] = choices(history, problem.space)
+    seen: list[PagePart | str] = [] if listed is None else [listed]
+    went: list[PagePart | str] = choices(history, problem.space)
     if len(done):
         went.insert(0, convergence(done, feasible, problem, answer))
         seen[:0] = [
@@ -54,7 +54,7 @@ def run_page(
     figures = [*answer.figures, *answer.search_figures]
     if answer.best is None and len(done):
         figures.insert(0, _nearest(done, problem))
-    return Page(
+    return HtmlPage(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space}: {len(trials):,} samples by the controller "
@@ -68,13 +68,13 @@ def run_page(
             Section("What it saw", seen),
         ],
         provenance=provenance(answer, environment, command),
-        provenance_parts=[Listing("config.yaml", config)],
+        provenance_parts=[TextListing("config.yaml", config)],
     )
 
 
-def answer_parts(answer: Answer) -> list[Part | str]:
+def answer_parts(answer: Answer) -> list[PagePart | str]:
     """The network to use, the best sample, and what must be known of the numbers."""
-    parts: list[Part | str] = []
+    parts: list[PagePart | str] = []
     if answer.is_ranked and answer.optimum is not None:
         numbers = "; ".join(
             f"{figure.label} {figure.value}, {figure.note}" for figure in answer.ranked_figures
@@ -85,7 +85,7 @@ def answer_parts(answer: Answer) -> list[Part | str]:
         parts.append(answer.headline)
     else:
         parts += [f"{answer.headline}: {best.line}.", f"`{best.arch}`"]
-    return [*parts, *(Note(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
+    return [*parts, *(PageNote(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 
 def provenance(answer: Answer, machine: Environment, command: str) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _nearest(done: Trials, problem: SearchProblem) -> KeyFigure:
     return KeyFigure("nearest sample", value, note, Tone.bad)
 
 
-def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[Part]:
+def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[PagePart]:
     """The answer for each T: of the samples, and of the whole space where it is known."""
     summary = answer.summary
     margin = margin_text(summary)
@@ -174,7 +174,7 @@ def _front_of_space(problem: SearchProblem) -> list[tuple[float, str]]:
     return list(zip(counted_ms[at].tolist(), texts, strict=True))
 
 
-def _architectures(answer: Answer, done: Trials, problem: SearchProblem) -> list[Part | str]:
+def _architectures(answer: Answer, done: Trials, problem: SearchProblem) -> list[PagePart | str]:
     best, optimum, space = answer.best, answer.optimum, problem.space
     texts = {}
     if best is not None:

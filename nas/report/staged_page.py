@@ -6,8 +6,8 @@ import numpy as np
 from rich.console import Console
 
 from common.command.console import say
-from common.page.document import Page, Section
-from common.page.parts import Listing, Part, Table
+from common.page.document import HtmlPage, Section
+from common.page.parts import PagePart, Table, TextListing
 from nas.report.answer import Answer
 from nas.report.environment import Environment
 from nas.report.number import amount
@@ -53,16 +53,16 @@ def staged_page(
     environment: Environment,
     command: str,
     config: str,
-) -> Page:
+) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
     `epochs` is the length of training of each fidelity.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
-    network: list[Part | str] = [reported_networks(answer)]
+    network: list[PagePart | str] = [reported_networks(answer)]
     if best is not None:
         network += drawings({"the network": problem.space.parse(best.arch)}, best, problem)
-    return Page(
+    return HtmlPage(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space} on own images, ranked by {settings.controller}, "
@@ -76,7 +76,7 @@ def staged_page(
             Section("All trainings", [_trainings(trials, epochs, problem)]),
         ],
         provenance=provenance(answer, environment, command),
-        provenance_parts=[Listing("config.yaml", config)],
+        provenance_parts=[TextListing("config.yaml", config)],
     )
 
 

@@ -63,7 +63,7 @@ class TimedAgain:
 
 @final
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """Settings of a search."""
 
     space: str
@@ -83,7 +83,7 @@ class Summary:
     """Every result of a run; accuracies are fractions, times as named."""
 
     schema: int
-    settings: Settings
+    settings: RunSettings
     T_ms: float
     confidence: float  # that a network with a predicted latency is truly within T
     margin: float  # logarithm of the factor by which a prediction must be below T for that
@@ -196,7 +196,7 @@ def summarise(
     trials: Trials,
     mode: Int64[ndarray, "D"] | None,
     problem: SearchProblem,
-    settings: Settings,
+    settings: RunSettings,
     *,
     seconds: float,
     resumed_at: int,

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.page.parts import Columns, Part, Table
+from common.page.parts import Columns, PagePart, Table
 from latency.base import OfBlocks
 from nas.report.answer import Answer, network_columns
 from nas.report.network import Network, networks_of
@@ -68,10 +68,10 @@ def _table(
 
 def drawings(
     architectures: Mapping[str, Int64[ndarray, "D"]], best: Network | None, problem: SearchProblem
-) -> list[Part | str]:
+) -> list[PagePart | str]:
     """Drawings of some architectures, their options, and the layers of the best network."""
     space = problem.space
-    parts: list[Part | str] = [
+    parts: list[PagePart | str] = [
         space.drawing(row, role[0].upper() + role[1:]) for role, row in architectures.items()
     ]
     layers = None if best is None else _layer_by_layer(best, problem)

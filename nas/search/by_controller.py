@@ -13,7 +13,7 @@ from rich.console import Console
 from common.command.progress import progress_bar
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
-from nas.report.summary import Settings, Summary
+from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.search.announcement import sources
 from nas.search.checkpoint import Checkpoint
@@ -151,14 +151,14 @@ class ByController:
             limit_ms=problem.limit_ms,
         )
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> RunSettings:
         space, config, choices = self._problem.space, self._config, self._begun.choices
         tested = (
             space.accuracy_table.full_epochs
             if isinstance(space, HasAccuracyTable)
             else config.epochs
         )
-        return Settings(
+        return RunSettings(
             space=space.name,
             dataset=self._problem.task.name,
             dataset_title=str(self._problem.task),

@@ -46,14 +46,14 @@ class Asked:
 
 @final
 @dataclass(frozen=True)
-class Note:
+class JournalNote:
     """A decision of the search, such as the candidates that it drew: JSON under a name."""
 
     name: str
     value: dict[str, Any]
 
 
-Event: TypeAlias = Asked | Trials | Note
+Event: TypeAlias = Asked | Trials | JournalNote
 
 
 @final
@@ -181,7 +181,7 @@ def _event(line: str, problem: SearchProblem) -> Event:
         return _trials(values, problem)
     if name == _NOTED:
         title, value = values
-        return Note(str(title), dict(value))
+        return JournalNote(str(title), dict(value))
     raise ValueError(f"{name!r} is no event")
 
 

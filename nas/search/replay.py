@@ -19,7 +19,7 @@ from common.types.errors import UserError
 from common.types.kind import is_predicted
 from controller.base import Controller
 from latency.base import Latencies
-from nas.search.journal import Asked, Event, Note
+from nas.search.journal import Asked, Event, JournalNote
 from nas.trials.problem import SearchProblem
 from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
@@ -61,7 +61,7 @@ def replay(
     asked, now_s = 0, 0.0
     begun_s: dict[int, float] = {}
     for position, event in enumerate(events):
-        if isinstance(event, Note):
+        if isinstance(event, JournalNote):
             continue
         if isinstance(event, Asked):
             if position >= learned:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from nas.config.build import Experiment
 from nas.report.run_folder import RunFolder
-from nas.report.summary import Settings, Summary
+from nas.report.summary import RunSettings, Summary
 from nas.search.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
 from nas.trials.staged.stage_result import StageResult
@@ -39,7 +39,7 @@ class Outcome:
     """Results of a search, from which its summary is made."""
 
     trials: Trials  # all, in the order of the answers
-    settings: Settings
+    settings: RunSettings
     mode: Int64[ndarray, "D"] | None = None  # architecture that a policy prefers
     confirmed: Confirmation | None = None
     stages: tuple[StageResult, ...] = ()

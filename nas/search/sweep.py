@@ -27,11 +27,11 @@ from nas.report.run_folder import RunFolder
 from nas.report.summary import read_summary
 
 _begun: list[Path] = []
-"""Folder of this process's sweep, which Hydra tells `Begun`."""
+"""Folder of this process's sweep, which Hydra tells `BegunJob`."""
 
 
 @final
-class Begun(Callback):
+class BegunJob(Callback):
     """Hydra's callback (conf/search.yaml): notes the folder of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
@@ -41,7 +41,7 @@ class Begun(Callback):
 
 @final
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One job of a sweep: its settings, and the folder of its run or the error that ended it."""
 
     words: tuple[str, ...]
@@ -62,7 +62,7 @@ def run_job(search: Callable[[Console], RunFolder]) -> None:
     except UserError as raised:
         error = printable(" ".join(str(raised).split()))
         sys.stderr.write(f"edgenas: {label}{error}\n")
-    write_json(Path(asked.sweep.dir) / f"job-{number}.json", Job(words, folder, error))
+    write_json(Path(asked.sweep.dir) / f"job-{number}.json", SweepJob(words, folder, error))
 
 
 @final
@@ -94,7 +94,7 @@ def compare_runs(console: Console) -> bool:
     folder = _begun.pop()
     paths = sorted(folder.glob("job-*.json"), key=lambda path: int(path.stem[4:]))
     try:
-        jobs = [read_json(path, Job) for path in paths]
+        jobs = [read_json(path, SweepJob) for path in paths]
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} holds a damaged record of a job: {error}") from error
     answers = {

@@ -28,7 +28,7 @@ from nas.spaces.choice_features import names as choice_names
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from common.page.parts import Part
+    from common.page.parts import PagePart
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class SearchSpace(Choices, Space, Protocol):
     def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
         """Name of the option chosen at each position, `-` where a position is switched off."""
 
-    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> PagePart:
         """Draw an architecture for a page."""
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
@@ -320,7 +320,7 @@ class ChoiceSpace:
 
         return traced_source(self.network(architecture, task), self.name)
 
-    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> PagePart:
         """A table of the choices."""
         from common.page.parts import Table  # noqa: PLC0415 - pages only
 

@@ -19,7 +19,7 @@ class Axis(Enum):
     controller = "controller"
 
 
-class Backend(Enum):
+class ParallelBackend(Enum):
     """Back end by which joblib starts the worker processes."""
 
     loky = "loky"
@@ -57,7 +57,7 @@ class StudyConfig:
     grid_devices: list[str]  # all, if empty
     grid_rewards: list[str]  # all, if empty
     workers: int | None  # processes; by default, one for each processor
-    backend: Backend
+    backend: ParallelBackend
     runs: str
     folder: str | None
     resume: str | None

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from common.files.atomic_file import replacing
-from common.page.document import KeyFigure, Page, Section
-from common.page.parts import Columns, Listing, Note, Part, Table
+from common.page.document import HtmlPage, KeyFigure, Section
+from common.page.parts import Columns, PageNote, PagePart, Table, TextListing
 from nas.study.analysis import Analysis
 from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.charts import (
@@ -68,17 +68,17 @@ def write_page(
     `sources` says where the numbers come from, `predicted` whether a model gave any of them.
     """
     config = results.config
-    notes = [Note(f"Some of these numbers are predictions: {sources}.")] if predicted else []
+    notes = [PageNote(f"Some of these numbers are predictions: {sources}.")] if predicted else []
     few = no_intervals(config.seeds)
-    page = Page(
+    page = HtmlPage(
         f"Study: {config.name}",
         f"{results.task.name}, {len(results.values)} settings of {config.seeds} seeds x "
         f"{config.budget:,} samples",
-        [*([Note(few)] if few else []), *answer(results, findings), *notes],
+        [*([PageNote(few)] if few else []), *answer(results, findings), *notes],
         list(_key_figures(results, findings)),
         list(_sections(results, findings)),
         {**provenance, "sources": sources},
-        [Listing("Settings", settings)],
+        [TextListing("Settings", settings)],
     )
     with replacing(path) as file:
         file.write(page.html().encode())
@@ -158,7 +158,7 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         yield Section(problem, [*share, Columns(figures)])
 
 
-def _table(results: Results) -> Iterator[Part | str]:
+def _table(results: Results) -> Iterator[PagePart | str]:
     judged = "Best: accuracy of the best network within T."
     if not results.why_not_exact:
         judged = (

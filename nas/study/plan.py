@@ -66,7 +66,7 @@ class Setting:
 
 @final
 @dataclass(frozen=True)
-class Job:
+class StudyJob:
     """A setting and the objects that search it."""
 
     setting: Setting
@@ -89,7 +89,7 @@ class Plan:
     answers: Mapping[str, Answers]  # about the whole space, by device; empty if not exact
     why_not_exact: str  # why the optimum of the space is not known; empty if it is
     boards: tuple[Board, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[StudyJob, ...]
 
     @property
     def sources(self) -> dict[str, LatencyOracle]:
@@ -117,7 +117,7 @@ def make_plan(composed: DictConfig) -> Plan:
     problems = Problems(config, space, task, accuracy)
     exact = not problems.why_not_exact
     maker = _Maker(space, config.budget)
-    jobs: dict[Setting, Job] = {}
+    jobs: dict[Setting, StudyJob] = {}
     for name, rewards, overrides in _parts(config, list(problems.named)):
         for (device, limit_ms), reward, controller in product(
             problems.named[name], rewards, config.controllers
@@ -131,7 +131,7 @@ def make_plan(composed: DictConfig) -> Plan:
             problem = SearchProblem(
                 space, task, accuracy, problems.oracles[device], scored, limit_ms, confidence=0.0
             )  # searchers are compared on the numbers as they are
-            jobs[setting] = Job(setting, problem, searcher, exact)
+            jobs[setting] = StudyJob(setting, problem, searcher, exact)
     if len({setting.key for setting in jobs}) < len(jobs):
         raise AssertionError("two settings have one key, and would have one file")
     answers = {}

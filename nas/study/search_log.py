@@ -23,7 +23,7 @@ from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from nas.spaces.base import SearchSpace
 from nas.study.answers import COLUMNS, Answers
-from nas.study.plan import Job
+from nas.study.plan import StudyJob
 from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
@@ -54,7 +54,7 @@ class SearchLog:
         return float(self.elapsed_s[-1])
 
 
-def search_setting(job: Job, seeds: Sequence[int], budget: int) -> SearchLog:
+def search_setting(job: StudyJob, seeds: Sequence[int], budget: int) -> SearchLog:
     """Search one setting with every seed."""
     space, batch_size = job.problem.space, job.controller.batch_size
     controller = job.controller.build(space, seeds)

@@ -15,20 +15,20 @@ from common.command.parent import end_with
 from common.command.progress import progress_bar
 from common.types.errors import UserError
 from controller.base import DivergedError
-from nas.study.config import Backend
+from nas.study.config import ParallelBackend
 from nas.study.folder import StudyFolder
-from nas.study.plan import Job
+from nas.study.plan import StudyJob
 from nas.study.search_log import save_log, search_setting
 
 
 def work(
-    jobs: Sequence[Job],
+    jobs: Sequence[StudyJob],
     folder: StudyFolder,
     seeds: Sequence[int],
     budget: int,
     *,
     workers: int,
-    backend: Backend,
+    backend: ParallelBackend,
     console: Console,
 ) -> None:
     """Search the settings that are not finished, and record each in the ledger.
@@ -58,16 +58,16 @@ def work(
 
 
 def _entries(
-    jobs: Sequence[Job],
+    jobs: Sequence[StudyJob],
     folder: StudyFolder,
     seeds: Sequence[int],
     budget: int,
     *,
     workers: int,
-    backend: Backend,
-) -> Iterator[tuple[Job, dict[str, Any]]]:
+    backend: ParallelBackend,
+) -> Iterator[tuple[StudyJob, dict[str, Any]]]:
     """Each job with its entry of the ledger, in the order in which they end."""
-    if min(workers, len(jobs)) <= 1 and backend is Backend.loky:
+    if min(workers, len(jobs)) <= 1 and backend is ParallelBackend.loky:
         for job in jobs:
             yield job, search_job(job, folder, seeds, budget)
         return
@@ -78,7 +78,7 @@ def _entries(
     # loky returns each result as it ends; Ray returns all together, so it is given few at once
     rounds, return_as = [calls], "generator_unordered"
     begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
-    if backend is Backend.ray:
+    if backend is ParallelBackend.ray:
         _start_ray(workers)
         rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
         return_as, begin = "list", {}
@@ -125,12 +125,14 @@ def _begin_worker(parent: int) -> None:
 
 
 def _numbered(
-    number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
+    number: int, job: StudyJob, folder: StudyFolder, seeds: Sequence[int], budget: int
 ) -> tuple[int, dict[str, Any]]:
     return number, search_job(job, folder, seeds, budget)
 
 
-def search_job(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> dict[str, Any]:
+def search_job(
+    job: StudyJob, folder: StudyFolder, seeds: Sequence[int], budget: int
+) -> dict[str, Any]:
     """Search one setting and write its log; returns its entry of the ledger.
 
     Raises:
@@ -154,7 +156,7 @@ def _why(error: Exception) -> str:
     return "".join(traceback.format_exception(error))[-4000:]
 
 
-def _cost(job: Job, budget: int) -> float:
+def _cost(job: StudyJob, budget: int) -> float:
     """Duration of a setting's search, in arbitrary units.
 
     A step costs about as much as five samples of 32 seeds; measured with controller=rnn.

@@ -24,7 +24,13 @@ from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.optimization.replicas import agreed, place
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import SCHEMA, Judged, State, Training, write_trained
+from nas.accuracy.training.trained_folder import (
+    SCHEMA,
+    Judged,
+    Training,
+    TrainingState,
+    write_trained,
+)
 from nas.accuracy.training.trainer import (
     DivergedTrainingError,
     Trained,
@@ -36,7 +42,7 @@ from nas.accuracy.training.trial import NetworkOf
 from nas.accuracy.training.untrained import untrained
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
-from nas.train.subject import Subject
+from nas.train.subject import TrainSubject
 from runtime.machine.description import versions
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -62,7 +68,7 @@ class TrainingJob:
     def __init__(
         self,
         config: TrainConfig,
-        subject: Subject,
+        subject: TrainSubject,
         device: torch.device,
         console: Console,
         *,
@@ -163,7 +169,7 @@ class TrainingJob:
             settings["start"] = self._start.words
         training = Training(
             schema=SCHEMA,
-            state=(State.finished if is_finished else State.interrupted).value,
+            state=(TrainingState.finished if is_finished else TrainingState.interrupted).value,
             space=subject.space.name,
             arch=subject.arch,
             data=subject.data,

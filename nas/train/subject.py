@@ -26,7 +26,7 @@ _KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
 
 @final
 @dataclass(frozen=True)
-class Subject:
+class TrainSubject:
     """An architecture, its images, and the run that its trained network belongs to."""
 
     space: SearchSpace
@@ -52,7 +52,7 @@ class Subject:
         return str(path.absolute()) if path.exists() else self.named
 
 
-def subject_of(config: TrainConfig) -> Subject:
+def subject_of(config: TrainConfig) -> TrainSubject:
     """Find the network and open its images.
 
     Raises:
@@ -62,7 +62,7 @@ def subject_of(config: TrainConfig) -> Subject:
         space, named = space_named(config.space), str(config.data)
         architecture = architecture_named(space, str(config.arch))
         images = open_images(named, side=config.side)
-        return Subject(
+        return TrainSubject(
             space, architecture, images, named, Path(config.runs) / f"train-{images.name}"
         )
     run = Path(config.run).expanduser()
@@ -86,7 +86,7 @@ def subject_of(config: TrainConfig) -> Subject:
             f"run={run} did not search on these images of {data}: they were changed, or an earlier "
             f"version split them otherwise; set data={data} to train on them all the same"
         )
-    return Subject(space, architecture, images, data, run)
+    return TrainSubject(space, architecture, images, data, run)
 
 
 def _begun(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

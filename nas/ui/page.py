@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from common.page.document import Page, Section
+from common.page.document import HtmlPage, Section
 from common.page.parts import Cell, Link, Table
 from common.types.errors import UserError
 from nas.report.answer import OVERVIEW, Answer, overview
@@ -27,13 +27,13 @@ _TAIL = 1 << 18  # bytes of a journal that are looked at
 _ASKED = re.compile(rb'^\["asked",(\d{1,12}),', re.MULTILINE)
 
 
-def runs_page(root: Path) -> Page:
+def runs_page(root: Path) -> HtmlPage:
     """A row a run, the newest first."""
     names = [f"{day}/{name}" for day in _folders(root) for name in _folders(root / day)]
     rows = [row for name in sorted(names, reverse=True)[:_MOST_RUNS] if (row := _row(root, name))]
     table = Table(_HEADER, rows, _CAPTION, is_filtered=True)
     now = datetime.now().astimezone()
-    return Page(
+    return HtmlPage(
         f"Runs in `{root}`",
         f"{now:%Y-%m-%d %H:%M}, newest first. A click on a title sorts.",
         [],

@@ -30,7 +30,7 @@ from runtime.scheduling.schedule import Executed, Schedule
 
 @final
 @dataclass(frozen=True)
-class Network:
+class ServedNetwork:
     """A compiled network with its input and predicted times."""
 
     program: SegmentedNetwork
@@ -52,7 +52,7 @@ class Network:
 
 
 def execute(
-    networks: Sequence[Network],
+    networks: Sequence[ServedNetwork],
     requests: Sequence[Request],
     lanes: Sequence[RealLane],
     policy: Policy,
@@ -96,7 +96,7 @@ def execute(
 
 
 def executed(
-    networks: Sequence[Network],
+    networks: Sequence[ServedNetwork],
     requests: Sequence[Request],
     lanes: Sequence[RealLane],
     policy: Policy,
@@ -125,7 +125,7 @@ def measured_chain(
     """
     kinds = program.kinds
     unknown = Chain(name, kinds, ((0.0,) * len(lanes),) * len(program))
-    network = Network(program, x, unknown)
+    network = ServedNetwork(program, x, unknown)
     warm_up = 2
     medians_ms = []
     for lane in range(len(lanes)):
@@ -146,7 +146,7 @@ def measured_chain(
 class _Execution:
     def __init__(
         self,
-        networks: Sequence[Network],
+        networks: Sequence[ServedNetwork],
         requests: Sequence[Request],
         lanes: Sequence[RealLane],
         dispatcher: Dispatcher,

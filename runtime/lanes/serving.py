@@ -20,7 +20,7 @@ from torch.func import functional_call
 import runtime
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.lanes.report import Report, report_of
 from runtime.machine.stability import watch_disturbances
 from runtime.network.compiled import Compiled
@@ -107,7 +107,7 @@ def run(
                 compiled = Compiled(decompose(module, x, cut), x, engines)
             name = f"{type(model).__name__}#{i}"
             networks.append(
-                Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
+                ServedNetwork(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
         schedule, results = execute(networks, asked, lanes, chosen, order=ServingOrder(order))

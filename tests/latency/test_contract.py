@@ -75,7 +75,7 @@ def test_it_refuses_an_architecture_outside_its_space(oracle):
 
 
 def test_a_table_names_the_architecture_that_it_lacks_and_the_way_out():
-    oracle = make_table(SMALL, ROWS, np.where(TABLE_MS == 24, np.nan, TABLE_MS), device="board/b1")
+    oracle = make_table(SMALL, ROWS, np.where(TABLE_MS == 24, np.nan, TABLE_MS), source="table")
 
     assert isinstance(oracle, TableLatency)
     with pytest.raises(UnmeasuredError, match=r"2\.1\.3.*unmeasured=regression"):

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from common.command.exit_status import one_line_errors
-from latency.devices.registry import Device, registered
+from latency.devices.registry import TimedDevice, registered
 from latency.models.regression import MODELS, EmbeddedModel, fitted_models, save_models
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -57,7 +57,7 @@ def render(models: Iterable[EmbeddedModel]) -> str:
     return "".join(lines)
 
 
-def _heading(device: Device, saw_disconnected: bool) -> str:
+def _heading(device: TimedDevice, saw_disconnected: bool) -> str:
     """Source of a table, and what its models rest on beside it."""
     notes = [device.source]
     if device.once_per_network:

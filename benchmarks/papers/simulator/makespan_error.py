@@ -23,7 +23,7 @@ from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate, ti
 from benchmarks.papers.steps import Step, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
-from runtime.lanes.executor import Network, execute, executed, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, executed, measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.scheduling.arrivals import closed, periodic, poisson
@@ -64,7 +64,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
         overhead = measured_overhead(lanes.lanes)
         alone = {model: lanes.alone(kind, repeats=10) for model, kind in kinds.items()}
         networks = [
-            Network(
+            ServedNetwork(
                 lanes.compiled(kinds[model].program, kinds[model].x),
                 kinds[model].x,
                 lanes.chain(kinds[model], alone[model].whole_ms, (1.0, 1.0)),
@@ -168,16 +168,16 @@ def measured_overhead(lanes: Sequence[RealLane]) -> DispatchOverhead:
     return DispatchOverhead(tuple(put_ms), tuple(wake_ms))
 
 
-def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[Network]:
+def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[ServedNetwork]:
     x = torch.zeros(1, 8)
     program = decompose(nn.Sequential(*(nn.ReLU() for _ in range(jobs))).eval(), x, Rule.LAYER)
     made = [Compiled(program, x, [lane.engine for lane in lanes]) for _ in range(count)]
     chain = measured_chain("tiny", made[0], x, lanes)
-    return [Network(one, x, chain) for one in made]
+    return [ServedNetwork(one, x, chain) for one in made]
 
 
 def _each_ms(
-    networks: Sequence[Network], lanes: Sequence[RealLane], lane: int, inferences: int
+    networks: Sequence[ServedNetwork], lanes: Sequence[RealLane], lane: int, inferences: int
 ) -> float:
     """Median time per inference with all networks on one lane."""
     requests = closed(len(networks), inferences)

@@ -12,7 +12,7 @@ from benchmarks.studies.scenarios.order import FEWEST_REPEATS, Noise
 from common.files.keyed_table import origin_beside
 from latency.base import Space
 from latency.devices.measured import device_named, measured_on
-from latency.devices.registry import Device
+from latency.devices.registry import TimedDevice
 from runtime.machine.timing import Statistic
 
 _NORMAL_MEDIAN = 0.6745
@@ -38,7 +38,7 @@ def noise_of(space: Space, device: str) -> Noise | None:
     return Noise(np.log1p(differences)) if sound else None
 
 
-def _differences(origin: dict[str, Any], device: Device) -> Float64[ndarray, " n"]:
+def _differences(origin: dict[str, Any], device: TimedDevice) -> Float64[ndarray, " n"]:
     """Relative differences of repeats; normally distributed ones if only their median is stored."""
     each = origin.get("repeats_relative_differences")
     if each is not None:

@@ -17,7 +17,7 @@ from benchmarks.studies.scenarios.measure import (
 )
 from benchmarks.studies.scenarios.order import Order
 from common.page.document import Section
-from common.page.parts import Note, Part
+from common.page.parts import PageNote, PagePart
 from nas.study.analysis import Analysis
 from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.results import Results
@@ -29,12 +29,12 @@ def _sections(found: Sequence[BoardScenarios], results: Results) -> Iterator[Sec
         yield Section(f"Scenarios of {board.title}", list(_parts(board, results)))
 
 
-def _parts(board: BoardScenarios, results: Results) -> Iterator[Part | str]:
+def _parts(board: BoardScenarios, results: Results) -> Iterator[PagePart | str]:
     yield from board.sentences
     predicted = [scenario for scenario in board.scenarios if scenario.predicted_share]
     if predicted:
         shares = ", ".join(f"{one.predicted_share:.0%} {in_words(one.name)}" for one in predicted)
-        yield Note(f"Some latencies are predictions, not measurements: {shares}.")
+        yield PageNote(f"Some latencies are predictions, not measurements: {shares}.")
     yield (
         f"Found is the mean test accuracy of the networks that the searches of {len(results.seeds)} "
         f"seeds found{with_intervals(len(results.seeds))}. Kendall's tau compares the order of all "

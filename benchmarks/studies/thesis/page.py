@@ -29,7 +29,7 @@ from benchmarks.studies.thesis.measure import (
 )
 from common.page.chart import count_map, limit
 from common.page.document import KeyFigure, Section
-from common.page.parts import Columns, Figure, Part, Table
+from common.page.parts import Columns, Figure, PagePart, Table
 from nas.study.analysis import Analysis
 from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.charts import latency_by_bins
@@ -51,7 +51,7 @@ def _sections(_: Sequence[ThesisFinding], results: Results) -> Iterator[Section]
     yield Section("The rewards themselves", [_rewards()])
 
 
-def _figures(results: Results, setting: Setting) -> Iterator[Part | str]:
+def _figures(results: Results, setting: Setting) -> Iterator[PagePart | str]:
     yield f"Figures 5-1 and 5-2 on {_place(setting)}, which is closest to the thesis by the medians."
     caption = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."
     compared = {
@@ -72,7 +72,7 @@ def _figures(results: Results, setting: Setting) -> Iterator[Part | str]:
     )
 
 
-def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str]:
+def _numbers(results: Results, found: list[Reproduction]) -> Iterator[PagePart | str]:
     if is_the_thesis_problem(results):
         yield (
             "Median over our seeds, with the least and the most of any seed: the thesis prints one "
@@ -135,7 +135,7 @@ def _spread(number: int, reproduction: Reproduction) -> str:
     return middle + ("" if least == most else f" ({least} to {most})")
 
 
-def _claims(results: Results) -> Iterator[Part | str]:
+def _claims(results: Results) -> Iterator[PagePart | str]:
     yield (
         f"Samples until the mean latency of 100 samples stays within T, median over "
         f"{results.config.seeds} seeds, and the paired test against each rival. 'Never' is longer "

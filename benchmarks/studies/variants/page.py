@@ -21,7 +21,7 @@ from common.page.chart import limit
 from common.page.document import Section
 from common.page.markup import chart_text
 from common.page.palette import FAINT, SERIES
-from common.page.parts import Figure, Note, Part, Table
+from common.page.parts import Figure, PageNote, PagePart, Table
 from nas.study.analysis import Analysis
 from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.results import Results
@@ -49,7 +49,7 @@ def _sections(groups: Sequence[Variants], results: Results) -> Iterator[Section]
         f"network within T, mean over {seeds} seeds{with_intervals(seeds)}; gains of searching together "
         f"are paired by seed. The boards are fixed: an interval is about other seeds on these boards."
     )
-    parts: list[Part | str] = [introduction, Note(CAVEAT), _units(groups)]
+    parts: list[PagePart | str] = [introduction, PageNote(CAVEAT), _units(groups)]
     yield Section("One unit at a time, or all together", parts)
     for group in groups:
         yield Section(f"Variants: {group.title}", list(_parts(group, results)))
@@ -77,7 +77,7 @@ def _units(groups: Sequence[Variants]) -> Table:
     )
 
 
-def _parts(group: Variants, results: Results) -> Iterator[Part | str]:
+def _parts(group: Variants, results: Results) -> Iterator[PagePart | str]:
     letters = _letters(group)
     yield f"{', '.join(f'{letter} is {device}' for device, letter in letters.items())}."
     yield from group.sentences
@@ -87,7 +87,7 @@ def _parts(group: Variants, results: Results) -> Iterator[Part | str]:
         if share
     ]
     if predicted:
-        yield Note(f"Some latencies are predictions, not measurements: {', '.join(predicted)}.")
+        yield PageNote(f"Some latencies are predictions, not measurements: {', '.join(predicted)}.")
     yield _gains(group)
     budget = results.config.budget
     yield (

@@ -29,8 +29,8 @@ from nas.accuracy.images.faults import (
     images_repeated,
 )
 from nas.accuracy.images.image_set import CHANNELS
-from nas.accuracy.images.source import Encoded, Listing, Source
-from nas.accuracy.images.splits import Draw, Part
+from nas.accuracy.images.source import Encoded, ImageListing, Source
+from nas.accuracy.images.splits import Draw, ImagePart
 from nas.accuracy.images.stored import DESCRIPTION, LABELS, PIXELS, Description
 
 _BATCH = 64  # images that are read and decoded at once, fewer if they are large
@@ -67,7 +67,7 @@ def build(
     parts, drawn_splits = draw.missing_splits(labels, parts, equal_to, listing.classes)
     repeated = images_repeated(labels, parts, equal_to)
     generator = np.random.default_rng(draw.seed)
-    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in Part]
+    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
     pixels_digest, histogram = _copy(decoded_file, side, orders, folder / PIXELS)
     decoded_file.unlink()
     ordered = labels[np.concatenate(orders)]
@@ -114,7 +114,7 @@ class _Decoded:
 
 
 def _decode_all(
-    listing: Listing, side: int, file: Path, on_decoded: Callable[[int, int], object]
+    listing: ImageListing, side: int, file: Path, on_decoded: Callable[[int, int], object]
 ) -> _Decoded:
     """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
     count = len(listing.labels)
@@ -168,12 +168,12 @@ def _copy(
     digest = sha256()
     histogram = np.zeros((CHANNELS, 256), np.int64)
     with naming(file), file.open("wb") as output:
-        for part, order in zip(Part, orders, strict=True):
+        for part, order in zip(ImagePart, orders, strict=True):
             for start in range(0, len(order), step):
                 block = decoded[order[start : start + step]]
                 output.write(block.data)
                 digest.update(block.data)
-                if part is Part.train:
+                if part is ImagePart.train:
                     histogram += _histogram(block)
         output.flush()
         os.fsync(output.fileno())  # before the rename that declares it whole

@@ -12,15 +12,15 @@ import numpy as np
 
 from common.types.errors import UserError
 from common.types.printable import printable
-from nas.accuracy.images.source import Listing, safe_name, stamp
-from nas.accuracy.images.splits import Part
+from nas.accuracy.images.source import ImageListing, safe_name, stamp
+from nas.accuracy.images.splits import ImagePart
 
 SPLITS = {
-    "train": Part.train,
-    "val": Part.valid,
-    "valid": Part.valid,
-    "validation": Part.valid,
-    "test": Part.test,
+    "train": ImagePart.train,
+    "val": ImagePart.valid,
+    "valid": ImagePart.valid,
+    "validation": ImagePart.valid,
+    "test": ImagePart.test,
 }
 """Names of folders. Where every folder has one of them, they are splits; otherwise classes."""
 
@@ -43,7 +43,7 @@ class ClassFolders:
             digest.update(os.fsencode(f"{stamp(file)}\n"))
         return digest.hexdigest()
 
-    def listing(self) -> Listing:
+    def listing(self) -> ImageListing:
         """Find the images."""
         classes = tuple(sorted({name for _, name, _ in self._files}))
         if not classes:
@@ -51,7 +51,7 @@ class ClassFolders:
         numbers = {name: number for number, name in enumerate(classes)}
         files = [file for _, _, file in self._files]
         loose = sum(path.is_file() and not _hidden(path) for path in self._folder.iterdir())
-        return Listing(
+        return ImageListing(
             tuple(map(printable, classes)),
             np.array([numbers[name] for _, name, _ in self._files], np.int64),
             np.array([part for part, _, _ in self._files], np.int8),
@@ -61,11 +61,11 @@ class ClassFolders:
         )
 
     @cached_property
-    def _files(self) -> list[tuple[Part, str, Path]]:
+    def _files(self) -> list[tuple[ImagePart, str, Path]]:
         """Split, class and path of each file, in the order of their paths."""
         folders = _folders(self._folder)
         if not folders or any(folder.name not in SPLITS for folder in folders):
-            splits = [(Part.train, self._folder)]
+            splits = [(ImagePart.train, self._folder)]
         else:
             splits = [(SPLITS[folder.name], folder) for folder in folders]
         return [

@@ -9,7 +9,7 @@ from jaxtyping import Int8, Int64
 from numpy import ndarray
 
 from common.types.errors import UserError
-from nas.accuracy.images.splits import Part
+from nas.accuracy.images.splits import ImagePart
 
 MOST_SHARED = 0.05
 """Share of validation or test images that may be training images too; beyond it, accuracy is a sham."""
@@ -39,14 +39,16 @@ def check_classes(
     Raises:
       UserError: if there are no training images, or none of a class, or less than two classes.
     """
-    if len(labels) and not (parts == Part.train).any():
+    if len(labels) and not (parts == ImagePart.train).any():
         raise UserError("there are no training images; add a folder or split `train`")
     if len(classes) < 2:
         raise UserError(f"a classifier needs two classes or more, not {len(classes)}: {classes}")
-    counts = {part: np.bincount(labels[parts == part], minlength=len(classes)) for part in Part}
+    counts = {
+        part: np.bincount(labels[parts == part], minlength=len(classes)) for part in ImagePart
+    }
     for number, name in enumerate(classes):
-        if not counts[Part.train][number]:
-            elsewhere = [part.words for part in Part if counts[part][number]]
+        if not counts[ImagePart.train][number]:
+            elsewhere = [part.words for part in ImagePart if counts[part][number]]
             where = f"{' and '.join(elsewhere)} images only" if elsewhere else "no usable image"
             raise UserError(
                 f"class {name!r} has {where}; add training images of it, or remove the class"
@@ -59,7 +61,7 @@ def classes_uncovered(
 ) -> list[str]:
     """A line for each split that has no image of some classes."""
     lines = []
-    for part in (Part.valid, Part.test):
+    for part in (ImagePart.valid, ImagePart.test):
         counts = np.bincount(labels[parts == part], minlength=len(classes))
         absent = [name for name, count in zip(classes, counts, strict=True) if not count]
         if absent:
@@ -81,7 +83,11 @@ def images_repeated(
       UserError: if more than `MOST_SHARED` of a split's images are in another split, too.
     """
     lines = []
-    for part, other in ((Part.valid, Part.train), (Part.test, Part.train), (Part.test, Part.valid)):
+    for part, other in (
+        (ImagePart.valid, ImagePart.train),
+        (ImagePart.test, ImagePart.train),
+        (ImagePart.test, ImagePart.valid),
+    ):
         inside = equal_to[parts == part]
         shared = int(np.isin(inside, equal_to[parts == other]).sum())
         line = (

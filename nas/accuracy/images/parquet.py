@@ -21,8 +21,8 @@ import numpy as np
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.accuracy.images.class_folders import SPLITS
-from nas.accuracy.images.source import Listing, safe_name, stamp
-from nas.accuracy.images.splits import Part
+from nas.accuracy.images.source import ImageListing, safe_name, stamp
+from nas.accuracy.images.splits import ImagePart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class ParquetImages:
         """Name, size and times of the file."""
         return stamp(self._path)
 
-    def listing(self) -> Listing:
+    def listing(self) -> ImageListing:
         """Read all columns but the images."""
         with self._opened() as file:
             image = self._image_column(file.schema_arrow)
@@ -60,7 +60,7 @@ class ParquetImages:
         ]
         classes = _ordered({text for text in texts if text is not None})
         numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
-        return Listing(
+        return ImageListing(
             tuple(map(printable, classes)),
             np.array([numbers[text] for text in texts], np.int64),
             np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
@@ -108,7 +108,7 @@ class ParquetImages:
                 for image in values.field(below) if below else values:
                     yield image.as_py() or b""
 
-    def _part(self, split: object) -> Part:
+    def _part(self, split: object) -> ImagePart:
         if split not in SPLITS:
             raise UserError(
                 f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"

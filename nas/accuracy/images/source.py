@@ -13,7 +13,7 @@ from jaxtyping import Int8, Int64, UInt8
 from numpy import ndarray
 
 from nas.accuracy.images.image_set import CHANNELS
-from nas.accuracy.images.splits import Part
+from nas.accuracy.images.splits import ImagePart
 
 Encoded: TypeAlias = "Path | bytes | UInt8[ndarray, 'height width 3']"
 """A file, the content of a file, or pixels."""
@@ -21,7 +21,7 @@ Encoded: TypeAlias = "Path | bytes | UInt8[ndarray, 'height width 3']"
 
 @final
 @dataclass(frozen=True)
-class Listing:
+class ImageListing:
     """Images of a data set before they are decoded, one row an image."""
 
     classes: tuple[str, ...]
@@ -51,7 +51,7 @@ class Source(Protocol):
           OSError: if the data set cannot be read.
         """
 
-    def listing(self) -> Listing:
+    def listing(self) -> ImageListing:
         """Find the images.
 
         Raises:
@@ -71,16 +71,16 @@ class Digits:
         """Name: the images never change."""
         return self.name
 
-    def listing(self) -> Listing:
+    def listing(self) -> ImageListing:
         """Load the images."""
         from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import
 
         digits = load_digits()
         grey = np.rint(digits.images * (255 / 16)).astype(np.uint8)
-        return Listing(
+        return ImageListing(
             tuple(map(str, digits.target_names)),
             digits.target.astype(np.int64),
-            np.full(len(grey), Part.train, np.int8),
+            np.full(len(grey), ImagePart.train, np.int8),
             [f"digit {number}" for number in range(len(grey))],
             grey[..., None].repeat(CHANNELS, -1),
         )

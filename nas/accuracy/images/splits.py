@@ -13,7 +13,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 
 
-class Part(IntEnum):
+class ImagePart(IntEnum):
     """Split that an image belongs to."""
 
     train = 0
@@ -48,7 +48,7 @@ class Draw:
 
         Args:
           labels: numbers of the classes.
-          parts: values of `Part`.
+          parts: values of `ImagePart`.
           equal_to: index of the first image with the same pixels, the image itself if there is none.
           classes: names of the classes.
 
@@ -58,13 +58,13 @@ class Draw:
         Raises:
           UserError: if a class has too few images.
         """
-        missing = [part for part in Part if not (parts == part).any()]
+        missing = [part for part in ImagePart if not (parts == part).any()]
         if not missing:
             return parts, []
         words = " and ".join(part.words for part in missing)
         generator = np.random.default_rng(self.seed)
         new_parts: Int8[ndarray, "n"] = parts.copy()
-        first = (parts == Part.train) & (equal_to == np.arange(len(labels)))
+        first = (parts == ImagePart.train) & (equal_to == np.arange(len(labels)))
         for number, name in enumerate(classes):
             pool = generator.permutation(np.flatnonzero(first & (labels == number)))
             count = max(1, round(self.share * len(pool)))
@@ -76,7 +76,7 @@ class Draw:
             for part in missing:
                 new_parts[pool[:count]] = part
                 pool = pool[count:]
-        follows = (parts == Part.train) & (parts[equal_to] == Part.train)
+        follows = (parts == ImagePart.train) & (parts[equal_to] == ImagePart.train)
         new_parts[follows] = new_parts[equal_to[follows]]
         share = f"{self.share:.0%} of every class{' for each' if len(missing) > 1 else ''}"
         return new_parts, [

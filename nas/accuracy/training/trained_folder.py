@@ -30,7 +30,7 @@ RECORD = "training.json"
 WEIGHTS = "weights.safetensors"
 
 
-class State(Enum):
+class TrainingState(Enum):
     """State of a training when its folder was written."""
 
     finished = "finished"

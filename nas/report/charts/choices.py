@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from common.page.chart import axes, line
 from common.page.palette import GREY, GROUND, INK, SERIES
-from common.page.parts import Columns, Figure, Legend, Part
+from common.page.parts import Columns, Figure, Legend, PagePart
 from nas.spaces.base import SearchSpace
 from nas.trials.statistics import ChoiceHistory
 
@@ -19,7 +19,7 @@ _MOST = 24
 """Positions that are drawn: more figures say no more."""
 
 
-def choices(history: ChoiceHistory, space: SearchSpace) -> list[Part | str]:
+def choices(history: ChoiceHistory, space: SearchSpace) -> list[PagePart | str]:
     """Caption, and a figure for each position."""
     what = "share of the samples"
     text = "Share of each option in the samples of a bin, at each position; there is no policy."

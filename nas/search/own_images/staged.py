@@ -32,9 +32,9 @@ from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import untrained
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
-from nas.report.summary import Settings, Summary
+from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import FLUSH_S
-from nas.search.journal import Asked, Event, Journal, Note
+from nas.search.journal import Asked, Event, Journal, JournalNote
 from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
 from nas.search.own_images.winner import Winner, epochs_within, forget_checkpoint, train_winner
 from nas.search.strategy import Begun, Outcome
@@ -133,7 +133,7 @@ class Staged:
 
     def restore(self, events: Sequence[Event]) -> Sequence[Event]:
         """Take over the candidates, the trainings and the winner of an earlier part."""
-        notes = {event.name: event.value for event in events if isinstance(event, Note)}
+        notes = {event.name: event.value for event in events if isinstance(event, JournalNote)}
         try:
             if "candidates" in notes:
                 self._candidates = candidates_of(notes["candidates"], self._problem.space)
@@ -441,9 +441,9 @@ class Staged:
             f"board quiet, are its clocks fixed?"
         )
 
-    def _settings(self, epochs: int) -> Settings:
+    def _settings(self, epochs: int) -> RunSettings:
         task = self._problem.task
-        return Settings(
+        return RunSettings(
             space=self._problem.space.name,
             dataset=task.name,
             dataset_title=str(task),

@@ -20,7 +20,7 @@ from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
-from nas.train.subject import Subject
+from nas.train.subject import TrainSubject
 
 _PLANNED = 0.95
 """Share of the time that the epochs are planned for."""
@@ -75,7 +75,7 @@ def train_winner(
         device="auto",
         runs=config.runs,
     )
-    subject = Subject(space, space.parse(winner.arch), images, str(config.data), run)
+    subject = TrainSubject(space, space.parse(winner.arch), images, str(config.data), run)
     subject.folder.mkdir(parents=True, exist_ok=True)
     ends_s -= _REPORTED_S
     device = device_named("auto")

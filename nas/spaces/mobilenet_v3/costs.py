@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from common.types.task import Task
 from nas.spaces.mobilenet_v3.layers import (
-    Block,
+    BlockShape,
     Widths,
     first_block,
     image_side,
@@ -35,7 +35,7 @@ from nas.spaces.mobilenet_v3.space import (
     MOST_BLOCKS,
     SIDES,
     STAGES,
-    Settings,
+    BlockSettings,
     settings_of,
 )
 
@@ -71,7 +71,7 @@ def multiply_accumulates(
 def summed(
     of_block: Float64[ndarray, "sides stages 2 kernels expansions"],
     side: Int64[ndarray, "*n"],
-    chosen: Settings,
+    chosen: BlockSettings,
 ) -> Float64[ndarray, "*n"]:
     """Sum of a cost over the blocks of the stages; `side` is an index into the first axis."""
     costs = of_block[side[..., None, None], _STAGE, _PLACE, chosen.kernel, chosen.expansion]
@@ -79,7 +79,7 @@ def summed(
 
 
 def each_block(
-    channels: Widths, image: int, cost: Callable[[Block], float]
+    channels: Widths, image: int, cost: Callable[[BlockShape], float]
 ) -> Float64[ndarray, "stages 2 kernels expansions"]:
     """A cost of every block that a network may have: the first of a stage, and any other."""
     choices = product(range(STAGES), range(2), KERNELS, EXPANSIONS)
@@ -104,7 +104,7 @@ def _multiply_accumulates_of_blocks(
     return np.stack([each_block(channels, side, block_multiply_accumulates) for side in sides])
 
 
-def block_parameters(block: Block) -> int:
+def block_parameters(block: BlockShape) -> int:
     """Number of trained parameters of a block."""
     expand = (block.inputs + 2) * block.hidden if block.expands else 0
     depthwise = (block.kernel**2 + 2) * block.hidden
@@ -115,7 +115,7 @@ def block_parameters(block: Block) -> int:
     return expand + depthwise + squeeze + project
 
 
-def block_multiply_accumulates(block: Block) -> int:
+def block_multiply_accumulates(block: BlockShape) -> int:
     """Number of multiply-accumulates of a block for one image."""
     expand = block.inputs * block.hidden * block.side**2 if block.expands else 0
     depthwise = block.kernel**2 * block.hidden * block.output_side**2
@@ -169,7 +169,7 @@ def sum_of_blocks(
     return np.asarray(outside[chosen.side] + summed(inside, chosen.side, chosen))
 
 
-def block_text(block: Block) -> str:
+def block_text(block: BlockShape) -> str:
     """Text of a block with its shapes, kernel, stride, skip, squeeze and activation."""
     return (
         f"expanded_conv-input:{_shape(block.side, block.inputs)}"
@@ -215,5 +215,5 @@ def _costs(
     return outside, inside
 
 
-def _cost_of_block(cost: Cost, image: int, block: Block) -> float:
+def _cost_of_block(cost: Cost, image: int, block: BlockShape) -> float:
     return cost(image, block_text(block))

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from common.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
 from common.page.parts import Drawing
-from nas.spaces.mobilenet_v3.layers import Block, Widths
+from nas.spaces.mobilenet_v3.layers import BlockShape, Widths
 from nas.spaces.mobilenet_v3.space import EXPANSIONS, KERNELS, MOST_BLOCKS
 from nas.spaces.svg import canvas, draw, write
 
@@ -21,7 +21,7 @@ _WIDTH = _LEFT + MOST_BLOCKS * (max(EXPANSIONS) * _PER_EXPANSION + _GAP) + 12
 
 
 def draw_network(
-    title: str, image: int, stages: list[list[Block]], channels: Widths, description: str
+    title: str, image: int, stages: list[list[BlockShape]], channels: Widths, description: str
 ) -> Drawing:
     """Draw a network whose stages hold these blocks, for images of a side in pixels."""
     height = _TOP + _ROW * len(stages) + 34
@@ -36,7 +36,7 @@ def draw_network(
     return Drawing(title, svg, description, _CAPTION)
 
 
-def _stage(svg: Element, top: float, number: int, blocks: list[Block]) -> None:
+def _stage(svg: Element, top: float, number: int, blocks: list[BlockShape]) -> None:
     middle, last = top + _ROW / 2, blocks[-1]
     draw(svg, "line", x1=0.0, y1=top, x2=_WIDTH, y2=top, stroke=LINE, stroke_width=1.0)
     write(svg, 4.0, middle - 10, f"stage {number}, {last.output_side} x {last.output_side}", INK)

@@ -36,7 +36,7 @@ class Widths:
 
 @final
 @dataclass(frozen=True)
-class Block:
+class BlockShape:
     """An inverted residual block: expand by 1x1, filter each channel, project by 1x1."""
 
     inputs: int  # channels
@@ -104,9 +104,9 @@ def shrunk(side: int, stride: int) -> int:
     return (side - 1) // stride + 1
 
 
-def first_block(channels: int, side: int) -> Block:
+def first_block(channels: int, side: int) -> BlockShape:
     """The block before the stages, the same in every network."""
-    return Block(channels, channels, channels, 3, 1, 0, hard_swish=False, side=side)
+    return BlockShape(channels, channels, channels, 3, 1, 0, hard_swish=False, side=side)
 
 
 def stage_sides(side: int) -> tuple[int, ...]:
@@ -119,13 +119,13 @@ def stage_sides(side: int) -> tuple[int, ...]:
 
 def stage_block(
     channels: Widths, stage: int, place: int, *, kernel: int, expansion: int, image: int
-) -> Block:
+) -> BlockShape:
     """The block at a place of a stage, both counted from 0, for an image of this side."""
     before, after = stage_sides(image)[stage : stage + 2]
     outputs = channels.stages[stage]
     inputs = (channels.stem, *channels.stages)[stage] if place == 0 else outputs
     hidden = inputs * expansion
-    return Block(
+    return BlockShape(
         inputs,
         hidden,
         outputs,
@@ -137,7 +137,7 @@ def stage_block(
     )
 
 
-def blocks_of(architecture: Int64[ndarray, "D"], channels: Widths, image: int) -> list[Block]:
+def blocks_of(architecture: Int64[ndarray, "D"], channels: Widths, image: int) -> list[BlockShape]:
     """Blocks of a network in order, the first one included, for an image of this side."""
     return [
         first_block(channels.stem, shrunk(image, 2)),

@@ -24,7 +24,7 @@ from nas.spaces.mobilenet_v3.costs import (
     texts_outside,
 )
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
-from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
+from nas.spaces.mobilenet_v3.layers import BlockShape, blocks_of, image_side, widths
 from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3, side_of, stages_of
 from nas.spaces.public_data import PublicData
@@ -32,7 +32,7 @@ from nas.spaces.public_data import PublicData
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from common.page.parts import Part
+    from common.page.parts import PagePart
 
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"
 
@@ -80,7 +80,7 @@ class MobileNetV3Space(MobileNetV3):
         """Sum of a cost over the blocks of each network; see `costs.py`."""
         return sum_of_blocks(architectures, self.widths, task, cost)
 
-    def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Block]:
+    def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[BlockShape]:
         """Blocks of a network in order, with the one before the stages."""
         return blocks_of(architecture, self.widths, self.image_side(architecture, task))
 
@@ -152,7 +152,7 @@ class MobileNetV3Space(MobileNetV3):
 
         return class_source(MobileNet, **self._arguments(architecture, task))
 
-    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> PagePart:
         """The blocks of each stage, for a whole image of the default task."""
         from nas.spaces.mobilenet_v3.drawing import draw_network  # noqa: PLC0415 - pages only
 

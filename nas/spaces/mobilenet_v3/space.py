@@ -114,7 +114,7 @@ class MobileNetV3(ChoiceSpace):
 
 @final
 @dataclass(frozen=True)
-class Settings:
+class BlockSettings:
     """Choices of some architectures, block by block."""
 
     side: Int64[ndarray, "*n"]  # index into `SIDES`
@@ -123,12 +123,12 @@ class Settings:
     expansion: Int64[ndarray, "*n stages blocks"]  # index into `EXPANSIONS`
 
 
-def settings_of(architectures: Int64[ndarray, "*n D"]) -> Settings:
+def settings_of(architectures: Int64[ndarray, "*n D"]) -> BlockSettings:
     """Choices block by block."""
     rows = np.asarray(architectures)
     stages = rows[..., 1:].reshape(*rows.shape[:-1], STAGES, _STAGE)
     on = np.arange(MOST_BLOCKS) < stages[..., :1] + DEPTHS[0]
-    return Settings(np.asarray(rows[..., 0]), on, stages[..., 1::2], stages[..., 2::2])
+    return BlockSettings(np.asarray(rows[..., 0]), on, stages[..., 1::2], stages[..., 2::2])
 
 
 def side_of(architecture: Int64[ndarray, "D"]) -> int:

@@ -19,7 +19,7 @@ from torch.func import functional_call
 from common.types.task import Task
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
-from nas.spaces.mobilenet_v3.layers import Block, image_side
+from nas.spaces.mobilenet_v3.layers import BlockShape, image_side
 from nas.spaces.mobilenet_v3.network import Block as BlockModule
 from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, MobileNetV3, side_of, stages_of
 
@@ -45,7 +45,7 @@ class SharedMobileNet(nn.Module):
     def __init__(
         self,
         network: Callable[[Int64[ndarray, "D"], Task], nn.Module],
-        layers: Callable[[Int64[ndarray, "D"], Task], Sequence[Block]],
+        layers: Callable[[Int64[ndarray, "D"], Task], Sequence[BlockShape]],
         sample: Callable[[np.random.Generator, int], Int64[ndarray, "n D"]],
         task: Task,
     ) -> None:
@@ -53,7 +53,7 @@ class SharedMobileNet(nn.Module):
         super().__init__()
         self.network = network(LARGEST, task)
         self._own, self._layers, self._sample, self._task = network, layers, sample, task
-        self._modules_of: dict[Block, BlockModule] = {}  # without weights
+        self._modules_of: dict[BlockShape, BlockModule] = {}  # without weights
         self.choose(LARGEST)
 
     def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "4 D"]:
@@ -100,7 +100,7 @@ class SharedMobileNet(nn.Module):
         logits: Tensor = whole.get_submodule("classifier.1")(x)
         return logits
 
-    def _through(self, shared: nn.Module, block: Block, x: Tensor) -> Tensor:
+    def _through(self, shared: nn.Module, block: BlockShape, x: Tensor) -> Tensor:
         """A part of a shared block."""
         if block not in self._modules_of:
             with torch.device("meta"):

@@ -28,7 +28,7 @@ from nas.spaces.public_data import PublicData
 if TYPE_CHECKING:
     from torch import nn
 
-    from common.page.parts import Part
+    from common.page.parts import PagePart
 
 
 @final
@@ -99,7 +99,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         operations = self.operations(architecture)
         return class_source(CellNetwork, operations=operations, num_classes=task.num_classes)
 
-    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> PagePart:
         """The cell's graph."""
         from nas.spaces.nas_bench_201.drawing import draw_cell  # noqa: PLC0415 - pages only
 

@@ -9,7 +9,7 @@ import numpy as np
 from latency.base import Latencies
 from nas.trials.asynchronous import Proposal
 from nas.trials.loop import OnAsked
-from nas.trials.staged.stages import Job, Result, Stages
+from nas.trials.staged.stages import Result, StageJob, Stages
 from nas.trials.trial import Trials
 
 
@@ -30,11 +30,11 @@ class StagedProposer:
         on_asked: OnAsked = lambda _first, _architectures: None,
     ) -> None:
         self.stages = stages
-        self.results: dict[Job, Result] = {}
+        self.results: dict[StageJob, Result] = {}
         self.asked = asked  # trainings, with those of an earlier part
         self._on_asked = on_asked
         self._seed = seed
-        self._running: set[Job] = set()
+        self._running: set[StageJob] = set()
         rows = stages.candidates.architectures
         self._candidate = {row.tobytes(): i for i, row in enumerate(rows)}
 
@@ -58,7 +58,7 @@ class StagedProposer:
         self._running.discard(job)
         self.results[job] = Result(float(trial.accuracy[0, 0]), float(trial.seconds[0, 0]))
 
-    def job(self, trial: Trials) -> Job:
+    def job(self, trial: Trials) -> StageJob:
         """The training that a trial was."""
         row = trial.architectures[0, 0]
-        return Job(self._candidate[row.tobytes()], int(trial.fidelity[0, 0]))
+        return StageJob(self._candidate[row.tobytes()], int(trial.fidelity[0, 0]))

@@ -40,7 +40,7 @@ _TIMED = 2
 """Trainings of the shortest fidelity that show how long an epoch takes."""
 
 
-class Job(NamedTuple):
+class StageJob(NamedTuple):
     """A training: position among the candidates, and among the fidelities."""
 
     candidate: int
@@ -65,8 +65,8 @@ class Stages:
     parallel: int = 1
 
     def next(
-        self, results: Mapping[Job, Result], running: Collection[Job], elapsed_s: float
-    ) -> Job | None:
+        self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
+    ) -> StageJob | None:
         """The next training to begin; None where there is none now, or none any more."""
         asked = {*results, *running}
         if elapsed_s < self.until_s["short"]:
@@ -75,7 +75,7 @@ class Stages:
             return self._longer(results, asked, self.until_s["longer"] - elapsed_s)
         return None
 
-    def order(self, results: Mapping[Job, Result]) -> Int64[ndarray, "n"]:
+    def order(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "n"]:
         """Candidates by their claim to win: those trained longer by their accuracy, then `ranked`."""
         ranked = self.ranked(results)
         at, accuracy = self.longer(results)
@@ -86,12 +86,12 @@ class Stages:
         return order
 
     def longer(
-        self, results: Mapping[Job, Result]
+        self, results: Mapping[StageJob, Result]
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
         """Candidates that were trained longer, and their accuracies."""
         return self.trained(results, (self.short_fidelity(results) or 0) + 1)
 
-    def ranked(self, results: Mapping[Job, Result]) -> Int64[ndarray, "n"]:
+    def ranked(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "n"]:
         """Short-trained candidates, or all where there are none, the most promising first.
 
         Candidates of which a training failed are left out.
@@ -106,7 +106,7 @@ class Stages:
         ranked: Int64[ndarray, "n"] = order[~np.isin(order, failed)]
         return ranked
 
-    def promise(self, results: Mapping[Job, Result]) -> Float64[ndarray, "n"]:
+    def promise(self, results: Mapping[StageJob, Result]) -> Float64[ndarray, "n"]:
         """Score of every candidate, by proxies and, once there is enough, by predicted accuracy."""
         at, accuracy = self.trained(results, self.short_fidelity(results) or 0)
         if len(at) < BY_PROXIES:
@@ -121,7 +121,7 @@ class Stages:
         """Log rank of every candidate by the proxies."""
         return log_rank(self.candidates.prior)
 
-    def short_fidelity(self, results: Mapping[Job, Result]) -> int | None:
+    def short_fidelity(self, results: Mapping[StageJob, Result]) -> int | None:
         """The longest of at most `SHORT_EPOCHS` epochs at which enough trainings fit.
 
         None until the first trainings, of the shortest fidelity, have shown how long an epoch takes.
@@ -139,7 +139,9 @@ class Stages:
         fits = [i for i in allowed if room_s >= LEAST_SHORT * typical_s * epochs[i]]
         return max(fits, default=0)
 
-    def _short(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
+    def _short(
+        self, results: Mapping[StageJob, Result], asked: set[StageJob], left_s: float
+    ) -> StageJob | None:
         fidelity = self.short_fidelity(results)
         failed = {job.candidate for job, result in results.items() if np.isnan(result.accuracy)}
         if fidelity is None:
@@ -151,23 +153,25 @@ class Stages:
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
         best = int(np.argmax(promise))
-        if best in barred or self._seconds(Job(best, at), results) > left_s:
+        if best in barred or self._seconds(StageJob(best, at), results) > left_s:
             return None
-        return Job(best, at)
+        return StageJob(best, at)
 
-    def _longer(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
+    def _longer(
+        self, results: Mapping[StageJob, Result], asked: set[StageJob], left_s: float
+    ) -> StageJob | None:
         fidelity = (self.short_fidelity(results) or 0) + 1
         if fidelity == len(self.fidelities):
             return None
         if not len(self.trained(results, fidelity - 1)[0]):
             return None
         for candidate in self.ranked(results)[:LONGER].tolist():
-            job = Job(candidate, fidelity)
+            job = StageJob(candidate, fidelity)
             if job not in asked and self._seconds(job, results) <= left_s:
                 return job
         return None
 
-    def _seconds(self, job: Job, results: Mapping[Job, Result]) -> float:
+    def _seconds(self, job: StageJob, results: Mapping[StageJob, Result]) -> float:
         """Expected duration of a training by those that have ended; 0 before one has."""
         rates = [
             self._rate(ended, result)
@@ -179,13 +183,13 @@ class Stages:
         epochs = self.fidelities[job.fidelity].epochs
         return float(np.median(rates)) * epochs * float(self.candidates.flops[job.candidate])
 
-    def _rate(self, job: Job, result: Result) -> float:
+    def _rate(self, job: StageJob, result: Result) -> float:
         """Seconds of an epoch for each FLOP of the network."""
         epochs = self.fidelities[job.fidelity].epochs
         return result.seconds / (epochs * float(self.candidates.flops[job.candidate]))
 
     def trained(
-        self, results: Mapping[Job, Result], fidelity: int
+        self, results: Mapping[StageJob, Result], fidelity: int
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
         """Candidates that were trained to a fidelity, and their accuracies."""
         accuracies = {
@@ -198,7 +202,7 @@ class Stages:
 
 def stage_results(
     stages: Stages,
-    results: Mapping[Job, Result],
+    results: Mapping[StageJob, Result],
     space: SearchSpace,
     *,
     scores_are_accuracies: bool = False,

@@ -7,23 +7,23 @@ from xml.etree.ElementTree import Element, SubElement
 
 import pytest
 
-from common.page.document import KeyFigure, Page, Section, Tone
+from common.page.document import HtmlPage, KeyFigure, Section, Tone
 from common.page.palette import BLUE
-from common.page.parts import Columns, Drawing, Facts, Figure, Legend, Listing, Note, Table
+from common.page.parts import Columns, Drawing, Facts, Figure, Legend, PageNote, Table, TextListing
 
 EVIL = "<script>alert('`1` & \"2\"')</script>"
 VOID = {"meta", "link", "br", "wbr"}
 
 
 def page_of(*parts, text="text"):
-    return Page(
+    return HtmlPage(
         text,
         text,
-        [text, Note(text)],
+        [text, PageNote(text)],
         [KeyFigure(text, text, text, Tone.bad)],
         [Section(text, [text, *parts]), Section(text, [])],
         {text: text},
-        [Listing(text, text)],
+        [TextListing(text, text)],
     )
 
 
@@ -150,7 +150,7 @@ def test_a_row_that_is_too_short_is_refused():
 
 
 def test_a_text_in_place_of_parts_is_one_paragraph():
-    assert "<p>abc</p>" in Page("t", "s", "abc").html()
+    assert "<p>abc</p>" in HtmlPage("t", "s", "abc").html()
 
 
 def test_a_browser_draws_it_without_an_error_and_without_a_request(visit, tmp_path):

@@ -7,10 +7,10 @@ import pytest
 from toy_spaces import Box
 
 from controller.model_based.gaussian_process import GaussianProcess
-from controller.model_based.similarity import Similarity, Weights
+from controller.model_based.similarity import KernelWeights, Similarity
 
 SPACE = Box(3, 2, 4, 3)
-WEIGHTS = Weights(choices=0.5, smooth=0.4, linear=0.2, noise=0.1)
+WEIGHTS = KernelWeights(choices=0.5, smooth=0.4, linear=0.2, noise=0.1)
 SIMILARITY = Similarity(SPACE)
 ROWS = SPACE.architectures(np.arange(SPACE.size))
 SEEN, ELSEWHERE, PENDING = ROWS[:40], ROWS[50:60], ROWS[60:63]

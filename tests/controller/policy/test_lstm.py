@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from controller.policy.lstm import Lstm, Weights
+from controller.policy.lstm import Lstm, LstmWeights
 
 NUM_CHOICES = (5, 3, 5, 4)
 REPLICAS, BATCH, HIDDEN = 2, 3, 7
@@ -36,7 +36,7 @@ def torch_log_probabilities(lstm, flat, choices):
         stop = start + int(np.prod(shape))
         views.append(flat[start:stop].reshape(shape))
         start = stop
-    weights = Weights(*views)
+    weights = LstmWeights(*views)
     cell = torch.nn.LSTMCell(1, HIDDEN).double()
     h = c = torch.zeros(len(choices), HIDDEN, dtype=torch.float64)
     previous = torch.zeros(len(choices), dtype=torch.int64)

@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from latency.probe.address import Connect, command_of
-from latency.probe.board import Board, Patience
+from latency.probe.board import LiveBoard, Patience
 from latency.probe.connection import Connection, agent_source
-from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.timing import TimingConfig
 
 QUICK = TimingConfig(samples=3, warm_up_window=1, warm_up_most=2)
@@ -79,7 +79,7 @@ def huge():
 
 @pytest.fixture
 def settings():
-    return Settings(Runtime.onnxruntime, Precision.fp32, SHAPE, 1, None, QUICK)
+    return ProbeSettings(Runtime.onnxruntime, BoardPrecision.fp32, SHAPE, 1, None, QUICK)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def connect(settings, small, lines):
             source = left.pop(0) if len(left) > 1 else left[0]
             return Connection(address, command_of(address, reach), reach.timeout_s, lambda: source)
 
-        board = Board(
+        board = LiveBoard(
             address,
             open_connection,
             settings=settings,

@@ -120,7 +120,7 @@ def test_load_of_others_is_told_and_our_own_is_not(monkeypatch):
     monkeypatch.setattr(agent, "_read", lambda _: stat.format(round(now["busy_s"] * ticks)))
     monkeypatch.setattr(agent.time, "monotonic", lambda: now["time_s"])
     monkeypatch.setattr(agent.os, "times", lambda: (now["own_s"], 0.0, 0.0, 0.0, 0.0))
-    load = agent.OtherLoad()
+    load = agent.BoardLoad()
 
     now.update(time_s=2.0, busy_s=11.0, own_s=3.0)
 
@@ -130,7 +130,7 @@ def test_load_of_others_is_told_and_our_own_is_not(monkeypatch):
 def test_a_system_that_tells_no_load_is_asked_for_none(monkeypatch):
     monkeypatch.setattr(agent, "_read", lambda _: "")
 
-    assert agent.OtherLoad().processors() is None
+    assert agent.BoardLoad().processors() is None
 
 
 def test_as_many_threads_have_as_many_processors(small):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from latency.probe import agent
 from latency.probe.address import Connect, command_of
-from latency.probe.board import Board, BoardError, Patience, UnrunnableError
+from latency.probe.board import BoardError, LiveBoard, Patience, UnrunnableError
 from latency.probe.connection import (
     Connection,
     EndedError,
@@ -27,7 +27,7 @@ from latency.probe.connection import (
     SilentError,
     agent_source,
 )
-from latency.probe.settings import Precision, Runtime
+from latency.probe.settings import BoardPrecision, Runtime
 from runtime.network.formats.tracing import torchscript_bytes
 
 IN_MEASURE = "        loaded = self._load(network)\n"
@@ -51,7 +51,7 @@ def test_torch_alone_is_sent_torchscript(settings, lines):
 
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3))
     content = {"torchscript": torchscript_bytes(module, [torch.zeros(settings.shape)])}
-    board = Board(
+    board = LiveBoard(
         "cmd://",
         lambda: Connection("cmd://", command_of("cmd://", Connect()), 120.0),
         settings=replace(settings, runtime=Runtime.torch),
@@ -399,9 +399,9 @@ def test_the_name_of_a_board_is_cut_to_what_a_file_can_be_called(connect, faulty
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"runtime": Runtime.torch_cuda, "precision": Precision.fp16}, "fp16 .*torch-cuda"),
+        ({"runtime": Runtime.torch_cuda, "precision": BoardPrecision.fp16}, "fp16 .*torch-cuda"),
         ({"runtime": Runtime.onnxruntime_cuda}, "no onnxruntime-cuda .* onnxruntime"),
-        ({"precision": Precision.fp16}, "fp16 .*onnxruntime"),
+        ({"precision": BoardPrecision.fp16}, "fp16 .*onnxruntime"),
         ({"core": 4096}, "core 4096"),
         ({"core": 0, "threads": (os.cpu_count() or 1) + 1}, r"core \d+"),
     ],

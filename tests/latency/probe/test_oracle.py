@@ -9,19 +9,19 @@ from small_space import SmallSpace
 from common.types.kind import Kind
 from latency.base import Latencies, LatencyOracle, LiveOracle, UnmeasuredError
 from latency.probe.address import Connect, command_of
-from latency.probe.board import Board, BoardError, Patience
+from latency.probe.board import BoardError, LiveBoard, Patience
 from latency.probe.cache import Cache
 from latency.probe.connection import Connection
 from latency.probe.oracle import ProbeLatency
 from latency.probe.pool import BoardPool
-from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
-QUICK = Settings(
+QUICK = ProbeSettings(
     Runtime.onnxruntime,
-    Precision.fp32,
+    BoardPrecision.fp32,
     (1, 3, 8, 8),
     1,
     None,
@@ -49,7 +49,7 @@ def asked():
 @pytest.fixture(scope="module")
 def live(small):
     """One board for all tests here: nothing is changed in it."""
-    board = Board(
+    board = LiveBoard(
         "cmd://",
         lambda: Connection("cmd://", command_of("cmd://", Connect()), 120.0),
         settings=QUICK,

@@ -4,7 +4,7 @@ import numpy as np
 from rich.console import Console
 
 from common.files.keyed_table import write_csv_table
-from latency.devices.registry import Device, Processor
+from latency.devices.registry import Processor, TimedDevice
 from latency.models.regression import Quality
 from nas.data.listing import AccuracyRow, DeviceRow, accuracy_rows, accuracy_table, devices_table
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -54,7 +54,7 @@ def test_a_row_shows_all_that_it_holds():
 
 
 def test_a_device_shows_all_that_it_holds():
-    device = Device("board/fp32/b1", "source-board", "board", Processor.unknown, "a source")
+    device = TimedDevice("board/fp32/b1", "source-board", "board", Processor.unknown, "a source")
     quality = Quality(r2=0.99, spearman=0.98, within_10_percent=0.97, median_error=0.02)
     row = DeviceRow(device, ("table", "regression"), 15_284, quality, ("341 cells missing",))
 
@@ -67,6 +67,6 @@ def test_a_device_shows_all_that_it_holds():
 
 
 def test_a_device_without_measurements_shows_no_number():
-    device = Device("board/fp32/b1", "source-board", "board", Processor.unknown, "a source")
+    device = TimedDevice("board/fp32/b1", "source-board", "board", Processor.unknown, "a source")
 
     assert "None" not in shown(devices_table([DeviceRow(device, (), None, None, ())]))

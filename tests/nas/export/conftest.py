@@ -17,7 +17,7 @@ from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig
 from nas.report.samples import write_record
-from nas.report.summary import Settings, summarise
+from nas.report.summary import RunSettings, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
@@ -41,7 +41,7 @@ def run(tmp_path_factory):
             experiment.controller, problem, budget=300, batch_size=config.controller.batch_size
         )
     )
-    settings = Settings(
+    settings = RunSettings(
         space=problem.space.name,
         dataset=problem.task.name,
         dataset_title=str(problem.task),

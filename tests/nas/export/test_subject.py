@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.training.trained_folder import read_training, trained_folder, write_trained
-from nas.export.config import Precision, Precisions
+from nas.export.config import ExportPrecision, Precisions
 from nas.export.content import _calibration
 from nas.export.network import with_weights
 from nas.export.subject import subject_of
@@ -111,7 +111,7 @@ def test_int8_needs_images_of_a_trained_network(trained, config):
 
     assert any("data=" in note for note in subject.notes)
     left_to_us = subject.precisions(config())
-    assert left_to_us == (Precision.fp32, Precision.fp16)
+    assert left_to_us == (ExportPrecision.fp32, ExportPrecision.fp16)
     with pytest.raises(UserError, match="data="):
         next(_calibration(subject, 1))
 

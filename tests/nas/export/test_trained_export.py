@@ -23,7 +23,7 @@ from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.trained_folder import read_training
 from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
-from nas.export.config import Precision, Precisions
+from nas.export.config import ExportPrecision, Precisions
 from nas.export.content import _dynamic_batch_error, _onnx_files
 from nas.export.latency import timed_on_board
 from nas.export.network import logits_of, with_weights
@@ -117,11 +117,11 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     files = _onnx_files(network, subject, settings, noise)
 
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
-    results = logits_of(sessions[Precision.fp32], noise, settings.fixed_batch or 1)
+    results = logits_of(sessions[ExportPrecision.fp32], noise, settings.fixed_batch or 1)
     np.testing.assert_allclose(results, expected, atol=1e-4)
-    error = _dynamic_batch_error(sessions[Precision.fp32], noise, settings)
+    error = _dynamic_batch_error(sessions[ExportPrecision.fp32], noise, settings)
     assert (error is None) == (batch == 4)
-    shape = onnx.load_from_string(files[Precision.int8]).graph.input[0].type.tensor_type.shape
+    shape = onnx.load_from_string(files[ExportPrecision.int8]).graph.input[0].type.tensor_type.shape
     assert (shape.dim[0].dim_param, shape.dim[0].dim_value) == (
         ("batch", 0) if batch == "dynamic" else ("", 4)
     )
@@ -244,7 +244,10 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
     settings = config(
         weights=str(trained), batch="dynamic", device="cmd://", latency=BoardsConfig(), board="mine"
     )
-    files = {item: (folder / item.file).read_bytes() for item in (Precision.fp32, Precision.int8)}
+    files = {
+        item: (folder / item.file).read_bytes()
+        for item in (ExportPrecision.fp32, ExportPrecision.int8)
+    }
 
     results = timed_on_board(files, "cmd://", subject_of(settings), settings, [].append)
 
@@ -253,7 +256,7 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
         "mine/onnxruntime/int8/b1",
     ]
     assert all(item.samples == 5 and item.median_ms > 0 for item in results.values())
-    assert results[Precision.int8].board == record["forms"][0]["latency"]["board"]
+    assert results[ExportPrecision.int8].board == record["forms"][0]["latency"]["board"]
 
 
 def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):

@@ -12,7 +12,7 @@ from latency.base import Latencies
 from nas.accuracy.base import Accuracies, Split
 from nas.report.environment import Environment
 from nas.report.run_page import run_page
-from nas.report.summary import Settings, Summary, summarise
+from nas.report.summary import RunSettings, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.problem import SearchProblem
@@ -124,7 +124,7 @@ def searched(
         trials,
         architectures[-1],
         problem,
-        Settings(
+        RunSettings(
             **{
                 "space": SPACE.name,
                 "dataset": TASK.name,

@@ -14,7 +14,7 @@ from synthetic import problem
 from common.types.errors import UserError
 from common.types.kind import Kind
 from controller.local_search import LocalSearchConfig
-from nas.search.journal import Asked, Journal, Note, cut_journal, read_journal
+from nas.search.journal import Asked, Journal, JournalNote, cut_journal, read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import State, Trials
@@ -149,7 +149,7 @@ def test_notes_are_kept(tmp_path):
     with Journal(tmp_path / "journal.jsonl", SPACE) as journal:
         journal.note("winner", {"arch": "a", "epochs": 3})
 
-    note = Note("winner", {"arch": "a", "epochs": 3})
+    note = JournalNote("winner", {"arch": "a", "epochs": 3})
     assert read_journal(tmp_path / "journal.jsonl", PROBLEM) == [note]
 
 

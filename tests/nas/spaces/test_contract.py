@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.page.document import Page
-from common.page.parts import Part
+from common.page.document import HtmlPage
+from common.page.parts import PagePart
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from controller.base import Choices
@@ -265,8 +265,8 @@ def test_it_is_drawn_and_described_position_by_position(space, seed):
     part = space.drawing(row, "A <network>")
     described = space.describe(row)
 
-    assert isinstance(part, Part)
-    assert "A &lt;network&gt;" in Page("", "", [part]).html()
+    assert isinstance(part, PagePart)
+    assert "A &lt;network&gt;" in HtmlPage("", "", [part]).html()
     assert len(described) == len(space.positions)
     assert all(described)
 

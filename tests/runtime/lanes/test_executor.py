@@ -15,7 +15,7 @@ from torch import nn
 
 from runtime.lanes.base import Began, Ended, RealLane
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.network.decompose import Rule, decompose
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import SegmentKind
@@ -47,7 +47,7 @@ def network(*functions, lanes=1, predicted_ms=1.0):
     assert segments[0].inputs == (NETWORK_INPUT,)
     times_ms = ((predicted_ms,) * lanes,) * len(segments)
     chain = Chain("net", (SegmentKind.OTHER,) * len(segments), times_ms)
-    return Network(Program(segments, len(segments) - 1), ONE, chain)
+    return ServedNetwork(Program(segments, len(segments) - 1), ONE, chain)
 
 
 def double(x):
@@ -99,7 +99,9 @@ def test_real_networks_on_two_lanes_compute_what_their_programs_do(
         program = decompose(module, x, rule)
         times_ms = tuple((1e-6 * s.flops, 2e-6 * s.flops) for s in program.segments)
         served.append(
-            Network(program, x, Chain(name, tuple(s.kind for s in program.segments), times_ms))
+            ServedNetwork(
+                program, x, Chain(name, tuple(s.kind for s in program.segments), times_ms)
+            )
         )
 
     schedule, results = execute(served, closed(3), two_lanes, policy)
@@ -184,7 +186,7 @@ def test_values_are_dropped_while_later_segments_run(lane):
 
 def test_a_program_and_a_chain_of_other_lengths_are_refused():
     with pytest.raises(ValueError, match=r"\bnet\b.*\b1\b.*\b2\b"):
-        Network(network(double, double).program, ONE, network(double).chain)
+        ServedNetwork(network(double, double).program, ONE, network(double).chain)
 
 
 def test_a_chain_for_other_lanes_is_refused(lane):

@@ -20,7 +20,7 @@ from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.lanes.gpu import GpuLane
 from runtime.network.backend import Device
 from runtime.network.compiled import Compiled
@@ -85,7 +85,7 @@ def cut(name, rule):
 def served(program, x, lanes, times_ms):
     compiled = Compiled(program, torch.zeros_like(x), [lane.engine for lane in lanes])
     kinds = tuple(segment.kind for segment in program.segments)
-    return Network(compiled, x, Chain("net", kinds, (times_ms,) * len(kinds)))
+    return ServedNetwork(compiled, x, Chain("net", kinds, (times_ms,) * len(kinds)))
 
 
 def outputs(results):
@@ -207,7 +207,7 @@ def test_networks_share_streams_of_their_own_and_measured_times_place_them():
         lanes = [a, b]
         compiled = [Compiled(program, x, [lane.engine for lane in lanes]) for _ in range(3)]
         chain = measured_chain("net", compiled[0], x, lanes, repeats=3)
-        networks = [Network(one, x, chain) for one in compiled]
+        networks = [ServedNetwork(one, x, chain) for one in compiled]
         for policy in (ByNetwork(), EarliestFinish(), Turns()):
             schedule, results = execute(networks, closed(3, 2), lanes, policy)
             for result in outputs(results):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute, measured_chain
+from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
@@ -197,7 +197,7 @@ def test_lanes_run_compiled_networks_as_they_run_plain_ones(networks, asynchrono
             compiled = Compiled(program, x, [left.engine, right.engine])
             kinds = tuple(segment.kind for segment in program.segments)
             times_ms = tuple((1.0, 2.0) for _ in kinds)
-            served.append(Network(compiled, (-1) ** i * x, Chain(name, kinds, times_ms)))
+            served.append(ServedNetwork(compiled, (-1) ** i * x, Chain(name, kinds, times_ms)))
             expected.append(infer(compiled, (-1) ** i * x, [0]))
             assert i or torch.allclose(expected[0], plain, **TOLERANCE)
 

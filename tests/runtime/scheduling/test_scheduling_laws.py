@@ -13,7 +13,7 @@ from torch import nn
 from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import Network, execute
+from runtime.lanes.executor import ServedNetwork, execute
 from runtime.network.decompose import decompose
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
@@ -236,7 +236,7 @@ def assert_real_lanes_are_lawful(data, lanes, programs):
             st.tuples(*[st.tuples(TIMES_MS, TIMES_MS)] * len(program)), label="predicted"
         )
         kinds = tuple(segment.kind for segment in program.segments)
-        networks.append(Network(program, x, Chain("net", kinds, times)))
+        networks.append(ServedNetwork(program, x, Chain("net", kinds, times)))
     request = st.builds(Request, st.integers(0, 2), TIMES_MS)
     requests = data.draw(st.lists(request, max_size=8), label="requests")
     policy = data.draw(policies(2), label="policy")

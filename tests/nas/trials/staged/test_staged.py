@@ -18,7 +18,7 @@ from nas.trials.limits import Limit, Limits
 from nas.trials.staged.candidates import LEAST_SCORED, candidates_of, draw, scored
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.proposer import StagedProposer
-from nas.trials.staged.stages import LONGER, Job, Result, Stages, stage_results
+from nas.trials.staged.stages import LONGER, Result, StageJob, Stages, stage_results
 from nas.trials.trial import State, Trials
 
 FIDELITIES = tuple(Fidelity(f"{n} epochs", n) for n in (1, 3, 12, 36))
@@ -283,12 +283,12 @@ def test_each_stage_says_what_it_cost_and_changed():
 
 def test_the_length_of_a_short_training_is_what_the_time_allows():
     candidates = some_candidates(problem_of())
-    job = Job(0, 0)
+    job = StageJob(0, 0)
 
     def chosen(seconds):
         stages = Stages(candidates, FIDELITIES, ENDS_S)
         flops = candidates.flops[0] / np.median(candidates.flops)
-        results = {job: Result(0.1, seconds * flops), Job(1, 0): Result(0.1, 1e9)}
+        results = {job: Result(0.1, seconds * flops), StageJob(1, 0): Result(0.1, 1e9)}
         return FIDELITIES[stages.short_fidelity(results)].epochs
 
     assert [chosen(seconds) for seconds in (1.0, 100.0, 1000.0)] == [12, 3, 1]
