@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 ACCURACY_SUFFIX = "accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
+JOURNAL_SUFFIX = ".journal.csv"  # of a measurement, whose table lies beside it
 LATENCY_SUFFIX = "_ms.csv"
 _NO_TIME = re.compile(r"energy|joule|(?<![a-z])[mu]j(?![a-z])", re.IGNORECASE)
 """Words in the name of a table or a column of energies."""
@@ -116,7 +117,7 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
     others = (
         path
         for path in _files_of(folder, keys, "*.csv")
-        if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX))
+        if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX, JOURNAL_SUFFIX))
     )
     path_of = _file_of_each_column("latency", others, LATENCY_SUFFIX)
     for column, path in path_of.items():

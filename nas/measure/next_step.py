@@ -11,13 +11,14 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from common.types.errors import UserError
-from latency.base import Space
+from latency.base import EnumerableSpace, Space
 from latency.devices.measured import open_table
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.settings import MeasureConfig
 from latency.models.regression import FEWEST_MEASURED
 from latency.models.slowdown import FEWEST_BOTH_WAYS
+from nas.measure.plan import distinct
 from runtime.machine.timing import Statistic
 
 
@@ -39,7 +40,8 @@ def next_step(
     """
     in_scenario = SCENARIO_MARK in folder.device_id
     fewest = FEWEST_BOTH_WAYS if in_scenario else FEWEST_MEASURED
-    if len(latency_ms) < fewest:
+    is_whole = isinstance(space, EnumerableSpace) and len(latency_ms) >= len(distinct(space))
+    if len(latency_ms) < fewest and not is_whole:
         return (
             f"next: measure more; a search predicts what was not measured from {fewest} architectures "
             f"on, and here are {len(latency_ms)}:\n  {_again(words, config, 2 * fewest)}"

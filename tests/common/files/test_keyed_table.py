@@ -232,6 +232,7 @@ def test_latency_columns_are_those_of_every_table_but_accuracy_and_energy(tmp_pa
     write(tmp_path / "nb201_accuracy.csv", [], "arch,cifar10_test")
     write(tmp_path / "nb201_energy_mj.csv", [], "arch,board")
     write(tmp_path / "notes.csv", [], "who,what")
+    write(tmp_path / "my-board.journal.csv", [], "arch,median_ms")
     a = write(tmp_path / "a_ms.csv", [], "index,arch,phone,gpu")
     b = write(tmp_path / "b.csv", [], "arch,tpu")
 

@@ -136,3 +136,9 @@ def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):
         writer.writerows(zip(NAS_BENCH_201.strings, SOLO_MS, strict=True))
 
     assert measured(tmp_path, HOG, 24).startswith("next: copy them")
+
+
+def test_where_every_network_was_measured_no_more_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("nas.measure.next_step.distinct", lambda _space: range(24))
+
+    assert commands(measured(tmp_path, BOARD, 24)) == []
