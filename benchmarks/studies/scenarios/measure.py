@@ -167,7 +167,7 @@ def _board(settings: list[Setting], results: Results) -> BoardScenarios:
     )
     ordered = [first, *(setting for setting in settings if setting is not first)]
     curves = {one: results.curves[one] for one in ordered}
-    found = {one: curve.found() for one, curve in curves.items()}
+    found = {one: curve.best_numbers() for one, curve in curves.items()}
     return BoardScenarios(
         first,
         tuple(_scenario(one, first, curves, found[one]) for one in ordered),

@@ -106,10 +106,10 @@ def found_by(
     `curves` are the searches for each unit, by `alone`, in the order of the board, then for all.
     """
     samples = samples or curves[TOGETHER].log.index.shape[1]
-    whole = {name: curve.found(samples)[:, None] for name, curve in curves.items()}
+    whole = {name: curve.best_numbers(samples)[:, None] for name, curve in curves.items()}
     *single, together = whole
     share = samples // len(board.units)
-    shares = np.stack([curves[name].found(share) for name in single], axis=1)
+    shares = np.stack([curves[name].best_numbers(share) for name in single], axis=1)
     accuracy = curves[together].answers.accuracy
     best = np.where(shares < 0, -np.inf, accuracy[shares]).argmax(1)
     return {

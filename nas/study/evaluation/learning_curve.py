@@ -102,7 +102,7 @@ class LearningCurve:
             raise ValueError("no architecture meets the limit")
         return np.asarray(100 * (self.answers.accuracy[optimum] - self.best))
 
-    def found(self, samples: int | None = None) -> Int64[ndarray, "R"]:
+    def best_numbers(self, samples: int | None = None) -> Int64[ndarray, "R"]:
         """Number of the best within T of each search, after so many samples or all; -1 if none is."""
         within = np.where(self.feasible, self.accuracy, -np.inf)[:, :samples]
         rows, best = np.arange(len(within)), within.argmax(1)

@@ -112,9 +112,12 @@ def _at_the_end(curve: LearningCurve) -> Iterator[Measured]:
         Measure("end_latency", f"latency of the last {LAST}", "samples", "ms", less_is_better=None),
         curve.latency_ms[:, -LAST:].mean(1),
     )
-    found = curve.found()
+    numbers = curve.best_numbers()
     title = "test accuracy of the best within T"
-    yield _accuracy("best_test", title, "samples"), np.where(found < 0, np.nan, 100 * test[found])
+    yield (
+        _accuracy("best_test", title, "samples"),
+        np.where(numbers < 0, np.nan, 100 * test[numbers]),
+    )
     if curve.survey:
         yield (
             Measure("hypervolume", "share of hypervolume", "samples", less_is_better=False),
