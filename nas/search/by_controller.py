@@ -11,8 +11,10 @@ from numpy import ndarray
 from rich.console import Console
 
 from common.command.progress import progress_bar
+from common.types.kind import is_predicted
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
+from nas.report.number import PREDICTED
 from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.search.announcement import sources
@@ -233,8 +235,8 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, _trials: Trials) -> None:
-        """Show the figures, a few hundred times a run."""
+    def __call__(self, trials: Trials) -> None:
+        """Show the figures, a few hundred times a run, with the mark of predictions."""
         done = self._tracker.samples
         if done - self._shown < self._every and done < self._budget:
             return
@@ -242,15 +244,22 @@ class ProgressBar:
         if not self._tracker.has_recent:
             return
         accuracy, latency_ms, _ = self._tracker.recent_means()
+        accuracy_mark, latency_mark = (
+            PREDICTED if is_predicted(kinds).any() else ""
+            for kinds in (trials.accuracy_kind, trials.latency_kind)
+        )
         best = self._tracker.best_accuracy
         label = self._tracker.limits.label
-        best_text = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
+        best_text = f"none within {label} yet"
+        if best >= 0:
+            best_text = f"best within {label} {accuracy_mark}{best:.2%}"
         costs = "".join(
             f" {limit.text(mean)} / {limit.text(limit.bound)}"
             for limit, mean in self._tracker.recent_costs()
         )
         failed = f"  {self._tracker.failed:,} failed" if self._tracker.failed else ""
-        means = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}"
+        mean_text = f"{accuracy_mark}{accuracy:.2%} {latency_mark}{latency_ms:5.2f}"
+        means = f"mean {mean_text} / {self._limit_ms:g} ms{costs}"
         figures = f"{means}  {best_text}"
         self._bar.update(self._task, completed=done, description=figures)
         if not self._console.is_terminal:
