@@ -147,21 +147,6 @@ STREAM = Experiment(
             note=_PREDICTED,
         ),
         Table(
-            lambda rows: (
-                f"Beside each other, from {rows[0]['tier']}: {rows[0]['together']} in "
-                f"{megabytes(rows[0]['budget_bytes'])} MB, {rows[0]['budget']:.0%} of weights"
-            ),
-            (
-                *(*names("network"), *columns(megabytes, share_bytes="its MB")),
-                *columns(number, deadline_ms="deadline", promised_ms="promised"),
-                spread("delay ms"),
-                column("missed", lambda row: f"{row['missed']} of {len(row['samples_ms'])}", text),
-                *columns(yes_or_no, bit_exact="exact"),
-            ),
-            having("together"),
-            by=("budget_bytes",),
-        ),
-        Table(
             "Error of the model over random residents and rings, inferences in a row, %",
             (
                 *(*names("of"), *columns(text, configurations="configurations")),

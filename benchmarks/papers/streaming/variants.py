@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import Step, interleaved, last_of_turn, one_line
-from benchmarks.papers.streaming import together as streams_together
 from benchmarks.papers.streaming.architectures import (
     asynchronous,
     enlarged,
@@ -128,7 +127,7 @@ def cases(*, on_gpu: bool) -> list[Case]:
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """One step for each case; and two networks in one budget.
+    """One step for each case.
 
     Raises:
       ValueError: if a case is unknown.
@@ -136,7 +135,6 @@ def steps(config: BenchConfig) -> list[Step]:
     known: dict[str, Callable[[], Iterator[Row]]] = {
         case.name: partial(_compare, config, case) for case in cases(on_gpu=config.on_gpu)
     }
-    known["together"] = partial(streams_together.rows, config)
     return [Step(name, known[name]) for name in config.chosen([*known])]
 
 
