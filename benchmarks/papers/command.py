@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.coschedule.experiment import COSCHEDULE
-from benchmarks.papers.decompose import DECOMPOSE
 from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.experiment import MAPPED
 from benchmarks.papers.optimum.experiment import OPTIMUM
@@ -32,7 +31,7 @@ CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        *(QS, COSCHEDULE, DECOMPOSE, SIMULATOR, OPTIMUM, CONTENTION, MEMORY, PREDICTOR, STREAM),
+        *(QS, COSCHEDULE, SIMULATOR, OPTIMUM, CONTENTION, MEMORY, PREDICTOR, STREAM),
         *(SCHEDULABILITY, MAPPED),
     )
 }

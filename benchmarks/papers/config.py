@@ -28,7 +28,6 @@ class ExperimentName(Enum):
 
     qs = "qs"
     coschedule = "coschedule"
-    decompose = "decompose"
     simulator = "simulator"
     optimum = "optimum"
     contention = "contention"
@@ -119,7 +118,7 @@ class BenchConfig:
 
     @property
     def cut(self) -> Rule:
-        """Rule by which networks are cut into jobs, in experiments that do not compare rules."""
+        """Rule by which networks are cut into jobs."""
         if self.rule is not None:
             return Rule(self.rule)
         is_whole = self.on_gpu and self.experiment in {ExperimentName.qs, ExperimentName.coschedule}

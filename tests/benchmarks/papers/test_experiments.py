@@ -12,7 +12,6 @@ from bench_settings import bench_config
 from rich.console import Console
 
 from benchmarks.papers import command
-from benchmarks.papers import decompose as decomposing
 from benchmarks.papers import steps as driver
 from benchmarks.papers.coschedule import policies as coschedule
 from benchmarks.papers.dispatch.modes import DispatchMode
@@ -31,7 +30,6 @@ from runtime.network.decompose import Rule
 STEPS = {
     "qs": (qs, "nb201-1"),
     "coschedule": (coschedule, "nb201"),
-    "decompose": (decomposing, "nas_bench_201"),
     "simulator": (simulating, "nb201"),
     "optimum": (optimal, "random"),
     "memory": (memory, "corun"),
@@ -64,7 +62,7 @@ def measured(experiment, control, path, **changes):
     return results
 
 
-SLOW = {"coschedule", "decompose", "optimum", "predictor", "qs", "simulator"}
+SLOW = {"coschedule", "optimum", "predictor", "qs", "simulator"}
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,6 @@ ROWS = {
         }
         for variant, ms in (("gpu_only", 20.0), ("cpu_only", 20.0), ("queue_time", 12.0))
     ],
-    "decompose": [
-        {"network": "vgg16", "mode": "eager", "rule": rule, "jobs": 2, **summary([ms])}
-        for rule, ms in (("layer", 4.0), ("whole", 1.0))
-    ],
     "optimum": [
         {
             "workload": "random",
@@ -69,7 +65,6 @@ ROWS = {
 SHOWN = {
     "qs": ["-50.0%", "-40.8%", "-33.3%", "failed", "0.50"],
     "coschedule": ["-40.0%", "+20.0%", "0.80"],
-    "decompose": ["-75.0%"],
     "optimum": ["+0.0%, +25.0%"],
     "simulator": ["-5.0%", "-50.0%"],
 }
