@@ -58,7 +58,7 @@ def run(
       models: modules in evaluation mode, from tensors to tensors.
       inputs: one input per model: a tensor, a tuple of positional arguments or a dict of keyword
         arguments; None for random images of a size that the model accepts, which the report names.
-      policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or a `Policy`.
+      policy: earliest_finish, queue_time, by_network, one_lane, or a `Policy`.
       inferences: number of inferences of each network.
       fps: arrival rate of each network; None for all inferences at time 0.
       deadline_ms: relative to each arrival; None for the next arrival, or no deadline without `fps`.

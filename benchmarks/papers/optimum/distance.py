@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf
 from benchmarks.papers.optimum.best_schedule import best_schedule
+from benchmarks.papers.optimum.look_ahead import LookAhead
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step
@@ -26,7 +27,7 @@ from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.names import policy_named
 from runtime.scheduling.policies.rules import OneLane
 
-_DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
+_DYNAMIC = ("earliest_finish", "queue_time")
 
 _RANDOM = "random"
 _RANDOM_CASES = 100
@@ -58,6 +59,7 @@ def _random() -> Iterator[Row]:
         for chains in cases
     ]
     policies = {
+        "look_ahead": LookAhead(SYNC_MS),
         **{name: policy_named(name, SYNC_MS) for name in _DYNAMIC},
         **_fixed(Groups(gpu=(1,), cpu=(0,))),
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.scheduling.policies.base import Policy
-from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import (
     ByNetwork,
     Delays,
@@ -17,7 +16,6 @@ from runtime.scheduling.policies.rules import (
 POLICIES: dict[str, Callable[[Delays | None], Policy]] = {
     "earliest_finish": EarliestFinish,
     "queue_time": lambda sync_ms: QueueTime(max((max(row) for row in sync_ms or ()), default=0.0)),
-    "look_ahead": LookAhead,
     "by_network": lambda _: ByNetwork(),
     "one_lane": lambda _: OneLane(),
 }

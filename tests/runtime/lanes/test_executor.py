@@ -24,7 +24,6 @@ from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Ticket
 from runtime.scheduling.metrics import deadline_misses
 from runtime.scheduling.order import ServingOrder
-from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 ONE = torch.ones(1)
@@ -305,7 +304,7 @@ def test_a_core_takes_the_most_urgent_of_the_jobs_that_wait(lane, order, served)
 
 LANES = st.lists(st.booleans(), min_size=1, max_size=3)
 """By lane whether it is asynchronous."""
-POLICIES = [QueueTime(), EarliestFinish(), LookAhead(), ByNetwork()]
+POLICIES = [QueueTime(), EarliestFinish(), ByNetwork()]
 
 
 @given(LANES, st.sampled_from(POLICIES), st.data())

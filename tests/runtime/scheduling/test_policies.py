@@ -12,8 +12,7 @@ from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.policies.base import PendingJobs, Placement, PlacementContext, Policy
-from runtime.scheduling.policies.look_ahead import LookAhead
+from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 from runtime.scheduling.policies.names import POLICIES, policy_named
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
@@ -130,58 +129,20 @@ def test_one_lane_gets_everything():
 
 @pytest.mark.parametrize(
     "policy",
-    [QueueTime(), EarliestFinish(), LookAhead(), OneLane(), ByNetwork()],
+    [QueueTime(), EarliestFinish(), OneLane(), ByNetwork()],
     ids=lambda policy: type(policy).__name__,
 )
 def test_every_policy_has_the_interface(policy):
     assert isinstance(policy, Policy)
 
 
-def ahead(first, *others, **known):
-    """A context with pending jobs of its own network and of others."""
-    own = PendingJobs(first, known.get("previous"), known.get("ready_ms", 0.0))
-    return context(first[0][1], pending=lambda: (own, *others), **known)
-
-
-def test_looking_ahead_leaves_the_lane_to_the_network_that_needs_it():
-    needs_the_gpu = PendingJobs(((True, (20.0, 4.0)),), None, 0.0)
-    now = ahead(((True, (5.0, 4.0)),), needs_the_gpu)
-
-    # To the GPU: done at 4, and the other at 8. To the CPU: done at 5, and the other at 4.
-    assert EarliestFinish().place(now) == Placement(GPU, 4)
-    assert LookAhead(depth=1).place(now) == Placement(CPU, 5)
-
-
-def test_looking_ahead_counts_delays_and_what_is_on_the_lanes():
-    rest = ((False, (2.0, 4.0)), (False, (2.0, 4.0)))
-    policy = LookAhead(((0.0, 0.0), (5.0, 0.0)), depth=2)
-
-    assert policy.place(ahead(rest, previous=CPU)) == Placement(CPU, 2)
-    assert policy.place(ahead(rest, previous=GPU)) == Placement(GPU, 4)
-    assert policy.place(ahead(rest, previous=GPU, queue_ms=(0.0, 9.0))) == Placement(CPU, 7)
-
-
-def test_a_job_without_a_lane_elsewhere_does_not_blind_looking_ahead():
-    lost = PendingJobs(((True, (math.inf, math.inf)),), None, 0.0)
-
-    assert LookAhead().place(ahead(((True, (math.inf, 2.0)),), lost)) == Placement(GPU, 2)
-
-
-@pytest.mark.parametrize(("depth", "horizon"), [(0, 4), (5, 4)])
-def test_looking_ahead_by_nothing_is_refused(depth, horizon):
-    with pytest.raises(ValueError, match=f"depth={depth} .*horizon={horizon}"):
-        LookAhead(depth=depth, horizon=horizon)
-
-
 def test_policies_have_names():
     assert {name: type(policy_named(name)) for name in POLICIES} == {
         "earliest_finish": EarliestFinish,
         "queue_time": QueueTime,
-        "look_ahead": LookAhead,
         "by_network": ByNetwork,
         "one_lane": OneLane,
     }
     assert policy_named("queue_time", SYNC_MS) == QueueTime(1.0)
-    assert policy_named("look_ahead", SYNC_MS) == LookAhead(SYNC_MS)
     with pytest.raises(ValueError, match=r"'best'.*earliest_finish"):
         policy_named("best")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from benchmarks.papers.optimum.best_schedule import best_schedule
+from benchmarks.papers.optimum.look_ahead import LookAhead
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute
@@ -20,7 +21,6 @@ from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_wor
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.order import ServingOrder
-from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])

@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.optimum.distance import LANES, SYNC_MS, random_case
+from benchmarks.papers.optimum.look_ahead import LookAhead
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 POLICIES = {
