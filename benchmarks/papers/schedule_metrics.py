@@ -1,4 +1,4 @@
-"""Metrics of a schedule that only experiments report: turnaround, overlap, utilisation."""
+"""Metrics of a schedule that only experiments report: finish spread, overlap, utilisation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from runtime.scheduling.schedule import Schedule
+
+
+def finish_spread_ms(schedule: Schedule) -> float:
+    """Return the time between the first and the last network to finish its last request."""
+    ends_ms: dict[int, float] = {}
+    for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True):
+        if end_ms is not None:
+            ends_ms[request.network] = max(ends_ms.get(request.network, end_ms), end_ms)
+    return max(ends_ms.values()) - min(ends_ms.values()) if ends_ms else 0.0
 
 
 def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import final
 
+from benchmarks.papers.bound import lower_bound_ms
 from benchmarks.papers.dispatch.prepared import Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.papers.lanes import Lanes
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
-from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy

@@ -19,10 +19,10 @@ from benchmarks.papers.lanes import (
     opened_lanes,
 )
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.schedule_metrics import overlap
+from benchmarks.papers.schedule_metrics import finish_spread_ms, overlap
 from benchmarks.papers.steps import Step, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
-from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
+from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from runtime.scheduling.schedule import Schedule

@@ -11,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks.papers.bound import lower_bound_ms
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import ConvolutionsToGpu, Groups, HalfAndHalf
 from benchmarks.papers.optimum.best_schedule import best_schedule
@@ -20,7 +21,6 @@ from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
-from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.papers.bound import lower_bound_ms
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import HalfAndHalf, opened_lanes
 from benchmarks.papers.results import Row, summary
@@ -27,7 +28,6 @@ from runtime.lanes.executor import ServedNetwork, execute, executed, measured_ch
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.scheduling.arrivals import closed, periodic, poisson
-from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain, Request
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy

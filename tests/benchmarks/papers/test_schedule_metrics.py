@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.papers.schedule_metrics import overlap, utilisation
+from benchmarks.papers.schedule_metrics import finish_spread_ms, overlap, utilisation
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.schedule import Executed, Schedule
@@ -22,6 +22,11 @@ SCHEDULE = Schedule(
 )
 """Request 3 never completed."""
 NOTHING = Schedule((A,), (Lane("cpu"),), (), ())
+
+
+def test_the_spread_is_between_networks():
+    assert finish_spread_ms(SCHEDULE) == 12 - 8
+    assert finish_spread_ms(NOTHING) == 0
 
 
 def test_utilisation_is_the_busy_share_of_each_bin():

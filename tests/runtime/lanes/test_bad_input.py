@@ -13,7 +13,6 @@ from runtime.network.decompose import decompose
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Lane, Request
-from runtime.scheduling.metrics import slowdowns
 from runtime.scheduling.policies.rules import OneLane, QueueTime
 
 CHAINS = [Chain("net", (SegmentKind.CONV,), ((1.0, 2.0),))]
@@ -48,9 +47,7 @@ def simulated(request=None, policy=None):
         (lambda: QueueTime(math.nan), "sync_ms=nan"),
         (lambda: CpuLane(slowdown=0.5), "slowdown=0.5"),
         (lambda: CpuLane(slowdown=math.nan), "slowdown=nan.* 1"),
-        (lambda: slowdowns(simulated(), [1, 2]), r"alone_ms=\[1, 2\].* 1 networks"),
         (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine'.*layer"),
-        (lambda: slowdowns(simulated(), [0]), r"alone_ms=\[0\]"),
     ],
 )
 def test_an_invalid_value_is_refused_by_name(call, named):

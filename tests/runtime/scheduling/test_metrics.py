@@ -4,24 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.metrics import (
     LatencyPercentiles,
-    antt,
     deadline_misses,
-    finish_spread_ms,
-    jain_fairness,
     latencies_ms,
     latency,
     makespan_ms,
-    slowdowns,
-    stp,
 )
 from runtime.scheduling.schedule import Executed, Schedule
 
@@ -54,33 +46,9 @@ def test_a_deadline_is_missed_by_being_late_or_never_done():
     assert deadline_misses(SCHEDULE) == 2  # request 1 by 3 ms, and request 3
 
 
-def test_the_spread_is_between_networks():
-    assert finish_spread_ms(SCHEDULE) == 12 - 8
-
-
-def test_slowdown_throughput_turnaround_and_fairness():
-    slowed = slowdowns(SCHEDULE, alone_ms=[3.0, 1.5])
-
-    assert slowed.tolist() == [2, 4]
-    assert stp(slowed) == 3 / 4
-    assert antt(slowed) == 3
-    assert jain_fairness(slowed) == pytest.approx(0.75**2 / (2 * (0.5**2 + 0.25**2)))
-
-
 def test_nothing_run_measures_nothing():
-    assert makespan_ms(NOTHING) == finish_spread_ms(NOTHING) == deadline_misses(NOTHING) == 0
+    assert makespan_ms(NOTHING) == deadline_misses(NOTHING) == 0
     assert math.isnan(latency(NOTHING, 0).p99_ms)
-    assert np.isnan(slowdowns(NOTHING, [1.0])).all()
-
-
-@given(arrays(float, st.integers(1, 9), elements=st.floats(1, 1e3)))
-def test_fairness_lies_between_one_network_s_share_and_one(slowed):
-    assert 1 / len(slowed) - 1e-9 <= jain_fairness(slowed) <= 1 + 1e-9
-
-
-@given(st.integers(1, 9), st.floats(1, 1e3))
-def test_equal_slowdowns_are_fair(networks, slowdown):
-    assert jain_fairness(np.full(networks, slowdown)) == pytest.approx(1)
 
 
 def test_a_closed_set_asks_every_network_at_once():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from benchmarks.papers.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.optimum.look_ahead import LookAhead
 from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
@@ -17,7 +18,6 @@ from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute
 from runtime.network.decompose import decompose
 from runtime.network.segment_kind import SegmentKind
-from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.order import ServingOrder

@@ -21,12 +21,13 @@ from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.modes import DispatchMode, InProcess, open_executor
 from benchmarks.papers.dispatch.prepared import Prepared, Setup, Source
 from benchmarks.papers.dispatch.processes import MultiContext, ProcessDiedError, Processes
+from benchmarks.papers.schedule_metrics import finish_spread_ms
 from runtime.lanes.cpu import CpuLane
 from runtime.network.backend import Device
 from runtime.network.completion import Completion, HostCompletion
 from runtime.network.decompose import Rule
 from runtime.network.segment_kind import SegmentKind
-from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
+from runtime.scheduling.metrics import makespan_ms
 
 THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT]
 

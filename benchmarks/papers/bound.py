@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.optimize import linprog
 
 from runtime.scheduling.chain import Chain, Request
-
-_STEPS = 200
 
 
 def lower_bound_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:
@@ -35,35 +34,31 @@ def critical_path_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> fl
 
 
 def total_work_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:
-    """Return the bound for jobs that can be divided among lanes and have no order.
-
-    The minimum makespan C of divisible jobs is a linear program. By duality, C is at least the sum
-    over jobs of `min over lanes of w[lane] * time[job, lane]` for any weights w >= 0 of sum 1:
-    every load is at most C, hence also their weighted mean. The maximum over many weights is
-    returned; it is close to the optimum of the program and never exceeds it.
-    """
+    """Return the least makespan of jobs that can be divided among lanes and have no order."""
     inferences = Counter(request.network for request in requests)
-    rows = [
-        (*times, repeats)
-        for network, repeats in inferences.items()
-        for times in chains[network].predicted_ms
-    ]
-    if not rows:
+    times_ms = np.array(
+        [
+            [repeats * ms for ms in times]
+            for network, repeats in inferences.items()
+            for times in chains[network].predicted_ms
+        ]
+    )
+    if not len(times_ms):
         return 0.0
-    *times_by_lane, repeats = np.array(rows, dtype=float).T
-    times_ms = np.array(times_by_lane)  # (L, J)
-    lanes = len(times_ms)
-    log_w = np.zeros(lanes)
-    best_ms = 0.0
-    for step in range(_STEPS):  # exponentiated subgradient ascent
-        w = np.exp(log_w - log_w.max())
-        w /= w.sum()
-        w = 0.999 * w + 0.001 / lanes  # never 0: 0 times an infinite time is NaN
-        w /= w.sum()
-        weighted_ms = w[:, None] * times_ms
-        chosen = weighted_ms.argmin(0)
-        best_ms = max(best_ms, float((weighted_ms.min(0) * repeats).sum()))
-        own_ms = times_ms[chosen, np.arange(len(chosen))] * repeats
-        loads_ms = np.bincount(chosen, own_ms, minlength=lanes)
-        log_w += loads_ms / max(loads_ms.max(), np.finfo(float).tiny) / np.sqrt(1 + step)
-    return best_ms
+    jobs, lanes = times_ms.shape
+    can_run = np.isfinite(times_ms)
+    # variables: the share of each job on each lane, then the makespan
+    loads = np.zeros((lanes, jobs * lanes + 1))
+    loads[:, -1] = -1.0
+    for lane in range(lanes):
+        loads[lane, lane:-1:lanes] = np.where(can_run, times_ms, 0.0)[:, lane]
+    whole = np.kron(np.eye(jobs, jobs), np.ones(lanes))
+    solved = linprog(
+        np.eye(1, jobs * lanes + 1, jobs * lanes)[0],
+        A_ub=loads,
+        b_ub=np.zeros(lanes),
+        A_eq=np.column_stack([whole, np.zeros(jobs)]),
+        b_eq=np.ones(jobs),
+        bounds=[*((0.0, float(runs)) for runs in can_run.flat), (0.0, None)],
+    )
+    return float(solved.fun)
