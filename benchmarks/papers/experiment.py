@@ -1,7 +1,6 @@
 """One description of an experiment: its steps, and the tables, figures and words made of its rows.
 
-A table or figure is declared once, with the columns that it takes from each row; the terminal and the
-page lay out the same declaration.
+A table names the keys that it takes from each row; the terminal and the page lay out the same table.
 """
 
 from __future__ import annotations
@@ -15,48 +14,9 @@ from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.steps import Step
 from common.page.parts import Figure
 
-Values = Callable[[Row], Any]
 Rows = Callable[[list[Row]], Sequence[Row]]
 Text = str | Callable[[list[Row]], str]
 """A text with fields of the first row, as `{network}, batch {batch}`; or a function of the rows."""
-
-
-def text(value: object) -> str:
-    """Format a name or a whole number; an empty text for None."""
-    return "" if value is None else str(value)
-
-
-def percent(value: float | None) -> str:
-    """Format a relative difference; an empty text for None."""
-    return "" if value is None else f"{100 * value:+.1f}%"
-
-
-def share(value: float | None) -> str:
-    """Format in percent; an empty text for None."""
-    return "" if value is None else f"{100 * value:.1f}%"
-
-
-def explained(r2: float | None) -> str:
-    """Format R2 in percent; an empty text for None. Values below -100 % are not distinguished."""
-    return "below -100%" if r2 is not None and r2 < -1 else share(r2)
-
-
-def decimals(form: str) -> Callable[[float | None], str]:
-    """Format as `form` says, such as `.2f`; an empty text for None."""
-    return lambda value: "" if value is None else format(value, form)
-
-
-number = decimals(".2f")
-
-
-def megabytes(nbytes: float | None) -> str:
-    """Format in units of a million bytes; an empty text for None."""
-    return "" if nbytes is None else f"{nbytes / 1e6:.1f}"
-
-
-def yes_or_no(value: bool | None) -> str:
-    """Format what must be true."""
-    return "" if value is None else "yes" if value else "NO"
 
 
 def with_spread(row: Row) -> str:
@@ -68,44 +28,17 @@ def with_spread(row: Row) -> str:
     return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 
-@final
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: what it takes from each row, as text."""
-
-    head: str
-    cell: Callable[[Row], str]
-    is_name: bool = False
-
-
-def names(*keys: str, **heads: str) -> tuple[Column, ...]:
-    """Columns of names, which every row has, under the keys or other heads."""
-    every = {**{key: key for key in keys}, **heads}
-    return tuple(Column(head, _name(key), is_name=True) for key, head in every.items())
-
-
-def _name(key: str) -> Callable[[Row], str]:
-    return lambda row: text(row[key])
-
-
-def column(head: str, value: str | Values, form: Callable[[Any], str] = number) -> Column:
-    """A column of numbers: the value of a key, or of a function of the row."""
-    return Column(head, _cell(value, form))
-
-
-def columns(form: Callable[[Any], str], **heads: str) -> tuple[Column, ...]:
-    """Columns of numbers by key, each with its head."""
-    return tuple(column(head, key, form) for key, head in heads.items())
-
-
-def spread(head: str) -> Column:
-    """A column of medians with their spread."""
-    return Column(head, with_spread)
-
-
-def _cell(value: str | Values, form: Callable[[Any], str]) -> Callable[[Row], str]:
-    read = value if callable(value) else lambda row: row.get(value)
-    return lambda row: form(read(row))
+def _cell(row: Row, key: str, form: str) -> str:
+    value = row.get(key)
+    if key == "ms" and not form:
+        return with_spread(row)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if form == "MB":
+        return f"{value / 1e6:.1f}"
+    return format(value, form or (".2f" if isinstance(value, float) else ""))
 
 
 @final
@@ -127,7 +60,9 @@ class Table:
     """A table of the rows that it takes; one for each group of them, and none without rows."""
 
     title: Text
-    columns: Sequence[Column] | Callable[[list[Row]], Sequence[Column]]
+    columns: str
+    """Keys of a row, each with a format if it needs one, as `error:+.1%`; `MB` formats bytes, and a
+    plain `ms` is a median with its spread."""
     rows: Rows = list
     by: Sequence[str] = ()
     note: str = ""
@@ -135,13 +70,14 @@ class Table:
 
     def shown(self, rows: list[Row]) -> Iterator[Shown]:
         """The tables."""
+        columns = [word.partition(":")[::2] for word in self.columns.split()]
         for group in _groups(self.rows(rows), self.by):
-            made = self.columns(group) if callable(self.columns) else self.columns
+            is_name = [isinstance(group[0].get(key), str) for key, _ in columns]
             yield Shown(
                 _text(self.title, group),
-                [one.head for one in made],
-                [[one.cell(row) for one in made] for row in group],
-                sum(one.is_name for one in made),
+                [key.replace("_", " ") for key, _ in columns],
+                [[_cell(row, key, form) for key, form in columns] for row in group],
+                [*is_name, False].index(False),
                 self.note,
             )
 

@@ -40,6 +40,7 @@ def hog_row(name: str, limit_mb_per_s: float, beside: Contention) -> Row:
         "limit_mb_per_s": _finite(limit_mb_per_s),
         **({} if name == SPINNER else {"achieved_mb_per_s": round(sum(each) * GB / MB, 2)}),
         **_bandwidth(name, each),
+        "stolen_gb_per_s": 0.0 if name == SPINNER else round(sum(each), 4),
     }
 
 
@@ -64,7 +65,7 @@ def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iter
             "against_solo": float(np.median(wall) / alone_ms),
             "cpu_against_solo": float(np.median(processor) / alone_cpu_ms),
             **_bandwidth(name, one.gb_per_s),
-            "stolen_gb_per_s": 0.0 if name == SPINNER else round(sum(one.gb_per_s), 4),
+            "stolen_gb_per_s": 0.0 if name == SPINNER else round(float(sum(one.gb_per_s)), 4),
         }
 
 
@@ -95,6 +96,7 @@ def curve(victim: str, taken: Mapping[str, ConditionTimes], clock: str) -> Itera
         "most_gb_per_s": fitted.most_gb_per_s,
         "median_held_out_error": float(np.median(off)),
         "largest_held_out_error": float(off.max()),
+        "levels": len(slower),
         "stolen_gb_per_s": stolen.round(4).tolist(),
         "slowdown": slower.round(5).tolist(),
         "fitted": fitted.slowdown(stolen).round(5).tolist(),

@@ -54,14 +54,15 @@ def steps(config: BenchConfig) -> list[Step]:
     parts += [(name, None) for name in mixes]
     parts += [(name, sms) for sms in slices[:1] for name in mixes]
     return [
-        Step(
-            f"{name} on {'all' if sms is None else sms} multiprocessors"
-            if config.on_gpu
-            else f"{name} on two cores",
-            partial(_compare, config, name, sms),
-        )
+        Step(f"{name} on {_where(config, sms)}", partial(_compare, config, name, sms))
         for name, sms in parts
     ]
+
+
+def _where(config: BenchConfig, sms: int | None) -> str:
+    if not config.on_gpu:
+        return "two cores"
+    return f"{'all' if sms is None else sms} multiprocessors"
 
 
 def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
@@ -103,7 +104,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             try:
                 fork = opened.enter_context(open_executor(DispatchMode.FORK_JOIN, sources, setup))
             except Exception as error:  # noqa: BLE001 - a baseline less, which the table says
-                yield {"workload": name, "sms": sms, "variant": _FORK, "error": one_line(error)}
+                yield {"workload": name, "variant": _FORK, "error": one_line(error)}
             else:
                 variants[_FORK] = _Variant(
                     lambda: fork.run(inferences, each_job=False).schedule,
@@ -119,7 +120,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         )
         common: Row = {
             "workload": name,
-            "sms": sms,
+            "where": _where(config, sms),
             "gpu_lanes": len(lanes.groups.gpu),
             "cpu_lanes": len(lanes.groups.cpu),
             "jobs": plans.inferences,

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.experiment import (
-    Column,
-    Experiment,
-    Table,
-    column,
-    columns,
-    having,
-    names,
-    number,
-    percent,
-    spread,
-    text,
-)
+from benchmarks.papers.experiment import Experiment, Table, having
 from benchmarks.papers.mapped.needed_margin import needed_margin
 from benchmarks.papers.results import Row
 
 _timetables, _margins, _networks = having("timetable"), having("margin"), having("network")
-
-
-def _late(row: Row) -> str:
-    return f"{row['late']} of {row['frames']}" if row.get("frames") else ""
-
-
-def _span(begin: str, end: str) -> Column:
-    head = begin.split("_", maxsplit=1)[0].replace("start", "measured")
-    return Column(head, lambda row: f"{number(row.get(begin))} to {number(row.get(end))}")
 
 
 def sentences(rows: list[Row]) -> list[str]:
@@ -58,46 +37,18 @@ MAPPED = Experiment(
     tables=(
         Table(
             "A frame of {frame_ms:g} ms: time from start to last end, ms",
-            (
-                *(*names("timetable"), *columns(number, planned_ms="planned"), spread("median")),
-                *columns(number, p99_ms="p99", worst_ms="worst"),
-                column("late", _late, text),
-                *columns(
-                    percent,
-                    needed_margin="needed margin",
-                    needed_margin_median="needed by the median",
-                    against_serial="against serial",
-                ),
-            ),
+            "timetable planned_ms ms p99_ms worst_ms late frames needed_margin:+.1% "
+            "needed_margin_median:+.1% against_serial:+.1%",
             _timetables,
         ),
         Table(
             "{of}: planned and median times, ms",
-            (
-                *names("network", configuration="as", place="on"),
-                _span("planned_start_ms", "planned_end_ms"),
-                _span("start_ms", "end_ms"),
-                *columns(number, worst_end_ms="worst end", alone_ms="alone", took_ms="took"),
-                *columns(percent, slower="slower"),
-                column(
-                    "difference from fp32",
-                    "difference",
-                    lambda value: "" if value is None else f"{100 * value:.2g}%",
-                ),
-            ),
+            "network configuration place planned_start_ms planned_end_ms start_ms end_ms "
+            "worst_end_ms alone_ms took_ms slower:+.1% difference:.2g",
             _networks,
             by=("of",),
         ),
-        Table(
-            "Does the mapping hold?",
-            (
-                Column("margin", lambda row: f"{100 * row['margin']:g} %", is_name=True),
-                *names(answer="mapper"),
-                Column("timetable", lambda row: row["of"] or "none", is_name=True),
-                column("late", _late, text),
-            ),
-            _margins,
-        ),
+        Table("Does the mapping hold?", "margin:g answer of late frames", _margins),
     ),
     sentences=sentences,
 )

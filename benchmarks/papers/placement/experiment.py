@@ -1,22 +1,8 @@
-"""Tables and figures of the memory experiment."""
+"""Tables of the memory experiment."""
 
 from __future__ import annotations
 
-from benchmarks.papers.experiment import (
-    Column,
-    Experiment,
-    Table,
-    column,
-    columns,
-    decimals,
-    names,
-    number,
-    part,
-    percent,
-    share,
-    spread,
-    text,
-)
+from benchmarks.papers.experiment import Experiment, Table, part
 from benchmarks.papers.placement.reuse import (
     BY_SIZE,
     CONSTANTS,
@@ -42,7 +28,12 @@ def _simulated(rows: list[Row]) -> str:
 def _responses(rows: list[Row]) -> list[Row]:
     """One row for each use, size and reuse, with the response under each policy."""
     return [
-        {**group[0], **{row["policy"]: row["ms"] for row in group}}
+        {
+            **group[0],
+            "device": _device(group[0]),
+            "size": _size(group[0]["bytes"]),
+            **{row["policy"]: row["ms"] for row in group},
+        }
         for group in grouped(part("reuse")(rows), "profile", "use", "bytes", "reuse").values()
     ]
 
@@ -61,7 +52,11 @@ def _better(rows: list[Row]) -> list[Row]:
         for model, prediction in _MODELS.items()
         for sizes, held_out in (("held-out", True), ("calibrated", False))
     ]
-    return [{"sizes": sizes, "model": model, **vars(one)} for sizes, model, one in judged if one]
+    return [
+        {"sizes": sizes, "model": model, "share": one.share, **vars(one)}
+        for sizes, model, one in judged
+        if one
+    ]
 
 
 def _coruns(rows: list[Row]) -> list[Row]:
@@ -75,7 +70,6 @@ def _coruns(rows: list[Row]) -> list[Row]:
                 {
                     **row,
                     "device": _device(row),
-                    "delay_ms": row[ms],
                     "against_serial": row[ms] / serial[ms] - 1,
                     "against_mb": row["total_mb"] / serial["total_mb"] - 1,
                 }
@@ -87,7 +81,7 @@ def _device(row: Row) -> str:
     return f"{row['profile']}{' (simulated)' if row['simulated'] else ''}"
 
 
-def size(nbytes: int) -> str:
+def _size(nbytes: int) -> str:
     """Format a size in KB or MB, powers of 1024."""
     return f"{nbytes // 2**20} MB" if nbytes >= 2**20 else f"{nbytes // 2**10} KB"
 
@@ -98,58 +92,26 @@ MEMORY = Experiment(
     steps,
     tables=(
         Table(
-            "Response in ms",
-            (
-                Column("device", _device, is_name=True),
-                *names("use"),
-                Column("bytes", lambda row: size(row["bytes"]), is_name=True),
-                *names("reuse"),
-                *columns(decimals(".4g"), D="device", H="pinned", M="managed"),
-                *names(guideline_1="guideline 1"),
-            ),
+            "Response in ms: device, pinned, managed",
+            "device use size reuse D:.4g H:.4g M:.4g guideline_1",
             _responses,
         ),
         Table(
             "Error of the model on held-out sizes, geometric mean; as published for overheads",
-            (
-                *(*names("policy", "model"), *columns(text, cases="cases")),
-                *columns(
-                    share,
-                    overhead="overhead",
-                    response="response",
-                    mean_overhead="overhead, mean",
-                    mean_response="response, mean",
-                    published_tx2="TX2, publ.",
-                    published_agx="AGX, publ.",
-                ),
-            ),
+            "policy model cases overhead:.1% response:.1% mean_overhead:.1% mean_response:.1% "
+            "published_tx2:.1% published_agx:.1%",
             _errors,
         ),
         Table(
-            "The better of device and pinned memory, predicted",
-            (
-                *(*names("sizes", "model"), *columns(text, cases="cases")),
-                column("right", lambda row: row["right"] / row["cases"], share),
-                column(
-                    "right where quartiles part",
-                    lambda row: f"{row['clear_right']} of {row['clear_cases']}",
-                    text,
-                ),
-                *columns(percent, mean_regret="regret, mean", largest_regret="largest"),
-            ),
+            "The better of device and pinned memory, predicted; clear where their quartiles part",
+            "sizes model cases share:.1% clear_right clear_cases mean_regret:+.1% "
+            "largest_regret:+.1%",
             _better,
         ),
         Table(
-            "Co-run of eight tasks",
-            (
-                *names("device", "plan", "policies"),
-                column("pairs", lambda row: f"{row['pairs']} of {row['rounds']}", text),
-                Column("makespan ms", lambda row: "" if row["simulated"] else spread("").cell(row)),
-                *columns(number, predicted_ms="predicted"),
-                *columns(percent, against_serial="to serial"),
-                *columns(decimals(".0f"), total_mb="MB"),
-                *columns(percent, against_mb="to all D"),
-            ),
+            "Co-run of eight tasks, beside serial device memory",
+            "device plan policies pairs rounds ms:.2f predicted_ms against_serial:+.1% total_mb:.0f "
+            "against_mb:+.1%",
             _coruns,
         ),
     ),

@@ -1,27 +1,12 @@
-"""Tables and figures of the predictor experiment."""
+"""Tables of the predictor experiment."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from benchmarks.papers.experiment import (
-    Column,
-    Experiment,
-    Table,
-    column,
-    columns,
-    decimals,
-    explained,
-    names,
-    number,
-    part,
-    percent,
-    share,
-    text,
-)
+from benchmarks.papers.experiment import Experiment, Table, part
 from benchmarks.papers.predictor.layers_and_choices import steps
 from benchmarks.papers.results import Row, grouped
 
@@ -65,21 +50,6 @@ def _by_kind(rows: list[Row]) -> list[Row]:
     return sorted(_judged(rows), key=order)
 
 
-def _network_columns(rows: list[Row]) -> list[Column]:
-    def against_layers(fit: str) -> Callable[[Row], float]:
-        return lambda row: float(row[f"{fit}_ms"] / row["layers_ms"] - 1)
-
-    fits = [name.removesuffix("_ms") for name in rows[0] if name.endswith("_ms")]
-    return [
-        *names("network", on="times by")[::-1],
-        *columns(text, jobs="layers"),
-        *columns(decimals(".3f"), layers_ms="ms"),
-        *(column(fit, against_layers(fit), percent) for fit in fits if fit != "layers"),
-    ]
-
-
-_FIT = names("fit", on="times by")
-
 PREDICTOR = Experiment(
     "predictor",
     "Predicted times of layers",
@@ -87,50 +57,25 @@ PREDICTOR = Experiment(
     tables=(
         Table(
             "Held-out layers, mean over kinds",
-            (
-                *(*_FIT[1:], _FIT[0]),
-                *columns(explained, r2="R2", published_r2="publ."),
-                *columns(
-                    share,
-                    within_10="within 10 %",
-                    published_within_tolerance="publ. tolerance",
-                    within_20="within 20 %",
-                    mape="MAPE",
-                ),
-                *columns(number, tau="tau"),
-            ),
+            "on fit r2:.1% published_r2:.1% within_10:.1% published_within_tolerance:.1% "
+            "within_20:.1% mape:.1% tau",
             _means,
             note=_R2,
         ),
         Table(
             "Held-out layers by kind",
-            (
-                *(*_FIT[1:], *names("kind"), _FIT[0]),
-                *(*columns(text, layers="layers"), *columns(explained, r2="R2")),
-                *columns(share, within_10="within 10 %", within_20="20 %", mape="MAPE"),
-                *columns(number, tau="tau"),
-            ),
+            "on kind fit layers r2:.1% within_10:.1% within_20:.1% mape:.1% tau",
             _by_kind,
             note=_R2,
         ),
         Table(
             "Networks by fits without their layers: sum of predictions to the sum of the layers",
-            _network_columns,
+            "on network jobs layers_ms:.3f as_printed:+.1% relative:+.1% corrected:+.1%",
             part("network"),
         ),
         Table(
             "Lanes chosen by predicted times, makespan played with measured ones",
-            (
-                *(
-                    *names(workload="networks"),
-                    *names("fit", "policy"),
-                    *columns(text, jobs="jobs"),
-                ),
-                *columns(
-                    decimals(".3f"), by_measured_ms="by measured ms", by_predicted_ms="by predicted"
-                ),
-                *columns(percent, regret="regret"),
-            ),
+            "workload fit policy jobs by_measured_ms:.3f by_predicted_ms:.3f regret:+.1%",
             part("choice"),
         ),
     ),

@@ -189,11 +189,13 @@ def _of_networks(
         count = [sum(subject.layer == layer for subject in subjects) for layer in own]
         taken_ms = np.array([ms[layer] for layer in own])
         row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
-        row["layers_ms"] = round(float(taken_ms @ count), 4)
+        layers_ms = float(taken_ms @ count)
+        row["layers_ms"] = round(layers_ms, 4)
         for fitted, make in FITS.items():
             model_of = make(name, _without(ms, own))
             predicted = predicted_ms(model_of, own)
-            row[f"{fitted}_ms"] = round(float(np.nansum(predicted * count)), 4)
+            off = float(np.nansum(predicted * count)) / layers_ms - 1
+            row[fitted.replace(" ", "_")] = round(off, 5)
         yield row
 
 

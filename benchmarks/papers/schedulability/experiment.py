@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from benchmarks.papers.experiment import Chart, Column, Experiment, Table
+from benchmarks.papers.experiment import Chart, Experiment, Table
 from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.schedulability.published import FEASIBLE, MEAN_SIZES, published_size
-from benchmarks.papers.schedulability.scenarios import SCENARIOS
 from benchmarks.papers.schedulability.study import steps
 from common.page.chart import axes, line
 from common.page.palette import SERIES
@@ -22,15 +21,16 @@ _TITLES = {
 }
 
 
-def _by_threshold(rows: list[Row]) -> list[Row]:
-    """One row for each scenario and threshold, with the shares of its columns by their names."""
+def _beside_published(rows: list[Row]) -> list[Row]:
+    """The rows with their share of sets that fit, and the published mean number of networks."""
     return [
         {
-            "scenario": scenario,
-            "threshold": threshold,
-            "shares": {row["column"]: row for row in group},
+            **row,
+            "title": _TITLES[row["scenario"]],
+            "share": _feasible(row),
+            "published_size": published_size(row["scenario"], row["column"], row["threshold"]),
         }
-        for (scenario, threshold), group in grouped(rows, "scenario", "threshold").items()
+        for row in rows
     ]
 
 
@@ -49,27 +49,6 @@ def _curves(rows: list[Row]) -> list[dict[str, Any]]:
 
 def _feasible(row: Row) -> float:
     return float(row["feasible"] / row["sets"])
-
-
-def _columns(rows: list[Row]) -> list[Column]:
-    return [
-        Column("utilisation", lambda row: str(row["threshold"]), is_name=True),
-        *(Column(name, _of_column(name)) for name in SCENARIOS[rows[0]["scenario"]].columns),
-    ]
-
-
-def _of_column(name: str) -> Callable[[Row], str]:
-    return lambda row: _entry(row["shares"][name])
-
-
-def _entry(row: Row) -> str:
-    published = _size(published_size(row["scenario"], row["column"], row["threshold"]))
-    unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
-    return f"{_feasible(row):.1%}; {_size(row['mean_size'])} ({published}){unknown}"
-
-
-def _size(mean: float | None) -> str:
-    return "\u00d7" if mean is None else f"{mean:.2f}"
 
 
 def _sentences(rows: list[Row]) -> list[str]:
@@ -131,18 +110,19 @@ SCHEDULABILITY = Experiment(
     steps,
     tables=(
         Table(
-            lambda rows: _TITLES[rows[0]["scenario"]],
-            _columns,
-            _by_threshold,
+            "{title}",
+            "column threshold share:.1% mean_size published_size unknown",
+            _beside_published,
             by=("scenario",),
-            note="Sets that fit; mean number of their networks, published in brackets.",
+            note="Share: of the sets that fit; size: mean number of their networks.",
         ),
     ),
     charts=(
         Chart(
-            lambda rows: f"Sets that fit. {_TITLES[rows[0]['scenario']]}",
+            "Sets that fit. {title}",
             _curves,
             axes("utilisation of the reference", "sets that fit, %"),
+            _beside_published,
             by=("scenario",),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Tables and figures of the weight-streaming experiment."""
+"""Tables of the weight-streaming experiment."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.papers.experiment import (
-    Column,
-    Experiment,
-    Table,
-    column,
-    columns,
-    decimals,
-    having,
-    megabytes,
-    names,
-    number,
-    percent,
-    spread,
-    text,
-    yes_or_no,
-)
+from benchmarks.papers.experiment import Experiment, Table, having
 from benchmarks.papers.results import Row
 from benchmarks.papers.streaming.variants import steps
 
 _COLUMNS = (
-    "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
-    "resident layers; all MB: with what else keeps weights in memory, as the tier and the page cache. "
-    "To 1x and to 2x: all MB over the weights, and over two copies of them, one in host and one in "
+    "Against resident: the delay over that of preload, whose weights are all in memory. Plan bytes (in MB): rings and "
+    "resident layers; total: with what else keeps weights in memory, as the tier and the page cache. "
+    "Saved: of the weights, and of two copies of them, one in host and one in "
     "device memory, which the source counts for preload. Exact: every output was the resident "
     "network's, bit for bit."
 )
@@ -52,18 +37,13 @@ def _variants(rows: list[Row]) -> list[Row]:
         if row.get("weight_bytes")
     }
     return [
-        {**row, "of_tier": tier, "of_weights": megabytes(nbytes)}
+        {**row, "of_tier": tier, "weights_mb": nbytes / 1e6}
         for (network, batch, tier), nbytes in reversed(weights.items())
         for row in rows
         if "variant" in row
         and (row["network"], row["batch"]) == (network, batch)
         and (row["tier"] == tier or _is_offloaded(row))
     ]
-
-
-def _less(key: str) -> Column:
-    head = {"saved": "to 1x", "saved_of_two": "to 2x"}[key]
-    return column(head, lambda row: -row[key] if key in row else None, percent)
 
 
 def _predictions(rows: list[Row]) -> Sequence[Row]:
@@ -109,7 +89,7 @@ def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> 
     }
 
 
-_TITLE = "{network}, batch {batch}, from {of_tier}: {of_weights} MB"
+_TITLE = "{network}, batch {batch}, from {of_tier}: {weights_mb:.1f} MB"
 
 STREAM = Experiment(
     "stream",
@@ -118,41 +98,22 @@ STREAM = Experiment(
     tables=(
         Table(
             _TITLE,
-            (
-                *(*names("variant"), spread("delay ms")),
-                *columns(percent, against_resident="to resident"),
-                *columns(megabytes, plan_bytes="plan MB", total_bytes="all MB"),
-                *(_less("saved"), _less("saved_of_two")),
-                *columns(yes_or_no, bit_exact="exact"),
-            ),
+            "variant ms against_resident:+.1% plan_bytes:MB total_bytes:MB saved:.1% "
+            "saved_of_two:.1% bit_exact",
             _variants,
             by=_GROUP,
             note=_COLUMNS,
         ),
         Table(
             f"Predicted: {_TITLE}",
-            (
-                *(*names("variant"), spread("delay ms")),
-                *columns(number, predicted_ms="predicted"),
-                *columns(percent, error_of_model="error"),
-                *columns(
-                    number,
-                    bound_ms="bound",
-                    first_ms="first ms",
-                    predicted_first_ms="its prediction",
-                ),
-            ),
+            "variant ms predicted_ms error_of_model:+.1% bound_ms first_ms predicted_first_ms",
             _predictions,
             by=_GROUP,
             note=_PREDICTED,
         ),
         Table(
             "Error of the model over random residents and rings, inferences in a row, %",
-            (
-                *(*names("of"), *columns(text, configurations="configurations")),
-                *columns(decimals(".2f"), median="median", mean="mean", p95="p95"),
-                *columns(decimals(".2f"), worst="worst", bias="bias"),
-            ),
+            "of configurations median mean p95 worst bias",
             _model_errors,
             note="p95: 95 of 100 configurations are no further off.",
         ),

@@ -24,7 +24,7 @@ ROWS = {
     "coschedule": [
         {
             "workload": "nb201",
-            "sms": 16,
+            "where": "16 multiprocessors",
             "gpu_lanes": 31,
             "cpu_lanes": 14,
             "variant": variant,
@@ -65,7 +65,7 @@ ROWS = {
 SHOWN = {
     "qs": ["-50.0%", "-40.8%", "-33.3%", "failed", "0.50"],
     "coschedule": ["-40.0%", "+20.0%", "0.80"],
-    "optimum": ["+0.0%, +25.0%"],
+    "optimum": ["+0.0%", "+25.0%"],
     "simulator": ["-5.0%", "-50.0%"],
 }
 

@@ -85,6 +85,7 @@ def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
             "hogs": 1,
             "limit_mb_per_s": None,
             "in_cache_gb_per_s": [71],
+            "stolen_gb_per_s": 0.0,
         },
     ]
 
@@ -92,8 +93,8 @@ def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
 
     assert rows[1]["in_cache_gb_per_s"] == [71.0]
     assert rows[1]["stolen_gb_per_s"] == 0
-    assert hogs.rows == [["spin", "1", "none", "", ""]]
-    assert [row[-2] for row in networks.rows] == ["0.00", "", "14.00"]
+    assert hogs.rows == [["spin", "1", "", "", "0.00"]]
+    assert [row[-2] for row in networks.rows] == ["0.00", "0.00", "14.00"]
 
 
 def test_numbers_of_hogs_grow_by_doubling_beyond_four():

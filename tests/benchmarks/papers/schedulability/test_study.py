@@ -169,8 +169,8 @@ def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
 
     (table,) = SCHEDULABILITY.shown(rows)
     first = table.rows[0]
-    assert first[:2] == ["1.0", f"100.0%; {rows[0]['mean_size']:.2f} (9.59)"]
-    assert len(first) == 1 + len(SCENARIOS["gpu_rc"].columns)
+    assert first == ["RC-comb", "1.00", "100.0%", f"{rows[0]['mean_size']:.2f}", "9.59", "0"]
+    assert len(table.rows) == 2 * len(SCENARIOS["gpu_rc"].columns)
     (figure,) = SCHEDULABILITY.figures(rows)
     assert figure.data[0]["y"][0] == 100
     told = SCHEDULABILITY.sentences(rows)
