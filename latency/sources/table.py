@@ -270,8 +270,7 @@ def _slowed(
     error = how_good.chosen.median_error
     warning = (
         f"latencies in this scenario are predicted with a median error of {error:.0%} on architectures "
-        f"that were held out; measure more networks in it, or, where this machine is the device, time "
-        f"the best in it with latency=corun latency.confirm_top=5"
+        f"that were held out; measure more networks in it"
     )
     return Fill(
         Kind.slowdown,
