@@ -47,7 +47,6 @@ from nas.accuracy.own_images import (
     StagedConfig,
     SupernetConfig,
 )
-from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.config.limits import limits_of
@@ -55,7 +54,7 @@ from nas.config.own_parts import config_of, values_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import default_of, plug_ins_of, space_named
-from nas.trials.executor import Workers
+from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
 from rewards.base import Reward
@@ -148,7 +147,7 @@ class Experiment:
     config: SearchConfig
     problem: SearchProblem
     controller: Controller
-    source: SlowAccuracySource | None  # of an asynchronous search; None: answers are instant
+    source: Simulated | None  # of an asynchronous search; None: answers are instant
     images: ImageSet | None = None  # of a search on own images
 
 

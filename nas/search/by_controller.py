@@ -120,7 +120,8 @@ class ByController:
             asked,
         )
         loop = Asynchronous(self._problem, source, config.workers or 1, check)
-        return loop.search(proposer, elapsed_s=before.elapsed_s)
+        source.go_on(before.now_s, before.begun_s)
+        return loop.search(proposer)
 
     def consume(self, trials: Trials) -> None:
         """Save the controller from time to time, and show the figures."""

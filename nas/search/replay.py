@@ -7,8 +7,8 @@ is lost or paid twice, and a journal of other settings is found out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -36,7 +36,8 @@ class Replayed:
     asked: int  # trials
     running: dict[int, Int64[ndarray, "D"]]  # by number: asked, and not answered
     trials: Trials | None  # answered, in order of the answers; None if there are none
-    elapsed_s: float = 0.0  # that the evaluations took, beside each other as they ran
+    now_s: float = 0.0  # that the evaluations took, beside each other as they ran
+    begun_s: Mapping[int, float] = field(default_factory=dict)  # by number of each trial
 
 
 NOTHING = Replayed(0, {}, None)
@@ -79,7 +80,7 @@ def replay(
             if position >= learned:
                 controller.learn(event.as_batch(), problem.score)
     trials = Trials.joined(answered) if answered else None
-    return Replayed(asked, running, trials, now_s)
+    return Replayed(asked, running, trials, now_s, begun_s)
 
 
 def _ask_again(controller: Controller, event: Asked) -> None:

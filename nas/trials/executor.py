@@ -14,7 +14,7 @@ import os
 import queue
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from enum import Enum
 from functools import partial
@@ -131,15 +131,16 @@ class Simulated:
         self.description = description
         self._evaluate = evaluate
         self._now_s = 0.0
+        self._begun_s: dict[int, float] = {}
         self._count = itertools.count()
         self._ends: list[tuple[float, int, Future[Evaluation]]] = []
 
+    def go_on(self, now_s: float, begun_s: Mapping[int, float]) -> None:
+        """Set the clock; these trials, once submitted, began at these times and not now."""
+        self._now_s, self._begun_s = now_s, dict(begun_s)
+
     def submit(
-        self,
-        trial: int,  # noqa: ARG002 - the simulated clock needs no name
-        architecture: Int64[ndarray, "D"],
-        fidelity: int,
-        seed: int,
+        self, trial: int, architecture: Int64[ndarray, "D"], fidelity: int, seed: int
     ) -> Future[Evaluation]:
         """Evaluate at once, and let the answer arrive after its seconds on the simulated clock."""
         future: Future[Evaluation] = Future()
@@ -150,7 +151,7 @@ class Simulated:
             ends_s = self._now_s
         else:
             future.set_result(evaluation)
-            ends_s = self._now_s + evaluation.seconds
+            ends_s = self._begun_s.get(trial, self._now_s) + evaluation.seconds
         heapq.heappush(self._ends, (ends_s, next(self._count), future))
         return future
 

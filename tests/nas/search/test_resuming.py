@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 
 import pyarrow.parquet as pq
@@ -17,6 +18,9 @@ from searching import (
     sampled,
     search,
 )
+
+import edgenas
+from nas.search import checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +107,38 @@ def test_every_searcher_goes_on_to_the_same_samples(tmp_path, synthetic_tables, 
     assert samples_of(folder) == samples_of(only_run(tmp_path / "whole"))
 
 
-def test_an_asynchronous_search_keeps_every_answer_and_goes_on_to_its_budget(
-    tmp_path, synthetic_tables, search_here, resume_here
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"controller": "evolution", "settings": {"controller.population_size": 12}},
+        {"controller": "guided"},
+    ],
+)
+def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples(
+    tmp_path, synthetic_tables, monkeypatch, settings
 ):
-    """What ran while it was killed begins anew, so what follows may come in another order."""
-    settings = ("controller=local_search", "workers=3", "budget=240")
-    whole = search_here(tmp_path / "whole", *ON_TABLES, *settings, data=synthetic_tables)
-    assert whole.returncode == 0, whole.stderr
-    folder, *_ = interrupted(tmp_path / "cut", synthetic_tables, has_sampled(80), *settings)
-    kept = sampled(folder)
+    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
+    monkeypatch.setattr(checkpoint, "INTERVAL_S", 0.03)  # some kills come right after one
+    copies = []
 
-    resumed = resume_here(folder, data=synthetic_tables)
+    def copy_as_killed(_trials):
+        """What a kill at this answer leaves; the answers are 3 apart, and 14."""
+        folder = only_run(tmp_path / "whole")
+        if sampled(folder) % 3 == 1 and len(copies) < 14:
+            copies.append(shutil.copytree(folder, tmp_path / f"killed-{sampled(folder)}"))
 
-    assert resumed.returncode == 0, resumed.stderr
-    assert going_on_from(resumed.stdout) == kept
-    samples, expected = samples_of(folder), samples_of(only_run(tmp_path / "whole"))
-    assert sorted(samples["sample"]) == list(range(240))
-    for name, column in samples.items():
-        assert column[:kept] == expected[name][:kept]
+    whole = edgenas.search(
+        device="synthetic-board",
+        T="11ms",
+        workers=4,
+        budget=48,
+        runs=tmp_path / "whole",
+        quiet=True,
+        progress=copy_as_killed,
+        **settings,
+    )
+
+    assert len(copies) == 14
+    for folder in copies:
+        edgenas.search(resume=folder, quiet=True)
+        assert samples_of(folder) == samples_of(whole.folder), folder.name
