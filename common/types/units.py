@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
 from common.types.errors import UserError
 
 _MS_PER = {"s": 1e3, "ms": 1.0, "us": 1e-3}
@@ -12,10 +16,27 @@ _MJ_PER = {"J": 1e3, "mJ": 1.0, "uJ": 1e-3}
 _ONES_PER = {"": 1.0, "k": 1e3, "M": 1e6}
 _BYTES_PER = {unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))}
 _BYTES_PER |= {unit: 1024**power for power, unit in enumerate(("", "kib", "mib", "gib", "tib"))}
-LEAST_MS, MOST_MS = 1e-6, 1e5
-"""Times beyond these are mistakes: less than a cycle of a clock, more than 100 s for one inference."""
+LEAST_MS, MOST_MS = 1e-5, 1e5
+"""Times beyond these are mistakes: below 10 ns, the resolution of a journal (the fastest published
+time is 80 ns), or above 100 s for one inference."""
 
+_NUMBERS = (int, float, np.integer, np.floating)
 _QUANTITY = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
+
+
+def require_ms(times: object, what: str) -> Float64[ndarray, "*n"]:
+    """Times in milliseconds that come from outside, as an array; `what` begins the error's line.
+
+    Raises:
+      UserError: for the first that is no number between LEAST_MS and MOST_MS; a boolean is none.
+    """
+    for ms in np.asarray(times, object).flat:
+        is_number = isinstance(ms, _NUMBERS) and not isinstance(ms, bool)
+        if not (is_number and LEAST_MS <= ms <= MOST_MS):
+            raise UserError(
+                f"{what} {str(ms)[:40]} ms; a time is a number from {LEAST_MS:g} to {MOST_MS:g} ms"
+            )
+    return np.asarray(times, np.float64)
 
 
 def milliseconds(text: str) -> float:

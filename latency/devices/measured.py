@@ -26,7 +26,7 @@ from common.files.keyed_table import (
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
-from common.types.units import LEAST_MS, MOST_MS
+from common.types.units import LEAST_MS, MOST_MS, require_ms
 from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
@@ -199,23 +199,18 @@ def _read(space: Space, device: TimedDevice, files: Mapping[str, Path]) -> Measu
         return _bundled(space, device)
     table = read_csv_table(files[column], space)
     predicted_ms, high_ms = (
-        _positive(table, name, space) if name in table.columns else None
+        _times(table, name, space) if name in table.columns else None
         for name in (f"{column}{PREDICTED}", f"{column}{HIGH}")
     )
-    measured_ms = _positive(table, column, space)
+    measured_ms = _times(table, column, space)
     return MeasuredLatency(table.path, table.architectures, measured_ms, predicted_ms, high_ms)
 
 
-def _positive(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:
+def _times(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:
     values_ms = table.column(column)
-    wrong = (values_ms < LEAST_MS) | (values_ms > MOST_MS)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise UserError(
-            f"{table.path}: {column} of {space.text(table.architectures[first])} is "
-            f"{values_ms[first]:g} ms; a latency is positive and at most {MOST_MS:g} ms, a field not "
-            f"measured is left empty"
-        )
+    for row in np.flatnonzero((values_ms < LEAST_MS) | (values_ms > MOST_MS))[:1]:
+        text = space.text(table.architectures[row])
+        require_ms(values_ms[row], f"{table.path}: {column} of {text} is")
     return values_ms
 
 

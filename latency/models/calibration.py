@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -19,7 +18,7 @@ from numpy import ndarray
 from common.files.atomic_file import replacing
 from common.files.safe_file import read_text
 from common.types.errors import UserError
-from common.types.units import LEAST_MS, MOST_MS
+from common.types.units import require_ms
 from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
 
@@ -151,12 +150,7 @@ def _milliseconds(text: str, arch: str, where: str) -> float:
     if not text.strip():
         raise UserError(f"{where}: {arch} has no latency_ms; time it, or delete the line")
     try:
-        latency_ms = float(text)
+        time: float | str = float(text)
     except ValueError:
-        latency_ms = math.nan
-    if not LEAST_MS <= latency_ms <= MOST_MS:
-        raise UserError(
-            f"{where}: latency_ms of {arch} is {text.strip()!r}; a latency is a positive "
-            f"number of milliseconds, at most {MOST_MS:g}"
-        )
-    return latency_ms
+        time = repr(text.strip())
+    return float(require_ms(time, f"{where}: latency_ms of {arch} is"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -13,7 +13,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.types.errors import UserError
 from common.types.printable import printable
+from common.types.units import require_ms
 from latency.probe.connection import Connection, EndedError, LostConnectionError
 from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.monitors import loaded
@@ -249,7 +251,7 @@ class LiveBoard:
                 f"{printable(str(prepared.get('message')))}"
             )
         try:
-            control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
+            control_ms = float(np.median(self._times(prepared["control"]["ms"])))
             clock_mhz = _state_of(prepared.get("state", {}), runtime).clock_mhz
         except _SENSELESS as error:
             raise self._senseless(prepared) from error
@@ -283,8 +285,8 @@ class LiveBoard:
             network, control = answer["network"], answer["control"]
             report = dict(answer.get("state", {}))
             return Timed(
-                self._positive(network["ms"]),
-                self._positive(control["ms"]),
+                self._times(network["ms"]),
+                self._times(control["ms"]),
                 int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
                 report,
@@ -297,15 +299,13 @@ class LiveBoard:
         text = printable(str(answer))[:200]
         return BoardError(f"{self.address}: the agent's answer makes no sense: {text}")
 
-    def _positive(self, ms: Sequence[float]) -> Float64[ndarray, " n"]:
-        wrong = [time_ms for time_ms in ms if not 0 < time_ms < math.inf]
-        if wrong or not ms:
-            reason = f"{wrong[0]:g} ms" if wrong else "no time at all"
+    def _times(self, ms: Any) -> Float64[ndarray, " n"]:
+        try:
+            return require_ms(ms or [None], "an inference took")
+        except UserError as error:
             raise BoardError(
-                f"{self.address}: an inference took {reason}, so the board's clock is broken; "
-                f"nothing it says is used"
-            )
-        return np.array(ms, np.float64)
+                f"{self.address}: {error}, so the board's clock is broken; nothing it says is used"
+            ) from error
 
 
 def _name(text: object) -> str:

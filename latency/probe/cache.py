@@ -14,11 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from common.files import atomic_file
 from common.files.safe_file import read_bytes
 from common.types.errors import UserError
+from common.types.units import require_ms
 from latency.probe.board import Timed
 
 _LARGEST = 2**28
@@ -116,17 +115,14 @@ class Cache:
         try:
             entry = json.loads(line)
             timed = Timed(
-                np.array(entry["ms"], np.float64),
-                np.array(entry["control_ms"], np.float64),
+                require_ms(entry["ms"], "ms of"),
+                require_ms(entry["control_ms"], "ms of"),
                 int(entry["warm_up_calls"]),
                 bool(entry["is_stable"]),
                 dict(entry["state"]),
             )
             network = str(entry["network"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return  # empty, the first line, or cut off
-        if all(
-            ms.ndim == 1 and ms.size and ((ms > 0) & (ms < np.inf)).all()
-            for ms in (timed.ms, timed.control_ms)
-        ):
+        except (UserError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return  # empty, the first line, cut off, or of impossible times
+        if all(ms.ndim == 1 and ms.size for ms in (timed.ms, timed.control_ms)):
             self._found[network] = timed

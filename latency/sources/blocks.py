@@ -30,6 +30,7 @@ from common.files.safe_yaml import load_yaml
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
+from common.types.units import require_ms
 from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
 from latency.models.regression import (
     FEWEST_MEASURED,
@@ -193,9 +194,5 @@ def _read(path: Path) -> dict[str, float]:
 
 
 def _mean_ms(path: Path, block: object, times: object) -> float:
-    mean_ms = times.get("mean") if isinstance(times, dict) else None
-    if not isinstance(mean_ms, (int, float)) or not 0 <= mean_ms < math.inf:
-        raise UserError(
-            f"{path}: block {str(block)[:200]!r} has no `mean:` that is milliseconds; found {str(times)[:200]}"
-        )
-    return float(mean_ms)
+    mean_ms = times.get("mean") if isinstance(times, dict) else times
+    return float(require_ms(mean_ms, f"{path}: the `mean:` of block {str(block)[:200]!r} is"))

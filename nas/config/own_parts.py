@@ -18,6 +18,7 @@ from omegaconf import MISSING
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from common.types.units import LEAST_MS, MOST_MS
 from controller.base import ControllerConfig
 from latency.base import Latencies, LatencyConfig, LatencyOracle
 from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
@@ -160,5 +161,5 @@ class FunctionLatency(_OwnFunction):
         self.device = device
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Ask the function; UserError if a number is not positive and below 1e9."""
-        return Latencies(*self._numbers(architectures, 1e-9, 1e9))
+        """Ask the function; UserError if a number is not between LEAST_MS and MOST_MS."""
+        return Latencies(*self._numbers(architectures, LEAST_MS, MOST_MS))

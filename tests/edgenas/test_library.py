@@ -120,6 +120,7 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
         ({"reward": 3}, "reward=int is no Reward"),
         ({"resume": "nowhere"}, "resume=nowhere is not the folder of a run"),
         ({"accuracy": lambda rows: rows.sum(1)}, "which is not between 0 and 1"),
+        ({"latency": lambda rows: rows.sum(1) + 1e8}, "1e-05"),
     ],
 )
 def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said):

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from common.types.errors import UserError
 from common.types.units import (
+    LEAST_MS,
+    MOST_MS,
     format_bytes,
     millijoules,
     milliseconds,
     parameter_count,
     parse_bytes,
+    require_ms,
 )
 
 
@@ -60,6 +66,24 @@ def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
 def test_any_other_energy_or_number_is_refused_with_a_hint(parse, text, hint):
     with pytest.raises(UserError, match=hint):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        *([1.0, ms] for ms in (0, -1.0, 5e-324, 1e-300, 1e-6, 1e9, 1e15, 10**400, math.nan)),
+        *([1.0, ms] for ms in (True, None, "1", 1j, [1.0])),
+        np.array([True]),
+        math.inf,
+    ],
+)
+def test_a_time_that_cannot_be_is_refused_wherever_it_comes_from(times):
+    with pytest.raises(UserError, match=r"^it took .* ms; "):
+        require_ms(times, "it took")
+
+
+def test_a_time_from_10_ns_to_100_s_is_one():
+    assert require_ms([LEAST_MS, 8, np.float32(0.5), MOST_MS], "").tolist() == [1e-5, 8, 0.5, 1e5]
 
 
 def test_sizes_are_parsed_with_decimal_and_binary_units():

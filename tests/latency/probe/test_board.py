@@ -275,10 +275,19 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
             BoardError,
             "took nan ms",
         ),
-        (
-            ('"control": timed, "state": board_state()', '"control": {"ms": [10**400]}'),
-            BoardError,
-            "agent's answer",
+        *(
+            (
+                ('"control": timed, "state": board_state()', f'"control": {{"ms": [1.0, {ms}]}}'),
+                BoardError,
+                f"took {printed}",
+            )
+            for ms, printed in (
+                ("10**400", "1000"),
+                ("1e-300", "1e-300 ms"),
+                ("1e-6", "1e-06 ms"),
+                ("1e9", "1000000000.0 ms"),
+                ("True", "True ms"),
+            )
         ),
         (
             (

@@ -53,11 +53,12 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_spoils_no_other(tmp_path):
 
 def test_a_time_that_is_none_is_not_taken_from_a_file(tmp_path):
     cache = Cache(tmp_path, KEY, {})
-    for number, ms in ((1, "[-1.0]"), (2, "[NaN]"), (3, "[]"), (4, '"x"'), (5, "[1.0]")):
+    times = ("[-1.0]", "[NaN]", "[]", '"x"', "[1.0]", "[1e-300]", "[1e9]", "[true]", "1", "[1e-6]")
+    for number, ms in enumerate(times, 1):
         with cache.path.open("a") as file:
             file.write(
                 f'{{"network": "{number}", "ms": {ms}, "control_ms": [1.0], "warm_up_calls": 2, '
                 f'"is_stable": true, "state": {{}}}}\n[]\n'
             )
 
-    assert [number for number in range(9) if Cache(tmp_path, KEY, {}).get(str(number))] == [5]
+    assert [number for number in range(11) if Cache(tmp_path, KEY, {}).get(str(number))] == [5]
