@@ -1,4 +1,7 @@
-"""The journal of a measurement: a line a network with all its times, written before the next."""
+"""The journal of a measurement: a line a network with all its times, written before the next.
+
+Statistics are computed from the times when a line is read; those that earlier versions wrote are not.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,12 @@ from numpy import ndarray
 from common.files.atomic_file import naming
 from common.files.safe_file import opened, read_bytes, read_text
 from common.types.errors import UserError
-from common.types.units import MOST_MS
+from common.types.units import require_ms
 from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
 
 _FIELDS = (
     "arch",
-    "median_ms",
-    "p95_ms",
-    "p99_ms",
-    "median_low_ms",
-    "median_high_ms",
     "warm_up_calls",
     "is_stable",
     "control_ms",
@@ -37,12 +35,11 @@ _FIELDS = (
     "beside_gb_per_s",
 )
 
-_LAYOUTS = {_FIELDS, ("index", *_FIELDS), ("index", *_FIELDS[:-1])}
-"""Columns of this version and of earlier ones, whose journals are continued as they are."""
+_NEEDED = {*_FIELDS} - {"beside_gb_per_s"}
+"""Columns that the journals of all versions have, which are continued as they are."""
 
 _LARGEST = 2**28  # bytes
 _LONGEST_HEADER = 2**12
-_TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 
 
 @final
@@ -58,19 +55,26 @@ class Measurement:
     disturbances: tuple[str, ...]  # other disturbances
     beside_gb_per_s: tuple[float, ...] = ()  # bandwidth of each process beside, meanwhile
 
+    def __post_init__(self) -> None:
+        """Check the times.
+
+        Raises:
+          UserError: if one is impossible.
+        """
+        require_ms([*self.samples.ms, self.control_ms], f"an inference of {self.arch} took")
+
     def fields(self) -> dict[str, object]:
         """One line of the journal."""
-        ms = self.samples.ms
         values = (
             self.arch,
-            *(float(statistic.of(ms)) for statistic in Statistic),
-            *self.samples.interval(Statistic.median),
             self.samples.warm_up_calls,
             int(self.samples.is_stable),
             self.control_ms,
             self.clock_mhz,
             "; ".join(self.disturbances),
-            " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
+            " ".join(
+                f"{each:.5f}" for each in self.samples.ms
+            ),  # to 10 ns; in the order they were taken
             " ".join(f"{each:.3f}" for each in self.beside_gb_per_s),
         )
         return dict(zip(_FIELDS, values, strict=True))
@@ -104,7 +108,9 @@ def _names(path: Path) -> tuple[str, ...] | None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The complete lines of a journal; a line cut off by a kill is left out.
+    """The complete lines of a journal, each with `median_ms` and the other statistics of its times.
+
+    A line cut off by a kill is left out.
 
     Raises:
       UserError: if the file is no journal, or a line of it makes no sense.
@@ -119,13 +125,14 @@ def read(path: Path) -> list[dict[str, str]]:
     except (UserError, csv.Error) as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
-    if names not in _LAYOUTS:
+    if not _NEEDED.issubset(names):
         raise UserError(f"{path} is not the journal of a measurement; {way_out}")
     for number, row in enumerate(rows, start=2):
         if {*row} != {*names} or not _is_sound(row):
             raise UserError(
                 f"{path}, line {number} is not that of a measurement; remove the line, or {way_out}"
             )
+        row.update((f"{each.value}_ms", str(float(each.of(_ms(row))))) for each in Statistic)
     return rows
 
 
@@ -134,18 +141,18 @@ def _is_sound(row: dict[str, str]) -> bool:
     if None in row.values():
         return False
     try:
-        times_ms = [float(row[name]) for name in _TIMES]
+        require_ms([*_ms(row), float(row["control_ms"])], "")
         clock_mhz = float(row["clock_mhz"] or 1.0)
         beside = [float(each) for each in row.get("beside_gb_per_s", "").split()]
-        return (
-            bool(row["arch"])
-            and all(0 <= ms <= MOST_MS for ms in times_ms)
-            and 0 < float(row["control_ms"]) <= MOST_MS
-            and 0 < clock_mhz < math.inf
-            and all(0 <= each < math.inf for each in beside)
-        )
-    except ValueError:
+    except (UserError, ValueError):
         return False
+    is_timed = bool(row["arch"] and row["samples_ms"].split())
+    return is_timed and 0 < clock_mhz < math.inf and all(0 <= each < math.inf for each in beside)
+
+
+def _ms(row: dict[str, str]) -> Float64[ndarray, " n"]:
+    """Times of a line, in the order they were taken."""
+    return np.array(row["samples_ms"].split(), np.float64)
 
 
 def mend(path: Path) -> None:
@@ -175,7 +182,8 @@ def judged(
         now_ms = float(row["control_ms"])
         compared = {**row, "control_drift": f"{now_ms / quiet_ms - 1:.5f}"}
         if correct:
-            times = {name: f"{float(row[name]) * quiet_ms / now_ms:.7g}" for name in _TIMES}
+            names = [f"{statistic.value}_ms" for statistic in Statistic]
+            times = {name: f"{float(row[name]) * quiet_ms / now_ms:.7g}" for name in names}
             verdicts.append({**compared, **times})
         else:
             reasons = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]

@@ -160,18 +160,12 @@ def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
     signed = {statistic.value: repeat_differences(rows, statistic) for statistic in Statistic}
     differences = np.abs(signed[config.statistic.value])
     beside = taken_beside(rows)
-    column = {
-        name: np.array([float(row[name]) for row in kept])
-        for name in ("median_ms", "median_low_ms", "median_high_ms", "control_ms")
-    }
-    widths = (column["median_high_ms"] - column["median_low_ms"]) / column["median_ms"]
-    control_ms = column["control_ms"]
+    control_ms = np.array([float(row["control_ms"]) for row in kept])
     return {
         "measurements": len(rows),
         "measurements_disturbed": len(rows) - len(kept),
         "measurements_not_settled": sum(row["is_stable"] == "0" for row in kept),
         "samples_of_each": config.timing.samples,
-        "median_95_percent_interval_relative_width": _quantiles(widths),
         "repeats": len(differences),
         "repeats_median_relative_difference": _quantile(differences, 0.5),
         "repeats_p90_relative_difference": _quantile(differences, 0.9),
@@ -184,10 +178,6 @@ def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
         "clock_mhz_range": _range([row["clock_mhz"] for row in kept]),
         **({} if beside is None else {"taken_by_each_beside_gb_per_s": beside}),
     }
-
-
-def _quantiles(values: Float64[ndarray, " n"]) -> dict[str, float | None]:
-    return {"median": _quantile(values, 0.5), "p90": _quantile(values, 0.9)}
 
 
 def _quantile(values: Float64[ndarray, " n"], q: float) -> float | None:

@@ -199,13 +199,18 @@ def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measur
 def test_a_flagged_measurement_leaves_its_field_empty(journal):
     machine = Machine()
     flagging = config(together=1, on_disturbance=OnDisturbance.flag)
-    groups = measure([0, 11, 284], flagging, machine)
+    groups = measure([9, 11, 284], flagging, machine)
 
     for group in disturbed(machine, groups):
         append(journal, group)
 
     latency_ms = measured_ms(judged(read(journal), 0.05), Statistic.median)
-    assert latency_ms == {STRINGS[0]: 0.0}
+    assert latency_ms == {STRINGS[9]: 0.009}
+
+
+def test_a_network_that_takes_no_time_stops_the_measurement():
+    with pytest.raises(UserError, match=r"took 0\.0 ms"):
+        list(measure([0], config(), Machine()))
 
 
 def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(journal):
@@ -296,6 +301,19 @@ def test_a_journal_of_an_earlier_version_is_continued_as_it_is(journal, group, c
     assert taken_beside(read(journal)) is None
 
 
+def test_a_statistic_is_that_of_the_times_whatever_an_earlier_version_wrote(journal, group):
+    names, *lines = journal.read_text().splitlines()
+    old = [f"median_ms,p95_ms,{names}", *(f"99.5,-1,{line}" for line in lines)]
+    journal.write_text("".join(f"{line}\n" for line in old))
+    append(journal, group[1:])
+
+    assert [(row["median_ms"], row["p95_ms"]) for row in read(journal)] == [
+        ("0.005", "0.005"),
+        ("0.007", "0.007"),
+        ("0.007", "0.007"),
+    ]
+
+
 @pytest.mark.parametrize(("kept", "lost"), [(-5, 1), (20, 0)], ids=["last line", "first line"])
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(journal, group, kept, lost):
     journal.write_bytes(journal.read_bytes()[:kept])
@@ -312,6 +330,8 @@ def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(journal, gr
         lambda line: b"," + line.partition(b",")[2],
         lambda line: line.replace(b"0.007", b"-0.007"),
         lambda line: line.replace(b"0.007", b"nan"),
+        lambda line: line.replace(b"0.00700", b"0"),
+        lambda line: line.replace(b"0.00700", b"1e15"),
         lambda line: line[:40] + b"\n",
         lambda line: line[:-1] + b",1\n",
         lambda line: line.replace(b"|", b'"|', 1),
