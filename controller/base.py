@@ -171,6 +171,17 @@ class ControllerConfig(ABC):
         if not fulfilled:
             raise ValueError(f"controller.{setting}={getattr(self, setting)} must be {what}")
 
+    def search_front(self) -> None:
+        """Search for the front of accuracy and latency instead of the highest reward.
+
+        Raises:
+          ValueError: if this controller cannot.
+        """
+        raise ValueError(
+            "objectives=[accuracy,latency]: this controller maximises a reward; add "
+            "controller=guided or controller=nsga2"
+        )
+
     @abstractmethod
     def build(self, space: Choices, seeds: Sequence[int]) -> Controller:
         """Make the controller for a search space, with one replica for each seed.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
@@ -254,6 +254,11 @@ class OfBlocks(LatencyOracle, Protocol):
 @dataclass
 class LatencyConfig(ABC):
     """Settings of one source of latencies; `build` opens it."""
+
+    is_live: ClassVar[bool] = False  # asks a board, whose address `device` is
+
+    def require_limit(self, limit_ms: float) -> None:  # noqa: B027 - most go with every limit
+        """Refuse settings that do not go with the limit of a search; UserError names them."""
 
     @abstractmethod
     def build(self, device: str, space: Space, task: Task) -> LatencyOracle:

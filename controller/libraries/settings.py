@@ -58,6 +58,9 @@ class Nsga2Config(ControllerConfig):
     population_size: int
     constrained: bool  # an architecture within the limits dominates one beyond (Deb, section VI)
 
+    def search_front(self) -> None:
+        """Keep the settings: the front is all that it searches for."""
+
     def build(self, space: Choices, seeds: Sequence[int]) -> ReplicatedController:
         """Make the controller, with one replica for each seed.
 

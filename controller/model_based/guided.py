@@ -265,6 +265,10 @@ class GuidedConfig(ControllerConfig):
     memory: int  # trials that the model is fitted to at most
     front: bool  # maximise the front of accuracy against latency, not the reward
 
+    def search_front(self) -> None:
+        """Set `front`."""
+        self.front = True
+
     def build(self, space: Choices, seeds: Sequence[int]) -> ReplicatedController:
         """Make the controller, with one replica for each seed.
 

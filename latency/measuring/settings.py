@@ -10,7 +10,8 @@ from typing import Any, final
 from omegaconf import MISSING
 
 from common.types.errors import UserError
-from latency.probe.config import BoardsConfig, addresses
+from latency.probe.address import addresses
+from latency.probe.config import BoardsConfig
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.backend import Backend, Precision

@@ -48,6 +48,11 @@ def is_experimental(address: str) -> bool:
     return scheme == "cmd" and bool(_EXPERIMENTAL.intersection(command.split()[:1]))
 
 
+def addresses(device: object) -> str:
+    """The setting `device` as text; the addresses of a list are separated by space."""
+    return " ".join(map(str, device)) if isinstance(device, list) else str(device)
+
+
 def split_addresses(text: str) -> list[str]:
     """The addresses in a text, separated by space.
 

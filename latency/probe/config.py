@@ -123,11 +123,6 @@ class BoardsConfig:
             raise UserError(str(error)) from error
 
 
-def addresses(device: object) -> str:
-    """The setting `device` as text; the addresses of a list are separated by space."""
-    return " ".join(map(str, device)) if isinstance(device, list) else str(device)
-
-
 def require_times(settings: dict[str, float | None]) -> None:
     """Refuse settings that are not positive times of a sensible length.
 

@@ -101,6 +101,11 @@ class MappedLatencyConfig(LatencyConfig):
     limit: str = "${T}"
     statistic: Statistic = Statistic.median
 
+    def require_limit(self, limit_ms: float) -> None:
+        """Refuse another limit than T."""
+        if milliseconds(self.limit) != limit_ms:
+            raise UserError(f"latency.limit={self.limit} is not T; set T={self.limit}")
+
     def build(self, device: str, space: Space, task: Task) -> MappedLatency:
         """All tables, measured or predicted as by `latency=auto`, as one."""
         named = [_named(text) for text in self.left]

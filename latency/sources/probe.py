@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import platformdirs
 
@@ -45,6 +45,15 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     confirm_top: int = 5
     unrunnable_ms: float | None = None  # latency of a network that cannot run there, beyond T
     cache: Path | None = None
+    is_live: ClassVar[bool] = True
+
+    def require_limit(self, limit_ms: float) -> None:
+        """Refuse a network that the board cannot run to count as one within the limit."""
+        if self.unrunnable_ms and self.unrunnable_ms <= limit_ms:
+            raise UserError(
+                f"latency.unrunnable_ms={self.unrunnable_ms:g} is within T; a network that "
+                f"the board cannot run must count as slower"
+            )
 
     def build(self, device: str, space: Space, task: Task) -> ProbeLatency:
         """Connect to the boards at the addresses in `device`.

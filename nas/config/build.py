@@ -2,105 +2,78 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, final
 
-from hydra.core.config_store import ConfigStore
+from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_hours
 from common.command.hydra_command import require_complete
-from common.command.plug_ins import load
+from common.command.plug_ins import GROUPS, load
 from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import milliseconds
 from controller.base import Controller, ControllerConfig
-from controller.evolution import EvolutionConfig
-from controller.exhaustive import ExhaustiveConfig
-from controller.libraries.settings import Nsga2Config, TpeConfig
-from controller.local_search import LocalSearchConfig
-from controller.model_based.guided import GuidedConfig
-from controller.policy.reinforce import ReinforceConfig
-from controller.policy.rnn import RnnConfig
-from controller.uniform import UniformConfig
-from latency.base import LatencyConfig, LatencyOracle
+from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
-from latency.probe.config import addresses
-from latency.sources.blocks import BlocksLatencyConfig
-from latency.sources.corun import CorunLatencyConfig
-from latency.sources.mapped import MappedLatencyConfig
-from latency.sources.probe import ProbeLatencyConfig
-from latency.sources.table import (
-    AutoLatencyConfig,
-    RegressionLatencyConfig,
-    TableLatencyConfig,
-)
-from latency.sources.transfer import TransferLatencyConfig
+from latency.probe.address import addresses
 from nas.accuracy.base import Accuracy, AccuracyConfig, Split
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.own_images import (
-    OwnImagesConfig,
-    ProxyConfig,
-    ShortConfig,
-    StagedConfig,
-    SupernetConfig,
-)
-from nas.accuracy.surrogate import SurrogateAccuracyConfig
-from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
+from nas.accuracy.table import AutoAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
-from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import default_of, plug_ins_of, space_named
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
-from rewards.absolute import AbsoluteReward
 from rewards.base import Reward
-from rewards.constrained import ConstrainedReward
-from rewards.mnasnet import MnasReward
-from rewards.proposed import ProposedReward
 
-NAMES: dict[str, dict[str, type[Any]]] = {
+if TYPE_CHECKING:
+    from nas.accuracy.images.image_set import ImageSet
+
+NAMES: dict[str, dict[str, str]] = {
     "reward": {
-        "proposed": ProposedReward,
-        "mnasnet": MnasReward,
-        "absolute": AbsoluteReward,
-        "constrained": ConstrainedReward,
+        "proposed": "rewards.proposed:ProposedReward",
+        "mnasnet": "rewards.mnasnet:MnasReward",
+        "absolute": "rewards.absolute:AbsoluteReward",
+        "constrained": "rewards.constrained:ConstrainedReward",
     },
     "controller": {
-        "reinforce_schema": ReinforceConfig,  # `_schema`: conf/controller/ holds the values
-        "rnn_schema": RnnConfig,
-        "guided_schema": GuidedConfig,
-        "uniform_schema": UniformConfig,
-        "evolution_schema": EvolutionConfig,
-        "local_search_schema": LocalSearchConfig,
-        "exhaustive_schema": ExhaustiveConfig,
-        "nsga2_schema": Nsga2Config,
-        "tpe_schema": TpeConfig,
+        # `_schema`: conf/controller/ holds the values
+        "reinforce_schema": "controller.policy.reinforce:ReinforceConfig",
+        "rnn_schema": "controller.policy.rnn:RnnConfig",
+        "guided_schema": "controller.model_based.guided:GuidedConfig",
+        "uniform_schema": "controller.uniform:UniformConfig",
+        "evolution_schema": "controller.evolution:EvolutionConfig",
+        "local_search_schema": "controller.local_search:LocalSearchConfig",
+        "exhaustive_schema": "controller.exhaustive:ExhaustiveConfig",
+        "nsga2_schema": "controller.libraries.settings:Nsga2Config",
+        "tpe_schema": "controller.libraries.settings:TpeConfig",
     },
     "accuracy": {
-        "auto": AutoAccuracyConfig,
-        "table": TableAccuracyConfig,
-        "surrogate": SurrogateAccuracyConfig,
-        "staged": StagedConfig,
-        "proxy": ProxyConfig,
-        "short": ShortConfig,
-        "supernet": SupernetConfig,
+        "auto": "nas.accuracy.table:AutoAccuracyConfig",
+        "table": "nas.accuracy.table:TableAccuracyConfig",
+        "surrogate": "nas.accuracy.surrogate:SurrogateAccuracyConfig",
+        "staged": "nas.accuracy.own_images:StagedConfig",
+        "proxy": "nas.accuracy.own_images:ProxyConfig",
+        "short": "nas.accuracy.own_images:ShortConfig",
+        "supernet": "nas.accuracy.own_images:SupernetConfig",
     },
     "latency": {
-        "auto": AutoLatencyConfig,
-        "table": TableLatencyConfig,
-        "regression": RegressionLatencyConfig,
-        "blocks": BlocksLatencyConfig,
-        "probe": ProbeLatencyConfig,
-        "transfer": TransferLatencyConfig,
-        "mapped": MappedLatencyConfig,
-        "corun": CorunLatencyConfig,
+        "auto": "latency.sources.table:AutoLatencyConfig",
+        "table": "latency.sources.table:TableLatencyConfig",
+        "regression": "latency.sources.table:RegressionLatencyConfig",
+        "blocks": "latency.sources.blocks:BlocksLatencyConfig",
+        "probe": "latency.sources.probe:ProbeLatencyConfig",
+        "transfer": "latency.sources.transfer:TransferLatencyConfig",
+        "mapped": "latency.sources.mapped:MappedLatencyConfig",
+        "corun": "latency.sources.corun:CorunLatencyConfig",
     },
 }
-"""Every name of the package that a group of the configuration knows; plug-ins add theirs."""
+"""Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
 
 _ARCHIVE = "`python -m nas.data import FOLDER` converts the official archive into tables"
 REMOVED = {"accuracy/nats": _ARCHIVE, "latency/nats": _ARCHIVE}
@@ -151,26 +124,48 @@ class Experiment:
     images: ImageSet | None = None  # of a search on own images
 
 
-def register() -> dict[str, str]:
-    """Tell Hydra the names and their types, those of plug-ins included.
+@final
+class _ImportedNode(ConfigNode):
+    """The settings of a name, whose class is imported when Hydra asks for them."""
 
-    Returns advice for each `<group>/<name>` that cannot be used: removed, or a broken plug-in.
+    def __init__(self, group: str, point: EntryPoint) -> None:
+        super().__init__(f"{point.name}.yaml", OmegaConf.create(), group, None, None)
+        self._point = point
+        self._imported: DictConfig | None = None
+
+    @property
+    def node(self) -> DictConfig:
+        """The default values.
+
+        Raises:
+          UserError: if the class cannot be imported, or is no class of settings.
+        """
+        if self._imported is None:
+            group = str(self.group)
+            self._imported = _settings(group, config_of(group, load(group, self._point)))
+        return self._imported
+
+    @node.setter
+    def node(self, node: DictConfig) -> None:
+        self._imported = node
+
+
+def register() -> Mapping[str, str]:
+    """Tell Hydra the names, those of plug-ins included.
+
+    Returns advice for each `<group>/<name>` of earlier versions.
     """
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
     OmegaConf.register_new_resolver("default_of", default_of, replace=True)
-    ConfigStore.instance().store(name="search_schema", node=SearchConfig)
+    store = ConfigStore.instance()
+    store.store(name="search_schema", node=SearchConfig)
     for group, names in NAMES.items():
-        for name, kind in names.items():
-            _store(group, name, kind)
-    advice = dict(REMOVED)
-    for group in NAMES:
-        for name, point in plug_ins_of(group).items():
-            try:
-                _store(group, name, config_of(group, load(group, point)))
-            except UserError as error:  # noqa: PERF203 - the others are still there
-                advice[f"{group}/{name}"] = str(error)
-    return advice
+        points = {name: EntryPoint(name, path, GROUPS[group]) for name, path in names.items()}
+        nodes = store.repo.setdefault(group, {})
+        for name, point in (points | plug_ins_of(group)).items():
+            nodes[f"{name}.yaml"] = _ImportedNode(group, point)
+    return REMOVED
 
 
 def add_part(group: str, part: Any) -> dict[str, Any]:
@@ -182,24 +177,21 @@ def add_part(group: str, part: Any) -> dict[str, Any]:
       UserError: if it is none of what the group takes.
     """
     kind = config_of(group, part)
-    names = {kind: name.removesuffix("_schema") for name, kind in NAMES[group].items()}
-    name = names.get(kind, kind.__name__)
-    if kind not in names:
+    names = {path: name.removesuffix("_schema") for name, path in NAMES[group].items()}
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    name = names.get(path, kind.__name__)
+    if path not in names:
         if name in names.values():
             raise UserError(f"{group}={name} is a name of the package; choose another name")
-        _store(group, name, kind)
+        ConfigStore.instance().store(group=group, name=name, node=_settings(group, kind))
     return {group: name, **{f"{group}.{key}": value for key, value in values_of(part).items()}}
 
 
-def _store(group: str, name: str, kind: type[Any]) -> None:
-    store = ConfigStore.instance()
-    stored = store.repo.get(group, {}).get(f"{name}.yaml")
-    if stored is not None and OmegaConf.get_type(stored.node) is kind:
-        return
-    node = OmegaConf.structured(kind)
+def _settings(group: str, kind: type[Any]) -> DictConfig:
+    node: DictConfig = OmegaConf.structured(kind)
     if group == "reward":
         node.target_ms = "${milliseconds:${T}}"
-    store.store(group=group, name=name, node=node)
+    return node
 
 
 def _default_controller(latency: str) -> str:
@@ -254,6 +246,8 @@ def build(composed: DictConfig) -> Experiment:
         )
     source = None
     if config.workers is not None and images is None:
+        from nas.config.simulated import simulated  # noqa: PLC0415 - other searches have no clock
+
         source = simulated(problem, config.epochs)
     return Experiment(config, problem, controller, source, images)
 
@@ -273,13 +267,10 @@ def _choose_objectives(config: SearchConfig) -> None:
         )
     if config.data is not None:
         raise UserError("objectives= is for benchmarks; with data=, leave it out")
-    if isinstance(config.controller, GuidedConfig):
-        config.controller.front = True
-    elif not isinstance(config.controller, Nsga2Config):
-        raise UserError(
-            "objectives=[accuracy,latency]: this controller maximises a reward; add "
-            "controller=guided or controller=nsga2"
-        )
+    try:
+        config.controller.search_front()
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def _check_values(config: SearchConfig) -> None:
@@ -347,6 +338,11 @@ def _accuracy(
     chosen = config.accuracy
     if images is None:
         return chosen.build(space, task, config.split, config.epochs)
+    from nas.accuracy.own_images import (  # noqa: PLC0415 - a search on tables has no images
+        OwnImagesConfig,
+        StagedConfig,
+    )
+
     if isinstance(chosen, AutoAccuracyConfig):
         chosen = config.accuracy = StagedConfig()
     if not isinstance(chosen, OwnImagesConfig):
@@ -366,16 +362,22 @@ def _latency(
       UserError: if it cannot answer for this device, or for images of this side.
     """
     timed = _timed_side(space)
-    is_live = isinstance(config.latency, ProbeLatencyConfig)
-    if config.data is not None and task.image_side != timed and not is_live:
+    if config.data is not None and task.image_side != timed and not config.latency.is_live:
         raise UserError(
             f"side={task.image_side}: latencies of device={config.device} are known for images of "
             f"{timed} pixels; leave side out, or measure live with latency=probe"
         )
-    return config.latency.build(_device(config, limit_ms), space, task)
+    config.latency.require_limit(limit_ms)
+    oracle = config.latency.build(_device(config), space, task)
+    if config.E is not None and isinstance(oracle, OnSeveralDevices):
+        raise UserError(
+            f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "
+            f"network may run on another; leave E out, or search for one device"
+        )
+    return oracle
 
 
-def _device(config: SearchConfig, limit_ms: float) -> str:
+def _device(config: SearchConfig) -> str:
     """Device name for the latency source; the addresses of a list are separated by spaces."""
     if config.device is None:
         raise UserError(
@@ -384,29 +386,8 @@ def _device(config: SearchConfig, limit_ms: float) -> str:
             f"board=<name>` times another"
         )
     device = addresses(config.device)
-    if config.scenario is not None and not isinstance(config.latency, CorunLatencyConfig):
+    if config.scenario is not None and not hasattr(config.latency, "scenario"):
         raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
-    if isinstance(config.latency, MappedLatencyConfig):
-        _require_one_t(config, config.latency, limit_ms)
-    if not isinstance(config.latency, ProbeLatencyConfig):
-        if "://" in device:
-            raise UserError(
-                f"device={device} is an address of a board; add latency=probe to ask it"
-            )
-    elif (config.latency.unrunnable_ms or math.inf) <= limit_ms:
-        raise UserError(
-            f"latency.unrunnable_ms={config.latency.unrunnable_ms:g} is within T; a network that "
-            f"the board cannot run must count as slower"
-        )
+    if "://" in device and not config.latency.is_live:
+        raise UserError(f"device={device} is an address of a board; add latency=probe to ask it")
     return device
-
-
-def _require_one_t(config: SearchConfig, latency: MappedLatencyConfig, limit_ms: float) -> None:
-    """Refuse a T other than `latency.limit`, and an energy limit, with latency=mapped."""
-    if milliseconds(latency.limit) != limit_ms:
-        raise UserError(f"latency.limit={latency.limit} is not T; set T={latency.limit}")
-    if config.E is not None:
-        raise UserError(
-            f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "
-            f"network may run on another; leave E out, or search for one device"
-        )

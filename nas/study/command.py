@@ -54,7 +54,7 @@ def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
     hydra_command(command, "study", partial(_run, analyses, command), removed=register_study())
 
 
-def register_study() -> dict[str, str]:
+def register_study() -> Mapping[str, str]:
     """Tell Hydra the names that a study may use; returns advice as `register` does."""
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
     return register()

@@ -16,7 +16,7 @@ from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
 from nas.accuracy.images.open import open_images
-from nas.config.build import NAMES, _own_images, build, register
+from nas.config.build import _own_images, add_part, build, register
 from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
@@ -43,11 +43,11 @@ def composed():
     GlobalHydra.instance().clear()
 
 
-def test_a_sixth_reward_is_one_class_and_one_name(composed, monkeypatch):
+def test_a_sixth_reward_is_one_class(composed, monkeypatch):
     monkeypatch.delenv("NAS_DATA", raising=False)
-    monkeypatch.setitem(NAMES["reward"], "faster", FasterIsBetter)
+    add_part("reward", FasterIsBetter)
 
-    experiment = build(composed("reward=faster", "reward.weight=0.5", "T=0.02s"))
+    experiment = build(composed("reward=FasterIsBetter", "reward.weight=0.5", "T=0.02s"))
 
     assert experiment.problem.limit_ms == experiment.problem.reward.target_ms == 20.0
     assert experiment.problem.reward(0.5, 10.0) == 1.5
