@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.densenet import DenseLayer, DenseNet
+from benchmarks.papers.networks.vgg import VGG
 from runtime.network.decompose import Rule
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseLayer, DenseNet
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock
 from runtime.network.models.resnet import ResNet, ResNetBlock
-from runtime.network.models.vgg import VGG
 
 
 class Model(Enum):

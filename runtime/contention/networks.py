@@ -7,23 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
-from runtime.network.models.vgg import VGG
 
-_BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
+BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "nb201": lambda: (CellNetwork(("nor_conv_3x3",) * 6), (1, 3, 32, 32)),
     "resnet50": lambda: (ResNet(50), (8, 3, 224, 224)),
-    "vgg16": lambda: (VGG(16), (1, 3, 224, 224)),
-    "alexnet": lambda: (AlexNet(), (1, 3, 224, 224)),
-    "conv256": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 256, 256)),
-    "conv64": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 64, 64)),
-    "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
-    "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
 }
-"""Module and input shape by name: nb201 is the slowest cell of NAS-Bench-201, conv<n> a layer of 64
-channels on n x n pixels, fc8192 a layer with 256 MB of weights."""
+"""Module and input shape by name: nb201 is the slowest cell of NAS-Bench-201. More may be added."""
 
 HALF = frozenset({"resnet50"})
 """Networks that run in fp16 on a GPU."""
@@ -33,7 +24,7 @@ def network(name: str) -> tuple[nn.Module, torch.Tensor]:
     """Build a network by name; return it with an input."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        module, shape = _BUILDERS[name]()
+        module, shape = BUILDERS[name]()
         return module.eval(), torch.randn(shape)
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.densenet import DenseNet
+from benchmarks.papers.networks.vgg import VGG
 from benchmarks.papers.streaming.yolo import YOLOv4
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseNet
 from runtime.network.models.resnet import ResNet
-from runtime.network.models.vgg import VGG
 
 PUBLISHED = [
     (AlexNet, (), 61_100_840),

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseNet
+from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.densenet import DenseNet
+from benchmarks.papers.networks.vgg import VGG
 from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
 from runtime.network.models.resnet import ResNet
-from runtime.network.models.vgg import VGG
 
 BUILDERS = {
     "nas_bench_201": lambda: (CellNetwork(EVERY_OPERATION, cells_per_stage=1, channels=4), 16),

@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention import on_gpu
 from benchmarks.papers.contention.interleaved import beside_hogs, measure_conditions
+from benchmarks.papers.contention.layers import add_layers
 from benchmarks.papers.contention.rows import SPINNER, counts, curve, hog_row, rows_of
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.results import Row, summary
@@ -56,6 +57,7 @@ def steps(config: BenchConfig) -> list[Step]:
             "experiment=contention needs two cores of the CPU, one for the network and one for a hog, "
             "and this process may use one"
         )
+    add_layers()
     parts: dict[str, Callable[[], Iterator[Row]]] = {
         "hogs": partial(_hogs, config),
         **{name: partial(_victim, config, name) for name in VICTIMS},

@@ -15,6 +15,7 @@ import torch
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.contention.interleaved import Condition, beside_hogs, measure_conditions
+from benchmarks.papers.contention.layers import add_layers
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.results import Row
 from benchmarks.papers.steps import Step
@@ -41,6 +42,7 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if something unknown is asked for.
     """
+    add_layers()
     parts: dict[str, Callable[[], Iterator[Row]]] = {
         "hogs": partial(_hogs, config),
         **{name: partial(_victim, config, name) for name in VICTIMS},

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.papers.config import BenchConfig
+from benchmarks.papers.networks.vgg import VGG
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import Step, interleaved, last_of_turn, one_line
 from benchmarks.papers.streaming.architectures import (
@@ -34,7 +35,6 @@ from benchmarks.papers.streaming.architectures import (
 from benchmarks.papers.streaming.bounds import bound_ms
 from benchmarks.papers.streaming.offload import OFFLOADS, Offloaded, is_importable
 from benchmarks.papers.streaming.yolo import YOLOv4
-from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import (

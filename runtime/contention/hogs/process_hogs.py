@@ -26,7 +26,7 @@ TIMES_THE_CACHE = 8
 LEAST_TIMES_THE_CACHE = 2
 SPINNER_BYTES = 2**14
 _READY_S = 30.0
-BESIDE = ("nb201", "resnet50", "vgg16", "alexnet")
+BESIDE = ("nb201", "resnet50")
 """The networks of `runtime.contention.networks` that can run beside another."""
 SOURCE = Path(__file__).with_name("hog.c")
 COMPILERS = ("cc", "gcc", "clang")

@@ -7,7 +7,6 @@ last layer's biases, and all variants would agree.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
@@ -15,25 +14,11 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseNet
 from runtime.network.models.nas_bench_201 import CellNetwork, example_input
 from runtime.network.models.resnet import ResNet
-from runtime.network.models.vgg import VGG
-
-SIDE = 1024
-"""Side of the square matrix in `gemm-<N>`, as in figure 4.6 of the source."""
-
-PRODUCTS = 32
-"""Number of products in sequence; a single one is shorter than its launch."""
 
 _SETTLING = 8
 """Images from which the statistics of batch normalisation are taken."""
-
-_GEMM = re.compile(r"gemm-([1-9]\d*)")
-
-_WIDEST = 16_384
-"""Largest N of `gemm-<N>`; an input has 64 MiB then."""
 
 
 @final
@@ -49,28 +34,10 @@ class NamedNetwork:
     """Inputs on which the variants are compared."""
 
 
-@final
-class MatrixProducts(nn.Module):
-    """A sequence of matrix products, each 1024 x 1024 by 1024 x N."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(SIDE, SIDE) / SIDE**0.5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (1024, N) to (1024, N)."""
-        for _ in range(PRODUCTS):
-            x = self.weight @ x
-        return x
-
-
 _BUILDERS: dict[str, tuple[Callable[[float], nn.Module], int]] = {
     "nb201": (lambda part: CellNetwork(("nor_conv_3x3",) * 6, channels=_of(16, part)), 32),
     "resnet18": (lambda part: ResNet(18, width=_of(64, part)), 224),
     "resnet50": (lambda part: ResNet(50, width=_of(64, part)), 224),
-    "densenet121": (lambda part: DenseNet(121, growth=_of(32, part)), 224),
-    "alexnet": (lambda part: AlexNet(width=_of(64, part)), 224),
-    "vgg16": (lambda part: VGG(16, width=_of(64, part)), 224),
 }
 
 
@@ -84,20 +51,17 @@ def check_name(name: str) -> None:
     Raises:
       ValueError: naming the known networks.
     """
-    if name not in _BUILDERS and ":" not in name and not _GEMM.fullmatch(name):
+    if name not in _BUILDERS and ":" not in name:
         raise ValueError(
-            f"networks={name} is unknown; use one of {', '.join(_BUILDERS)}, gemm-<N>, or "
+            f"networks={name} is unknown; use one of {', '.join(_BUILDERS)}, or "
             "package.module:function, which returns a torch module and its input"
         )
-    match = _GEMM.fullmatch(name)
-    if match and (len(match[1]) > 5 or int(match[1]) > _WIDEST):
-        raise ValueError(f"networks={name[:40]}: N must be at most {_WIDEST:,}")
 
 
 def build_network(
     name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
 ) -> NamedNetwork:
-    """Build a network by name, gemm-<N>, or a user's function `package.module:make`.
+    """Build a network by name, or by a user's function `package.module:make`.
 
     Batch and width, the share of the published channels, apply to named networks only; variants are
     compared on `compared` inputs.
@@ -111,17 +75,15 @@ def build_network(
         torch.manual_seed(0)
         if ":" in name:
             module, x = _of_user(name)
-        elif match := _GEMM.fullmatch(name):
-            module, x = MatrixProducts(), torch.randn(SIDE, int(match[1]), generator=noise)
         else:
             build, side = _BUILDERS[name]
             module, x = build(width), example_input(side, batch_size=batch)
-            _scale(module, torch.randn(_SETTLING, 3, side, side, generator=noise))
+            scale_weights(module, torch.randn(_SETTLING, 3, side, side, generator=noise))
     others = tuple(torch.randn(x.shape, generator=noise) for _ in range(compared))
     return NamedNetwork(name, module.eval().requires_grad_(requires_grad=False), x, others)
 
 
-def _scale(module: nn.Module, images: Tensor) -> None:
+def scale_weights(module: nn.Module, images: Tensor) -> None:
     """Initialise weights as in He et al. (ICCV 2015), and batch normalisation from these images."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):

@@ -18,6 +18,8 @@ from torch import nn
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
+from benchmarks.papers.networks.densenet import DenseNet
+from benchmarks.papers.networks.vgg import VGG
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -28,7 +30,6 @@ from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
 from runtime.network.cuda.sm_slices import SmSlices
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
-from runtime.network.models.densenet import DenseNet
 from runtime.network.models.nas_bench_201 import (
     EVERY_OPERATION,
     Cell,
@@ -37,7 +38,6 @@ from runtime.network.models.nas_bench_201 import (
     example_input,
 )
 from runtime.network.models.resnet import ResNet, ResNetBlock
-from runtime.network.models.vgg import VGG
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job
 from runtime.scheduling.dispatcher import Ticket

@@ -217,7 +217,7 @@ def test_a_smaller_share_is_slower():
     names = ["cuda/sm16/graph/fp32", "cuda/sm64/graph/fp32"]
 
     rows = profile_variants(
-        build_network("gemm-512"),
+        build_network("benchmarks.papers.mapped.networks:gemm_512"),
         [parse_variant(name) for name in names],
         TimingConfig(),
         np.random.default_rng(0),

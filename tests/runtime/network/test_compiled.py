@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.papers.networks.densenet import DenseLayer
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
-from runtime.network.models.densenet import DenseLayer
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
 from runtime.network.models.resnet import ResNetBlock
 from runtime.scheduling.arrivals import closed

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.fx.proxy import TraceError
 
+from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.densenet import DenseLayer
+from benchmarks.papers.networks.vgg import VGG
 from runtime.network.decompose import Rule, decompose
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseLayer
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
 from runtime.network.models.resnet import ResNet, ResNetBlock
-from runtime.network.models.vgg import VGG
 from runtime.network.program import NETWORK_INPUT, Inference
 from runtime.network.segment_kind import SegmentKind
 

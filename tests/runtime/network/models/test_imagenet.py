@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.network.models.alexnet import AlexNet
-from runtime.network.models.densenet import DenseBlock, DenseNet
+from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.densenet import DenseBlock, DenseNet
+from benchmarks.papers.networks.vgg import VGG
 from runtime.network.models.resnet import ResNet, ResNetBlock
-from runtime.network.models.vgg import VGG
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

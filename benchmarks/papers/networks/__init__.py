@@ -1,0 +1,1 @@
+"""Published networks that only the papers' experiments run."""
