@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from runtime.weight_streaming.files.layers import (
@@ -21,7 +18,7 @@ from runtime.weight_streaming.files.weight_file import (
     SHORT_REPR,
     WeightFileError,
     dtype_name,
-    open_for_reading,
+    opened_safetensors,
     write_packed,
 )
 from runtime.weight_streaming.streamable import cut, device_of, require_streamable
@@ -57,7 +54,7 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
     source, into = Path(source), Path(into)
     if not into.parent.is_dir():
         raise FileNotFoundError(f"into={into}: the folder {into.parent} does not exist")
-    with _opened(source) as file:
+    with opened_safetensors(source) as file:
         if into.exists() and into.samefile(source):
             raise ValueError(f"into={into} is the source file; name another file")
         model_device = device_of(model)
@@ -118,18 +115,6 @@ class _Values(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._places)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a safetensors file; the library checks its header."""
-    os.close(open_for_reading(path))
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except SafetensorError as error:
-        reason = " ".join(str(error).split())
-        raise WeightFileError(f"{path} is not a safetensors file, or damaged: {reason}") from error
 
 
 def _require_same(file: Any, source: str, name: str, weight: Weight) -> None:

@@ -64,7 +64,7 @@ def profiled(
 ) -> list[StreamedLayer]:
     """Return the layers with the median durations of their stages.
 
-    The first run, which verifies checksums, is not timed. Durations of reads and copies include their
+    The first run is not timed. Durations of reads and copies include their
     synchronisation delay.
 
     A GPU works for `settle_s` before its times are used. Its kernels are then timed again while

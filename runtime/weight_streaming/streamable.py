@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,13 +52,11 @@ class MemoryUse:
     """Ring and resident layers in a GPU's memory."""
     kept: int
     """All weights, if they are kept in the CPU's memory (tier=host)."""
-    page_cache: int
-    """Weight file's bytes in the system's page cache."""
 
     @property
     def total(self) -> int:
         """Sum of all memory that holds weights."""
-        return self.host + self.pinned + self.device + self.kept + self.page_cache
+        return self.host + self.pinned + self.device + self.kept
 
     @property
     def saved(self) -> float:
@@ -78,7 +76,6 @@ class MemoryUse:
                 ("pinned", self.pinned),
                 ("device", self.device),
                 ("kept in memory", self.kept),
-                ("page cache", self.page_cache),
             )
             if value
         ]
@@ -140,15 +137,13 @@ class StreamableNetwork:
 
     def memory(self, pipeline: Pipeline) -> MemoryUse:
         """Return the current memory use with a pipeline."""
-        buffers, held = pipeline.buffers, self.reader.held_bytes
-        is_kept = self.reader.tier is Tier.HOST
+        buffers = pipeline.buffers
         return MemoryUse(
             weights=self.layered.network_bytes,
             host=buffers.host_bytes,
             pinned=buffers.pinned_bytes,
             device=buffers.device_bytes,
-            kept=held * is_kept,
-            page_cache=held * (not is_kept),
+            kept=self.reader.held_bytes,
         )
 
     def close(self) -> None:
@@ -195,15 +190,14 @@ def open_streamable(
         return StreamableNetwork(
             layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
         )
-    read = partial(FileReader, direct=tier is Tier.SSD)
     if weights is None:
-        file = _write_unnamed(layers, values, read)
+        file = _write_unnamed(layers, values)
     else:
         if not weights.exists():
             write_packed(
                 layers, values, weights
             )  # another process may replace it before it is opened
-        file = read(weights, layers, values)
+        file = FileReader(weights, layers, values)
     if tier is not Tier.HOST:
         return StreamableNetwork(layers, file, device)
     try:
@@ -273,9 +267,7 @@ def _location(error: Exception) -> str:
     return location
 
 
-def _write_unnamed(
-    layers: LayeredNetwork, values: Mapping[str, Tensor], read: Callable[..., FileReader]
-) -> FileReader:
+def _write_unnamed(layers: LayeredNetwork, values: Mapping[str, Tensor]) -> FileReader:
     """Write an unnamed file, which ends with the process, on a disk rather than a tmpfs."""
     disk = Path("/var/tmp")  # noqa: S108 - the file is unnamed
     where = disk if os.access(disk, os.W_OK) else Path(tempfile.gettempdir())
@@ -285,5 +277,4 @@ def _write_unnamed(
             descriptor = os.dup(file.fileno())
     except OSError as error:
         raise unwritable(error, layers, str(where)) from error
-    # no values to compare: they were just written
-    return read(where / "(unnamed)", layers, {}, file=descriptor)
+    return FileReader(where / "(unnamed)", layers, values, file=descriptor)

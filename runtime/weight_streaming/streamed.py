@@ -234,8 +234,8 @@ def stream(
         meta device if `weights` is a file with its values, written by `runtime.stream.pack`.
       example: an input; if given, the network is initialised now instead of at the first call.
       budget: bytes of rings and resident layers together: 64MB, 1.5GiB, a number.
-      tier: storage of the other weights: `ssd` (bypassing the page cache), `page_cache`, or `host` (all
-        weights in memory of the CPU, for a GPU with too little memory; on a CPU it saves nothing).
+      tier: storage of the other weights: `ssd` (bypassing the page cache), or `host` (all weights in
+        memory of the CPU, for a GPU with too little memory; on a CPU it saves nothing).
       weights: the weight file; written if it does not exist, else it must be this model's.
       plan: a plan instead of a budget, from the planner or an earlier `.plan`.
       device: device of the kernels; the model's by default.

@@ -400,7 +400,7 @@ class _Variant:
             "total_bytes": memory.total,
             **{
                 f"{name}_bytes": getattr(memory, name)
-                for name in ("host", "pinned", "device", "kept", "page_cache")
+                for name in ("host", "pinned", "device", "kept")
             },
             "saved": memory.saved,
             "saved_of_two": memory.saved_of_two,

@@ -1,7 +1,7 @@
 """Packed weight files: safetensors files whose layers start at page boundaries.
 
-Any safetensors reader can open them; padding is stored as tensors named `~gap...`, and the checksums of
-the layers are in the metadata. The JSON header is parsed here, with limits and full validation.
+Any safetensors reader can open them; padding is stored as tensors named `~gap...`, and a digest of all
+weights is in the metadata.
 """
 
 from __future__ import annotations
@@ -10,28 +10,23 @@ import hashlib
 import json
 import os
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from threading import get_ident
-from typing import Any, BinaryIO, final
+from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from common.files.atomic_file import replacing
 from common.types.units import format_bytes
 from runtime.weight_streaming.files.layers import LayeredNetwork, Weight, WeightLayer
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
+from runtime.weight_streaming.planning.ring import aligned
 
-MAX_HEADER_BYTES = 16 * 2**20
-"""Limit of the JSON header, about 100,000 tensors."""
-
-_KEY = "edgenas.stream"
-_VERSION = 1
+_KEY = "edgenas.stream.sha256"
 _GAP = "~gap"
-_NOT_PACKED = "was not packed for streaming"
 _PACK = "runtime.stream.pack(model, example, source=..., into=...) packs a plain safetensors file"
 
 _DTYPES = {
@@ -56,16 +51,6 @@ class WeightFileError(OSError):
     """A weight file is damaged or belongs to another model; none of it was used."""
 
 
-@final
-@dataclass(frozen=True)
-class Extent:
-    """Place and checksum of a layer in a file."""
-
-    offset: int
-    nbytes: int
-    sha256: str
-
-
 def write_packed(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
     """Write a packed file atomically.
 
@@ -73,18 +58,13 @@ def write_packed(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Pa
       OSError: if it cannot be written; WeightFileError if `values` reads from a file and fails.
       ValueError: as `write`.
     """
-    path = Path(os.path.realpath(path))  # keep a symbolic link
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with replacing(Path(os.path.realpath(path))) as file:  # keep a symbolic link
             write(layered, values, file)
-        temporary.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and not isinstance(error, WeightFileError):
-            raise unwritable(error, layered, str(path)) from error
+    except WeightFileError:
         raise
+    except OSError as error:
+        raise unwritable(error, layered, str(path)) from error
 
 
 def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO) -> None:
@@ -94,14 +74,14 @@ def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO)
       OSError: if they cannot be written.
       ValueError: if a weight has no values or a type that the format does not support.
     """
-    digests = ["0" * 64] * len(
-        layered.layers
-    )  # placeholders of the same length, so that values are read once
-    file.write(_header(layered, digests))
-    for i, layer in enumerate(layered.layers):
-        digests[i] = _digest(layer, values, file.write)
+    digest = hashlib.sha256()
+    file.write(_header(layered, digest.hexdigest()))  # of the same length, so values are read once
+    for layer in layered.layers:
+        for piece in _pieces(layer, values):
+            digest.update(piece)
+            file.write(piece)
     file.seek(0)
-    file.write(_header(layered, digests))
+    file.write(_header(layered, digest.hexdigest()))
     file.flush()
     os.fsync(file.fileno())
 
@@ -128,99 +108,64 @@ def open_for_reading(path: Path) -> int:
     return os.open(path, os.O_RDONLY)
 
 
-def read_extents(
-    file: int, name: str, layered: LayeredNetwork, values: Mapping[str, Tensor]
-) -> tuple[Extent, ...]:
-    """Validate a packed file against a network and return the place of each layer.
+def require_packed(path: Path, layered: LayeredNetwork, values: Mapping[str, Tensor]) -> None:
+    """Check that a file is a network's packed file.
 
-    The descriptor is opened for reading without O_DIRECT. Checksums are compared with `values`
-    unless they are empty or on the meta device.
+    The digest of the file is compared with `values` unless they are on the meta device.
 
     Raises:
-      WeightFileError: if the file is truncated, has another format, or belongs to another network.
+      WeightFileError: if the file is truncated, was not packed, or belongs to another network.
       OSError: if it cannot be read.
     """
-    size = os.fstat(file).st_size
-    header, begin = _read_header(file, name, size)
-    stored = _stored_digests(header.pop("__metadata__", {}), name)
-    if begin % PAGE_BYTES:
+    with opened_safetensors(path) as file:
+        digest = (file.metadata() or {}).get(_KEY)
+    if digest is None:
         raise WeightFileError(
-            f"{name} {_NOT_PACKED}: its weights start at byte {begin}, not at a page; {_PACK}"
+            f"{path} was not packed for streaming by this version; {_PACK}, or name a new file"
         )
-    digests = [str(digest) for digest in stored]
-    if len(digests) != len(layered.layers):
+    expected = _header(layered, digest)
+    with path.open("rb") as content:
+        is_same = content.read(len(expected)) == expected
+    if is_same and not any(value.is_meta for value in values.values()):
+        of_values = hashlib.sha256()
+        for layer in layered.layers:
+            for piece in _pieces(layer, values):
+                of_values.update(piece)
+        is_same = of_values.hexdigest() == digest
+    if not is_same:
         raise WeightFileError(
-            f"{name} belongs to another model: it has {len(digests)} layers, the module "
-            f"{len(layered.layers)}"
+            f"{path} belongs to another model, or to other values of its weights; name a new file"
         )
-    expected = json.loads(_header(layered, digests)[8:])
-    expected.pop("__metadata__")
-    _require_same(header, expected, name)
-    if size < begin + layered.weight_bytes:
-        raise WeightFileError(
-            f"{name} is truncated: it has {size:,} bytes instead of "
-            f"{begin + layered.weight_bytes:,}; pack it again"
-        )
-    if values and not any(value.is_meta for value in values.values()):
-        for layer, digest in zip(layered.layers, digests, strict=True):
-            if _digest(layer, values) != digest:
-                raise WeightFileError(
-                    f"{name} belongs to another model: layer {layer.name} has other values than the "
-                    "module; pack the module into another file"
-                )
-    begins = accumulate((layer.nbytes for layer in layered.layers[:-1]), initial=begin)
-    return tuple(
-        Extent(offset, layer.nbytes, digest)
-        for offset, layer, digest in zip(begins, layered.layers, digests, strict=True)
-    )
 
 
-def _require_same(stored: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
-    """Name the first tensor that the file and the module do not share; padding comes last."""
-    tensors = sorted({**expected, **stored}, key=lambda tensor: tensor.startswith(_GAP))
-    for tensor in tensors:
-        if stored.get(tensor) != expected.get(tensor):
-            raise WeightFileError(
-                f"{name} belongs to another model: {SHORT_REPR.repr(tensor)} is in one of them only, "
-                f"or of another type, shape or place"
-            )
+def offsets(layered: LayeredNetwork) -> list[int]:
+    """Return the offset of each layer in a packed file."""
+    begin = len(_header(layered, "0" * 64))
+    return [*accumulate((layer.nbytes for layer in layered.layers[:-1]), initial=begin)]
 
 
-def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
-    """Return the parsed header and the offset of the first tensor."""
-    length = int.from_bytes(os.pread(file, 8, 0), "little")
-    if not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
-        raise WeightFileError(
-            f"{name} is not a safetensors file, or truncated: it has {size:,} bytes, and its header "
-            f"{length:,}"
-        )
+@contextmanager
+def opened_safetensors(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; the library checks its header.
+
+    Raises:
+      WeightFileError: if it is none.
+      OSError: if it cannot be opened.
+    """
+    os.close(open_for_reading(path))
     try:
-        header = json.loads(os.pread(file, length, 8))
-    except (ValueError, RecursionError) as error:
-        raise WeightFileError(f"{name} is not a safetensors file: {error}") from error
-    if not isinstance(header, dict):
-        raise WeightFileError(f"{name} is not a safetensors file: its header is not an object")
-    return header, 8 + length
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        reason = SHORT_REPR.repr(" ".join(str(error).split()))
+        raise WeightFileError(
+            f"{path} is not a safetensors file, truncated or damaged: {reason}"
+        ) from error
 
 
-def _stored_digests(metadata: Any, name: str) -> list[Any]:
-    try:
-        content = json.loads(metadata[_KEY])
-        if content["version"] == _VERSION and isinstance(content["sha256"], list):
-            return list(content["sha256"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        pass
-    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a new file")
-
-
-def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
+def _header(layered: LayeredNetwork, digest: str) -> bytes:
     """Return the header: its length and its JSON, padded with spaces to whole pages."""
-    entries: dict[str, Any] = {
-        "__metadata__": {
-            "format": "pt",
-            _KEY: json.dumps({"version": _VERSION, "sha256": digests}),
-        }
-    }
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt", _KEY: digest}}
     at = 0
     for layer in layered.layers:
         for weight, end in _with_ends(layer):
@@ -283,33 +228,9 @@ def _pieces(layer: WeightLayer, values: Mapping[str, Tensor]) -> Iterator[memory
         yield bytes(end - weight.offset - weight.nbytes)
 
 
-def _digest(
-    layer: WeightLayer,
-    values: Mapping[str, Tensor],
-    write: Callable[[memoryview | bytes], object] = lambda _: None,
-) -> str:
-    digest = hashlib.sha256()
-    for piece in _pieces(layer, values):
-        digest.update(piece)
-        write(piece)
-    return digest.hexdigest()
-
-
 def fill_layer(layer: WeightLayer, values: Mapping[str, Tensor], into: memoryview) -> None:
     """Write weights, given by name, into memory of a layer."""
     at = 0
     for piece in _pieces(layer, values):
         into[at : at + len(piece)] = piece
         at += len(piece)
-
-
-def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> None:
-    """Verify the checksum of a layer.
-
-    Raises:
-      WeightFileError: if it differs.
-    """
-    if hashlib.sha256(content).hexdigest() != extent.sha256:
-        raise WeightFileError(
-            f"{name} is damaged: the checksum of layer {layer} differs; pack it again"
-        )

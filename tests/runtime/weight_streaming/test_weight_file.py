@@ -3,10 +3,8 @@
 import errno
 import json
 import os
-import tempfile
 from copy import deepcopy
 
-import psutil
 import pytest
 import torch
 from safetensors import safe_open
@@ -17,10 +15,10 @@ from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming import streamable
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import split_layers
-from runtime.weight_streaming.files.readers import FileReader, Tier, cached_bytes
+from runtime.weight_streaming.files.readers import FileReader
 from runtime.weight_streaming.files.weight_file import (
-    MAX_HEADER_BYTES,
     WeightFileError,
+    offsets,
     write_packed,
 )
 
@@ -69,16 +67,14 @@ def test_the_safetensors_library_reads_packed_files(networks, path):
             assert torch.equal(file.get_tensor(name), module.state_dict()[name])
 
 
-@pytest.mark.parametrize("direct", [True, False])
-def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, direct, path):
+def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, path):
     module, x = networks["resnet18"]
     layers, values = packed(module, x, path)
-    reader = FileReader(path, layers, values, direct=direct)
+    reader = FileReader(path, layers, values)
     memory, places = read_all(reader, layers)
 
-    assert reader.tier is (Tier.SSD if direct else Tier.PAGE_CACHE)
     assert path.stat().st_size % PAGE == 0
-    assert all(extent.offset % PAGE == 0 for extent in reader._extents)
+    assert all(offset % PAGE == 0 for offset in offsets(layers))
 
     with torch.no_grad():
         assert torch.equal(layers.bind(places).run(x), module(x))
@@ -101,24 +97,7 @@ def test_strides_are_kept_so_that_the_same_kernels_are_chosen(path):
     memory.close()
 
 
-def test_direct_reads_leave_nothing_in_the_page_cache(written, path):
-    layers, values = written
-    reader = FileReader(path, layers, values)
-    if "O_DIRECT failed" in reader.description:
-        pytest.skip(f"no direct reads here: {reader.description}")
-    reader.start_cold()
-    memory, _ = read_all(reader, layers)
-
-    assert reader.held_bytes == 0
-    buffered = FileReader(path, layers, values, direct=False)
-    for i, layer in enumerate(layers.layers):
-        buffered.read(i, memory.window(0, layer.nbytes))
-    assert buffered.held_bytes >= layers.weight_bytes
-    for one in (reader, buffered, memory):
-        one.close()
-
-
-def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, path, monkeypatch):
+def test_a_file_system_without_direct_reads_is_reported(chain, path, monkeypatch):
     module, x, expected = chain
     real_open = os.open
 
@@ -131,7 +110,6 @@ def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, path,
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         assert torch.equal(small(x), expected)
         assert "Invalid argument" in small.source
-        assert small.memory.page_cache < small.memory.weights / 2
 
 
 def test_a_truncated_file_is_refused(written, path):
@@ -148,7 +126,7 @@ def test_a_truncated_file_is_refused(written, path):
         b"",
         b"\x00" * 64,
         (2**63).to_bytes(8, "little") + b"{}",
-        (MAX_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * 100,
+        (2**27).to_bytes(8, "little") + b" " * 100,
         (2).to_bytes(8, "little") + b"[]",
         (6).to_bytes(8, "little") + b'{"a":}',
         (2).to_bytes(8, "little") + b"{}" + b" " * 7_000_000,
@@ -166,25 +144,14 @@ def test_files_that_were_not_packed_are_refused(chain, path, content):
 def test_weights_of_another_model_are_refused(chain, path):
     module, x, _ = chain
     packed(module, x, path)
-    others = {
-        "6 layers, the module 5": module[:5],
-        "'0.0.weight'": nn.Sequential(
-            nn.Sequential(nn.Linear(512, 640), nn.ReLU()),
-            nn.Sequential(nn.Linear(640, 512), nn.ReLU()),
-            *module[2:],
-        ),
-        "layer 5.0 has other values": nn.Sequential(
-            *module[:5], nn.Sequential(nn.Linear(512, 512), nn.ReLU())
-        ),
-        "'5.weight'": nn.Sequential(*module[:5], nn.Linear(512, 512)),
-        "'5.0.bias'": nn.Sequential(
-            *module[:5], nn.Sequential(nn.Linear(512, 512, bias=False), nn.ReLU())
-        ),
-    }
-    for message, other in others.items():
-        with pytest.raises(WeightFileError, match="another model") as caught:
+    others = [
+        module[:5],
+        nn.Sequential(*module[:5], nn.Sequential(nn.Linear(512, 512), nn.ReLU())),
+        nn.Sequential(*module[:5], nn.Sequential(nn.Linear(512, 512, bias=False), nn.ReLU())),
+    ]
+    for other in others:
+        with pytest.raises(WeightFileError, match="another model"):
             runtime.stream(other.eval(), x, budget="5MB", weights=path)
-        assert message in str(caught.value)
 
 
 def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(chain, path, monkeypatch):
@@ -197,20 +164,8 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(chain, p
         write_packed(layers, values, path)
 
     monkeypatch.setattr(streamable, "write_packed", overtaken)
-    with pytest.raises(WeightFileError, match=r"layer 0\.0\b"):
+    with pytest.raises(WeightFileError, match="another model"):
         runtime.stream(module, x, budget="3MB", weights=path)
-
-
-def test_a_changed_header_is_refused(written, path):
-    layers, values = written
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    header["0.0.weight"]["data_offsets"] = [0, 2**62]
-    text = json.dumps(header, separators=(",", ":")).encode().ljust(length)
-    path.write_bytes(content[:8] + text + content[8 + length :])
-    with pytest.raises(WeightFileError, match=r"0\.0\.weight"):
-        FileReader(path, layers, values)
 
 
 def rewritten(path, change):
@@ -219,12 +174,6 @@ def rewritten(path, change):
     length = int.from_bytes(content[:8], "little")
     header = change(content[8 : 8 + length])
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
-
-
-def nested(header):
-    content = json.loads(header)
-    content["__metadata__"]["edgenas.stream"] = "[" * 200_000
-    return json.dumps(content).encode()
 
 
 def named_for_a_terminal(header):
@@ -237,9 +186,9 @@ def named_for_a_terminal(header):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (nested, "not packed for streaming"),
-        (lambda header: header + b"   ", "at byte 4099"),
-        (named_for_a_terminal, "another model"),
+        (lambda header: header.replace(b"edgenas", b"another"), "not packed for streaming"),
+        (lambda header: header + b"   ", "another model"),
+        (named_for_a_terminal, "not a safetensors file"),
     ],
 )
 def test_a_malicious_header_is_refused_in_one_short_line(written, path, change, message):
@@ -249,17 +198,6 @@ def test_a_malicious_header_is_refused_in_one_short_line(written, path, change, 
         FileReader(path, layers, values)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 1000
-
-
-def test_a_damaged_layer_is_found_before_it_is_used(written, path):
-    layers, _ = written
-    with path.open("r+b") as file:
-        file.seek(-PAGE * 10, os.SEEK_END)
-        file.write(b"\x07")
-    reader = FileReader(path, layers, {})
-    with pytest.raises(WeightFileError, match="damaged"):
-        read_all(reader, layers)
-    reader.close()
 
 
 def test_a_read_error_names_the_file_and_the_layer(chain, path, monkeypatch):
@@ -282,26 +220,3 @@ def test_weights_may_come_from_the_file_only(chain, path):
         assert torch.equal(small(x), expected)
     with pytest.raises(ValueError, match="meta device"):
         runtime.stream(empty, x, budget="3MB")
-
-
-def test_the_residency_of_a_file_larger_than_memory_can_be_queried(tmp_path, path):
-    path = tmp_path / "sparse"
-    path.touch()
-    os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
-    with path.open("r+b") as file:
-        file.seek(2**31)
-        file.write(b"z" * PAGE)
-        file.flush()
-        assert cached_bytes(file.fileno()) >= PAGE
-
-
-@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no tmpfs here")  # noqa: S108 - for a file of its own
-def test_a_file_on_a_tmpfs_is_not_reported_as_a_disk(chain):
-    module, x, expected = chain
-    with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-        runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
-    ):
-        assert torch.equal(small(x), expected)
-        assert "tmpfs" in small.source
-        assert small.memory.page_cache >= small.memory.weights

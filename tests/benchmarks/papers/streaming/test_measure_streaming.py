@@ -27,7 +27,7 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     assert {"preload", "synchronous", "asynchronous", "zero-copy", "planned buffer"} <= {*variants}
     assert all(row["bit_exact"] for row in rows if "bit_exact" in row)
     for row in variants.values():
-        parts = ("host", "pinned", "device", "kept", "page_cache")
+        parts = ("host", "pinned", "device", "kept")
         assert row["total_bytes"] == sum(row[f"{part}_bytes"] for part in parts)
         assert row["saved_of_two"] == pytest.approx((1 + row["saved"]) / 2)
         assert len(row["samples_ms"]) == 2
