@@ -9,8 +9,8 @@ from __future__ import annotations
 import runpy
 import sys
 
-from common.command.exit_status import USER_ERROR
-from common.types.errors import did_you_mean
+from common.command.exit_status import one_line_errors
+from common.types.errors import UserError, did_you_mean
 
 _MODULES = {
     "search": ("nas.search", "find the most accurate network that meets a time limit on a device"),
@@ -49,6 +49,7 @@ _COMPLETIONS = {
 }
 
 
+@one_line_errors()
 def main() -> None:
     """Run one of the commands; status 2 if there is no such."""
     words = sys.argv[1:]
@@ -67,10 +68,12 @@ def main() -> None:
         names["hydra"] = " ".join(name for name in _MODULES if name not in {"data", "ui"})
         sys.stdout.write(_COMPLETIONS[words[1]] % names)
     elif first == "completion":
-        _refuse(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")
+        raise UserError(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")
     else:
         commands = [*_MODULES, "completion"]
-        _refuse(f"{first} is not one of {', '.join(commands)}{did_you_mean(first, commands)}")
+        raise UserError(
+            f"{first} is not one of {', '.join(commands)}{did_you_mean(first, commands)}"
+        )
 
 
 def _help() -> str:
@@ -83,11 +86,6 @@ def _help() -> str:
         "  edgenas search T=17ms\n\n"
         "Commands (edgenas <command> --help):\n" + "\n".join(lines) + "\n"
     )
-
-
-def _refuse(message: str) -> None:
-    sys.stderr.write(f"edgenas: {message}\n")
-    sys.exit(USER_ERROR)
 
 
 if __name__ == "__main__":

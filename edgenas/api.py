@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from common.command.console import PlainConsole
 from common.command.hydra_command import called, chosen_names, typed_call, word
+from common.types.errors import UserError
 from controller.base import ControllerConfig
 from edgenas.found import Found, Study
 from latency.base import LatencyConfig, LatencyOracle
@@ -374,11 +375,18 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
 
 def _chosen(arguments: Settings) -> Settings:
     """Settings among the arguments of a function, without those left out; files as text."""
+    settings = arguments.get("settings")
+    if not isinstance(settings, Mapping | None) or not all(
+        isinstance(key, str) for key in settings or ()
+    ):
+        raise UserError(
+            f"settings={settings!r:.200} is no mapping from names of settings to values"
+        )
     named = {name: value for name, value in arguments.items() if name not in _NO_SETTINGS}
     named["space"] = _space(arguments["space"]) if "space" in arguments else None
     return {
         name: str(value) if isinstance(value, Path) else value
-        for name, value in {**named, **(arguments.get("settings") or {})}.items()
+        for name, value in {**named, **(settings or {})}.items()
         if value is not None
     }
 

@@ -1,7 +1,11 @@
-"""Largest values of settings: whole numbers beyond them are mistakes that would fill the memory."""
+"""Values that settings may have: whole numbers and seconds of bounded size, text, plain lists.
+
+A larger whole number is a mistake that would fill the memory, and a longer time would never end.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +21,7 @@ _MOST = {
     "frames": 10**7,
 }
 _MOST_OF_OTHERS = 10**6
+_MOST_SECONDS = 3600.0
 _MOST_HOURS = 10_000.0
 
 
@@ -30,20 +35,41 @@ def require_hours(hours: float) -> None:
         raise UserError(f"hours={hours:g} must be positive, and at most {_MOST_HOURS:,.0f}")
 
 
-def require_in_bounds(values: Any, name: str = "") -> None:
-    """Check every whole number of composed or stored settings, however deep.
+def require_text(name: str, text: str) -> None:
+    """Refuse bytes that are no UTF-8, which Python reads as half characters, and NUL.
 
     Raises:
-      UserError: naming the first that is too large.
+      UserError: if there is one of them.
+    """
+    if re.search("[\0\ud800-\udfff]", text):
+        raise UserError(f"{name}={text[:200]} is no text in UTF-8")
+
+
+def require_in_bounds(values: Any, name: str = "") -> None:
+    """Check every value of composed or stored settings, however deep.
+
+    Raises:
+      UserError: naming the first that is too large, no text, or a list or mapping in a list.
     """
     if isinstance(values, Mapping):
         for key, value in values.items():
             require_in_bounds(value, f"{name}.{key}".lstrip("."))
-    elif isinstance(values, list):
-        for value in values:
-            require_in_bounds(value, name)
-    elif isinstance(values, int):
-        most = _MOST.get(name.rpartition(".")[2], _MOST_OF_OTHERS)
-        if abs(values) > most:
-            shown = f"{values:,}" if abs(values) < 10**30 else "a number of more than 30 digits"
-            raise UserError(f"{name}={shown} is too large; at most {most:,} is allowed")
+        return
+    for value in values if isinstance(values, list) else [values]:
+        if isinstance(value, list | Mapping):
+            raise UserError(f"{name}={values} may hold texts and numbers only")
+        if isinstance(value, str):
+            require_text(name, value)
+        elif isinstance(value, int):
+            _require_small(name, value)
+        elif name.endswith("_s") and isinstance(value, float) and not value <= _MOST_SECONDS:
+            raise UserError(
+                f"{name}={value:g} is too long; at most {_MOST_SECONDS:,.0f} is allowed"
+            )
+
+
+def _require_small(name: str, value: int) -> None:
+    most = _MOST.get(name.rpartition(".")[2], _MOST_OF_OTHERS)
+    if abs(value) > most:
+        shown = f"{value:,}" if abs(value) < 10**30 else "a number of more than 30 digits"
+        raise UserError(f"{name}={shown} is too large; at most {most:,} is allowed")

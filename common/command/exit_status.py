@@ -6,9 +6,11 @@ This module imports nothing slow: a command uses it while it imports the rest.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 from common.types.errors import UserError
@@ -22,7 +24,7 @@ INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 def one_line_errors(*also: type[Exception]) -> Iterator[None]:
     """Run a command's body; also usable as a decorator of it.
 
-    A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
+    Standard streams that the caller has closed become empty ones. A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
     on standard error; any other exception is a bug and keeps its traceback.
 
     Args:
@@ -32,6 +34,9 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
       SystemExit: with status 2 after such an error, 130 after Ctrl-C.
     """
     users: tuple[type[Exception], ...] = (UserError, *also)
+    for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, which are free
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115 - of the process
     try:
         with plain_interrupts():
             yield

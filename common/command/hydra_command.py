@@ -22,15 +22,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from common.command.bounds import require_in_bounds
+from common.command.bounds import require_in_bounds, require_text
 from common.command.conf_folder import CONF
 from common.command.exit_status import one_line_errors, reason
 from common.types.errors import UserError, did_you_mean
 
 _Config = TypeVar("_Config")
 
-GROUPS = ("reward", "controller", "accuracy", "latency", "experiment")
-"""Settings that choose a file or a class by its name."""
+_NAMED = ("reward", "controller", "accuracy", "latency")
+GROUPS = (*_NAMED, "experiment")
+"""Settings that choose a file or a class by its name; of all but the last, one is always chosen."""
 
 
 def hydra_command(
@@ -56,13 +57,14 @@ def hydra_command(
       SystemExit: with status 2 after an error of the user, 130 after Ctrl-C.
     """
     path, words = CONF / file, sys.argv[1:]
-    if "--version" in words:  # Hydra would print its own
-        sys.stdout.write(f"edgenas {version('edgenas')}\n")
-        return
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters of a path
     with one_line_errors(), user_errors(command, *also, removed=removed):
-        if {"--help", "-h"} & {*words}:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal may lack letters of a path
+        if "--version" in words:  # Hydra would print its own
+            sys.stdout.write(f"edgenas {version('edgenas')}\n")
+        elif {"--help", "-h"} & {*words}:
             settings = [word for word in words if not word.startswith("-")]
             with _composed(command, path, settings, has_hydra=True) as composed:
                 sys.stdout.write(f"{composed.hydra.help.template}\n")
@@ -93,12 +95,9 @@ def _main(
     run.__module__ = command  # Hydra names the job after it
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
-    try:
+    _require_words(sys.argv[1:])
+    with _composing(command, sys.argv[1:], lambda: has_begun):
         main()
-    except ValueError as error:
-        if has_begun:
-            raise
-        raise _not_composed(command, sys.argv[1:], error) from error
 
 
 @contextmanager
@@ -113,12 +112,11 @@ def _composed(
       UserError: if a value cannot be converted, or is too large.
     """
     parser = OverridesParser.create()
+    _require_words(words)
     with hydra.initialize_config_dir(str(path.parent), command, "1.3"):
-        try:
+        with _composing(command, words):
             readable = [_readable(parser, word) for word in words]
             composed = hydra.compose(path.name, readable, return_hydra_config=True)
-        except ValueError as error:
-            raise _not_composed(command, words, error) from error
         HydraConfig.instance().set_config(composed)
         if not has_hydra:
             with open_dict(composed):
@@ -127,9 +125,35 @@ def _composed(
         yield composed
 
 
-def _not_composed(command: str, words: Sequence[str], error: ValueError) -> UserError:
-    """Error of a value that Hydra refuses without naming it, such as reward=null."""
-    return UserError(f"{' '.join(words)[:200]}: {error}; see `python -m {command} --help`")
+def _require_words(words: Sequence[str]) -> None:
+    """Check the words of a command line before Hydra reads them, and the folder that paths begin in.
+
+    Raises:
+      UserError: if one is no text, or chooses more or less than one name for a group.
+    """
+    require_text("working folder", str(Path.cwd()))
+    for text in words:
+        name, _, value = text.partition("=")
+        require_text(name, value)
+        if name.lstrip("+") in _NAMED and {*value} & {*"[]{}"}:
+            raise UserError(f"{text} is not one name")
+
+
+@contextmanager
+def _composing(
+    command: str, words: Sequence[str], is_over: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Raise `UserError` where Hydra stumbles over a value or file, such as reward=null or broken YAML."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException, OSError, UserError):
+        raise  # `user_errors` names the value
+    except Exception as error:
+        if is_over():
+            raise
+        what = f"{type(error).__name__}: {str(error)[:400]}"
+        message = f"{' '.join(words)[:200]}: {what}; see `python -m {command} --help`"
+        raise UserError(message) from error
 
 
 def _readable(parser: OverridesParser, word: str) -> str:
@@ -205,7 +229,8 @@ def called(
     ):
         for name, value in values.items():
             if name not in chosen:
-                OmegaConf.update(composed, name, value)
+                with _composing(command, [name]):
+                    OmegaConf.update(composed, name, value)
         require_in_bounds(OmegaConf.to_container(composed))
         yield composed
 

@@ -37,7 +37,7 @@ def load(setting: str, point: EntryPoint) -> Any:
     """
     try:
         return point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"{setting}={point.name}: its plug-in {point.value} cannot be imported: {error}"
         ) from error

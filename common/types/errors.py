@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from common.types.printable import printable
+
 
 class UserError(Exception):
     """An error of the user; its message is one line that names the value and what is allowed."""
+
+    def __str__(self) -> str:
+        return printable(" ".join(super().__str__().split()))
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:

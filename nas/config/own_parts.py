@@ -19,7 +19,7 @@ from omegaconf import MISSING
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.units import LEAST_MS, MOST_MS
-from controller.base import ControllerConfig
+from controller.base import Controller, ControllerConfig
 from latency.base import Latencies, LatencyConfig, LatencyOracle
 from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
 from rewards.base import Reward
@@ -60,7 +60,7 @@ def config_of(group: str, part: Any) -> type[Any]:
         )
     methods: dict[str, Callable[..., Any]] = {
         "reward": lambda _, accuracy, latency_ms: _rewards(part, accuracy, latency_ms),
-        "controller": lambda _, space, seeds: part(space, seeds),
+        "controller": lambda _, space, seeds: _controller(part, space, seeds),
         "accuracy": lambda *_: part if isinstance(part, Accuracy) else FunctionAccuracy(part),
         "latency": lambda _, device, *__: (
             part if isinstance(part, LatencyOracle) else FunctionLatency(part, device)
@@ -78,6 +78,15 @@ def config_of(group: str, part: Any) -> type[Any]:
 def _name(part: Any) -> str:
     """Name of a class, a function, or an object's class, as a setting takes it."""
     return str(getattr(part, "__name__", type(part).__name__)).strip("<>")
+
+
+def _controller(function: Callable[..., Any], space: Any, seeds: Any) -> Controller:
+    controller = function(space, seeds)
+    if not isinstance(controller, Controller):
+        raise UserError(
+            f"{_name(function)} returned a {type(controller).__name__}, not a Controller"
+        )
+    return controller
 
 
 def _rewards(

@@ -55,6 +55,13 @@ def test_version_help_and_a_wrong_command(command):
     assert "search?" in error
 
 
+@pytest.mark.parametrize("words", ["--version", "search --version", "completion bash", "data list"])
+def test_a_command_works_without_standard_streams(words, tmp_path):
+    command = f"{sys.executable} -m edgenas {words} <&- >&- 2>&-"
+
+    assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
+
+
 def test_files_of_the_user_that_are_named_like_ours_break_nothing_or_are_named(script, tmp_path):
     (tmp_path / "runtime.py").write_text("raise SystemExit('the user\\'s own')")
     (tmp_path / "controller.py").write_text("")

@@ -121,6 +121,14 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
         ({"resume": "nowhere"}, "resume=nowhere is not the folder of a run"),
         ({"accuracy": lambda rows: rows.sum(1)}, "which is not between 0 and 1"),
         ({"latency": lambda rows: rows.sum(1) + 1e8}, "1e-05"),
+        ({"controller": lambda *_: None}, "NoneType"),
+        ({"settings": [("budget", 3)]}, "settings="),
+        ({"settings": {1: 3}}, "settings="),
+        ({"settings": {"controller": []}}, "controller"),
+        ({"hours": 10**400}, "hours"),
+        ({"hours": "many"}, "hours"),
+        ({"runs": "a\0b"}, "runs"),
+        ({"runs": "\ud800"}, "runs"),
     ],
 )
 def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said):
@@ -158,6 +166,7 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
     points = [
         EntryPoint("faster", f"{__name__}:FasterIsBetter", "edgenas.rewards"),
         EntryPoint("broken", "nowhere:Thing", "edgenas.rewards"),
+        EntryPoint("leaving", "exits_on_import", "edgenas.rewards"),
     ]
     module = sys.modules[FasterIsBetter.__module__]
     monkeypatch.setitem(sys.modules, __name__, module)
@@ -179,6 +188,10 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
     assert "<iframe" in compared._repr_html_()
     with pytest.raises(edgenas.UserError, match=r"reward=broken.* nowhere:Thing"):
         search(reward="broken")
+    (tmp_path / "exits_on_import.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(edgenas.UserError, match=r"reward=leaving"):
+        search(reward="leaving")
 
 
 @pytest.mark.usefixtures("one_thread")

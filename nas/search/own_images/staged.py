@@ -151,6 +151,11 @@ class Staged:
         """Draw and score candidates, and train the promising ones until the winner's time begins."""
         if self._candidates is None:
             self._candidates = self._drawn(check)
+            if self._candidates.seconds > self._seconds:
+                raise UserError(
+                    f"hours={self._config.hours:g} is less than to score {len(self._candidates)} networks took, "
+                    f"{self._candidates.seconds:.0f} s; allow more time"
+                )
             journal.note("candidates", self._candidates.values())
         self._proposer = StagedProposer(
             Stages(self._candidates, self._fidelities, self._ends_s, self._parallel),

@@ -13,6 +13,7 @@ from common.command.hydra_command import typed_hydra_command
 class Settings:
     count: int
     name: str
+    settle_s: float = 2.0
 
 
 @pytest.fixture
@@ -23,6 +24,13 @@ def run(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.setattr(module, "CONF", tmp_path)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "preset").mkdir()
+    for name, content in (
+        ("broken", b"a: [1\n b: }{"),
+        ("bytes", b"\xff\xfe"),
+        ("deep", b"[" * 5000),
+    ):
+        (tmp_path / "preset" / f"{name}.yaml").write_bytes(content)
 
     def call(*words, task=lambda _settings: None, also=()):
         monkeypatch.setattr(sys, "argv", ["tiny", *words])
@@ -73,6 +81,18 @@ def test_text_that_hydras_grammar_lacks_needs_no_quotes(run, text):
         (("name='a",), "name='a"),
         (("name",), "name"),
         (("-m", "count=a,b", "name=a"), "count"),
+        (("name=a", "settle_s=99999999999"), "settle_s"),
+        (("name=a", "settle_s=nan"), "settle_s"),
+        (("name=a\udcff",), "name"),
+        (("name=a\0",), "name"),
+        (("name=[{a: b}]",), "name"),
+        (("reward=[1]",), "reward"),
+        (("-m", "controller=[],[1]"), "controller"),
+        (("hydra/launcher=[1]",), "hydra/launcher"),
+        (("-sc", "query=bash"), "query=bash"),
+        (("--config-dir", ".", "+preset=broken"), "broken"),
+        (("--config-dir", ".", "+preset=bytes"), "bytes"),
+        (("--config-dir", ".", "+preset=deep"), "deep"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_status_2(run, words, named):
@@ -81,6 +101,17 @@ def test_a_wrong_setting_is_one_line_and_status_2(run, words, named):
     assert status == 2
     assert named in error
     assert error.count("\n") == 1
+
+
+def test_a_working_folder_that_is_no_text_is_refused_before_anything_is_written(
+    run, tmp_path, monkeypatch
+):
+    folder = tmp_path / "n\udcff"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    assert run("name=a")[0] == 2
+    assert list(folder.iterdir()) == []
 
 
 def test_errors_of_the_task_end_as_the_command_says(run):
