@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.fitting.models import fitted_models, save_models
 from common.command.exit_status import one_line_errors
 from latency.devices.registry import TimedDevice, registered
 from latency.models.regression import (
     MODELS,
     EmbeddedModel,
-    fitted_models,
-    save_models,
 )
 from latency.sources.blocks import BlocksLatencyConfig, look_ups
 from nas.spaces.base import task_named

@@ -10,12 +10,10 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -24,11 +22,6 @@ from numpy import ndarray
 from latency.base import Space
 
 TABLE_SUFFIX = ".csv.gz"
-
-COLUMNS = ("index", "median_ms", "p95_ms", "p99_ms")
-
-DIGITS = 5
-"""Decimal digits of a millisecond that are stored: 10 ns, below the resolution of the clocks."""
 
 
 @final
@@ -68,15 +61,3 @@ def read_bundled(path: Path) -> BundledTable:
         rows = list(csv.reader(file))
     columns = np.array(rows[1:], np.float64).T
     return BundledTable(path, columns[0].astype(np.int64), *columns[1:])
-
-
-def write_bundled(file: BinaryIO, rows: Iterable[tuple[int, float, float, float]]) -> None:
-    """Store times, in the order of the index; the same times make the same bytes."""
-    with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
-        TextIOWrapper(packed, encoding="utf-8", newline="") as text,
-    ):
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for index, *times_ms in sorted(rows):
-            writer.writerow([index, *(f"{ms:.{DIGITS}f}" for ms in times_ms)])

@@ -7,8 +7,7 @@ with models that were fitted on public tables: `regression.safetensors` among it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, final
@@ -17,13 +16,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import data_folder
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
-from latency.devices.bundled import bundled_paths
-from latency.devices.measured import MeasuredLatency, measured_on
-from latency.devices.registry import TimedDevice, registered
+from latency.devices.measured import MeasuredLatency
+from latency.devices.registry import TimedDevice
 from latency.models.confidence import ResidualUncertainty, of_residuals
 
 FEWEST_MEASURED = 50
@@ -121,36 +118,6 @@ def held_out_ms(
     return predicted_ms
 
 
-def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
-    """Store models that share their features: weights in float32, all else as metadata."""
-    from safetensors.numpy import save_file  # noqa: PLC0415 - only the fitting script saves
-
-    card = {
-        "features": every[0].features,
-        "devices": [
-            {
-                "device": model.device,
-                "measured_cells": model.measured_count,
-                "saw_disconnected": model.saw_disconnected,
-                "quality": asdict(model.quality),
-                "uncertainty": None if model.uncertainty is None else _rounded(model.uncertainty),
-            }
-            for model in every
-        ],
-    }
-    tensors = {
-        "weights_ms": np.stack([model.model.weights_ms for model in every]),
-        "intercept_ms": np.array([model.model.intercept_ms for model in every]),
-        "fastest_ms": np.array([model.model.fastest_ms for model in every]),
-    }
-    single = {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
-    save_file(single, path, metadata={"card": json.dumps(card)})
-
-
-def _rounded(model: ResidualUncertainty) -> dict[str, float | list[float]]:
-    return {"sd": round(model.sd, 5), "quantiles": [round(value, 5) for value in model.quantiles]}
-
-
 def embedded_models(space: Space) -> dict[str, EmbeddedModel]:
     """Models that come with the space, by device id; {} if there are none."""
     path = None if space.resources is None else space.resources / MODELS
@@ -225,23 +192,6 @@ def fitted_model(space: Space, device: TimedDevice, measured: MeasuredLatency) -
         features=tuple(space.feature_names),
         uncertainty=uncertainty,
     )
-
-
-def fitted_models(space: Space) -> Iterator[tuple[TimedDevice, EmbeddedModel]]:
-    """Fit a model for each registered device with a table in the data folder.
-
-    Raises:
-      UserError: if there is none, or a table is malformed.
-    """
-    is_empty = True
-    for device in registered(space):
-        measured = measured_on(space, device)
-        if measured is None or device.id in bundled_paths(space):
-            continue  # a device with a bundled table needs no model
-        is_empty = False
-        yield device, fitted_model(space, device, measured)
-    if is_empty:
-        raise UserError(f"no latency file in {data_folder()} has a registered device")
 
 
 def features_timed(

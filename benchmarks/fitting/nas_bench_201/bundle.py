@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fitting.nas_bench_201.bundled_table import write_bundled
 from common.command.exit_status import one_line_errors
 from common.files.atomic_file import replacing
 from common.types.errors import UserError
-from latency.devices.bundled import TABLE_SUFFIX, read_bundled, write_bundled
+from latency.devices.bundled import TABLE_SUFFIX, read_bundled
 from latency.measuring.folder import rows_of
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.plugin import SPACE

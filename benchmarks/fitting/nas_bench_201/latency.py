@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from benchmarks.fitting.models import fitted_models, save_models
 from common.command.exit_status import one_line_errors
 from latency.devices.registry import TimedDevice, registered
-from latency.models.regression import MODELS, EmbeddedModel, fitted_models, save_models
+from latency.models.regression import MODELS, EmbeddedModel
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.plugin import SPACE
 

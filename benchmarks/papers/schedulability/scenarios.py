@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from benchmarks.papers.schedulability.screen import DOES_NOT_FIT, FITS, screen
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.timing_table import TimingTable, xavier_platform, xavier_times
-from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, screen
 from runtime.mapping.solving.program import Feasibility, solve
 
 FRAME_MS = 100.0

@@ -23,7 +23,6 @@ from runtime.mapping.model.choices import (
     mapping_choices,
 )
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.solving.bounds import FITS, bisected_slack, screen
 from runtime.mapping.solving.program import (
     TIME_LIMIT_S,
     Feasibility,
@@ -104,10 +103,6 @@ def analyse_frame(
     choices = mapping_choices(times_ms, configurations, platform)
     check_networks(networks, choices)
     solution = solve(choices, frame_ms)
-    if solution.answer is Feasibility.unknown:
-        ends_s, generator = time.monotonic() + TIME_LIMIT_S, np.random.default_rng(0)
-        (answer,), (chosen,) = screen(choices, choices.ms[None], frame_ms, generator, ends_s)
-        solution = Solution(Feasibility.feasible, chosen) if answer == FITS else solution
     if solution.chosen is None:
         is_none = solution.answer is Feasibility.infeasible
         reason = _infeasibility(networks, choices, frame_ms) if is_none else ""
@@ -153,7 +148,7 @@ def longest_slack(
     mappings: Sequence[Int64[ndarray, " networks"]] = (),
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
-    """Return the largest slack at a place; after the solver's time limit, by bisection if larger.
+    """Return the largest slack at a place; the best known after the solver's time limit.
 
     `mappings` are mappings that fit: the slack is at least what they leave.
     """
@@ -171,10 +166,6 @@ def longest_slack(
             else solved
         )
         longest = replace(best, bound_ms=bound_ms)
-        if solved.answer is Feasibility.unknown or bound_ms > longest.slack_ms:
-            slack_ms, bisected = bisected_slack(choices, frame_ms, place, time_limit_s)
-            if bisected is not None and slack_ms > longest.slack_ms:
-                longest = Solution(Feasibility.feasible, bisected, slack_ms, bound_ms)
     return longest
 
 

@@ -5,13 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from latency.devices.bundled import (
-    COLUMNS,
-    bundled_paths,
-    origin_of,
-    read_bundled,
-    write_bundled,
-)
+from benchmarks.fitting.nas_bench_201.bundled_table import COLUMNS, write_bundled
+from latency.devices.bundled import bundled_paths, origin_of, read_bundled
 from latency.devices.registry import Processor, find
 from nas.spaces.nas_bench_201.plugin import SPACE
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.fitting.models import save_models
 from benchmarks.fitting.nas_bench_201.latency import render
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
@@ -17,7 +18,6 @@ from latency.models.regression import (
     cross_validate,
     embedded_models,
     fit,
-    save_models,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as limited
 from hypothesis import strategies as st
 
-from runtime.mapping.model.choices import frame_loads, interchangeable_units, mapping_choices
+from runtime.mapping.model.choices import interchangeable_units, mapping_choices
 from runtime.mapping.model.effective_latency import effective_ms
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.timing_table import (
@@ -17,7 +17,6 @@ from runtime.mapping.model.timing_table import (
     xavier_platform,
     xavier_times,
 )
-from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, bisected_slack, screen
 from runtime.mapping.solving.program import Feasibility, maximise_slack, solve
 from runtime.mapping.solving.slack import analyse_frame
 
@@ -129,9 +128,6 @@ def test_the_program_agrees_with_trying_all(board):
     fits = bool(best) and min(best) <= 100
 
     assert (solve(choices, 100).answer is Feasibility.feasible) == fits
-    (quick,), (chosen,) = screen(choices, choices.ms[None], 100, np.random.default_rng(0))
-    assert quick != FITS or frame_loads(chosen, choices).max() <= 100
-    assert quick != (DOES_NOT_FIT if fits else FITS)
 
 
 @given(boards())
@@ -152,10 +148,6 @@ def test_the_slack_agrees_with_trying_all(board):
     if left:
         assert found.slack_ms == pytest.approx(max(left))
         assert found.bound_ms == found.slack_ms
-        quick_ms, chosen = bisected_slack(choices, 100, both)
-        assert quick_ms <= max(left)
-        if chosen is not None:
-            assert frame_loads(chosen, choices)[both].max() + quick_ms <= 100 + 1e-9
 
 
 @given(boards())

@@ -16,10 +16,10 @@ from benchmarks.papers.schedulability.scenarios import (
     schedulability,
     task_sets,
 )
+from benchmarks.papers.schedulability.screen import screen
 from benchmarks.papers.schedulability.study import steps
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.timing_table import xavier_times
-from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Feasibility, solve
 
 QUIET = Console(quiet=True)

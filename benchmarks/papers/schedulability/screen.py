@@ -8,10 +8,7 @@ that neither decides are left to the solver, so that answers are exact.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
@@ -30,7 +27,6 @@ _POWERS = (
     12,
 )  # the sum of loads ** power is minimised; high powers see the largest load only
 _RESTARTS = 30
-_HALVINGS = 12
 _PERTURBED = 0.3  # share of networks placed at random before each restart
 
 _Loads = Float64[ndarray, "sets units"]
@@ -41,13 +37,12 @@ def screen(
     ms: Float64[ndarray, "sets n places"],
     frame_ms: float,
     generator: np.random.Generator,
-    ends_s: float = math.inf,
 ) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
     """Return FITS, DOES_NOT_FIT or OPEN for each set of networks, and the place of each network.
 
     The places are a mapping that fits where the answer is FITS.
 
-    Times are 0 everywhere for a missing network. At `ends_s` of the monotonic clock the rest stays OPEN.
+    Times are 0 everywhere for a missing network.
     """
     occupies = choices.occupies.astype(np.float64)
     answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
@@ -59,48 +54,15 @@ def screen(
     answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
     for start in range(_RESTARTS):
         pending = np.nonzero(answers == OPEN)[0]
-        if not len(pending) or time.monotonic() > ends_s:
+        if not len(pending):
             break
         begin = chosen[pending]
         if start:
             begin = _perturbed(ms[pending], begin, generator)
-        fits, moved = _moved(ms[pending], begin, occupies, frame_ms, generator, ends_s=ends_s)
+        fits, moved = _moved(ms[pending], begin, occupies, frame_ms, generator)
         answers[pending[fits]] = FITS
         chosen[pending[fits]] = moved[fits]
     return answers, chosen
-
-
-def bisected_slack(
-    choices: MappingChoices,
-    frame_ms: float,
-    place: Bool[ndarray, " units"],
-    time_limit_s: float = math.inf,
-) -> tuple[float, Int64[ndarray, " networks"] | None]:
-    """Return a slack at a place, perhaps not the largest, and a mapping that leaves it.
-
-    Bisection with `screen` as the feasibility test.
-    """
-    more = np.full((len(choices.ms) + 1, len(choices.places) + 1), np.inf)
-    more[:-1, :-1] = choices.ms
-    wider = replace(
-        choices,
-        places=(*choices.places, choices.platform.place(place.tolist())),
-        occupies=np.vstack([choices.occupies, place]),
-        ms=more,
-        configuration=np.zeros(more.shape, np.int64),
-    )
-    generator = np.random.default_rng(0)
-    mapping: Int64[ndarray, " networks"] | None = None
-    least_ms, most_ms, ends_s = 0.0, frame_ms, time.monotonic() + time_limit_s
-    for _ in range(_HALVINGS):
-        middle_ms = (least_ms + most_ms) / 2
-        more[-1, -1] = middle_ms
-        (answer,), (chosen,) = screen(wider, more[None], frame_ms, generator, ends_s)
-        if answer == FITS:
-            least_ms, mapping = middle_ms, chosen[:-1]
-        else:
-            most_ms = middle_ms
-    return least_ms, mapping
 
 
 def _perturbed(
@@ -160,8 +122,6 @@ def _moved(
     occupies: Float64[ndarray, "places units"],
     frame_ms: float,
     generator: np.random.Generator,
-    *,
-    ends_s: float,
 ) -> tuple[Bool[ndarray, " sets"], Int64[ndarray, "sets n"]]:
     """Local search from `chosen`: return which sets fit now, and their places."""
     chosen, best = chosen.copy(), chosen.copy()
@@ -179,6 +139,6 @@ def _moved(
             now = np.logical_and(~fits, loads.max(1) <= frame_ms)
             best[now] = chosen[now]
             fits = np.logical_or(fits, now)
-            if fits.all() or time.monotonic() > ends_s:
+            if fits.all():
                 return fits, best
     return fits, best
