@@ -5,8 +5,7 @@ Schedules are simulated, of random cases with synthetic times. The heuristic of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from statistics import median
 
 import numpy as np
@@ -82,26 +81,6 @@ def _random() -> Iterator[Row]:
             "above_optimum": round(median(above), 5),
             "worst_above_optimum": round(max(above), 5),
         }
-
-
-def bundled(chain: Chain, parts: int) -> Chain:
-    """Merge neighbouring jobs until at most `jobs` remain.
-
-    A bundle has the kind of its longest job.
-    """
-    parts = min(parts, len(chain))
-    cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]
-    kinds, times = [], []
-    for begin, end in pairwise(cuts):
-        own = chain.predicted_ms[begin:end]
-        longest = max(range(begin, end), key=lambda i: min(chain.predicted_ms[i]))
-        kinds.append(chain.kinds[longest])
-        times.append(_sums(own))
-    return Chain(chain.name, tuple(kinds), tuple(times))
-
-
-def _sums(times_ms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    return tuple(map(sum, zip(*times_ms, strict=True)))
 
 
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.papers.experiment import Experiment, Table, part
-from benchmarks.papers.placement.reuse import (
-    BY_SIZE,
-    CONSTANTS,
-    accuracy,
-    model_errors,
-    steps,
-)
+from benchmarks.papers.placement.reuse import accuracy, model_errors, steps
 from benchmarks.papers.results import Row, grouped
-
-_MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 
 
 def _simulated(rows: list[Row]) -> str:
@@ -39,23 +31,16 @@ def _responses(rows: list[Row]) -> list[Row]:
 
 
 def _errors(rows: list[Row]) -> list[Row]:
-    return [
-        {"policy": policy, "model": model, **error}
-        for model, prediction in _MODELS.items()
-        for policy, error in model_errors(rows, prediction=prediction).items()
-    ]
+    return [{"policy": policy, **error} for policy, error in model_errors(rows).items()]
 
 
 def _better(rows: list[Row]) -> list[Row]:
-    judged = [
-        (sizes, model, accuracy(rows, held_out=held_out, prediction=prediction))
-        for model, prediction in _MODELS.items()
-        for sizes, held_out in (("held-out", True), ("calibrated", False))
-    ]
+    judged = {
+        "held-out": accuracy(rows, held_out=True),
+        "calibrated": accuracy(rows, held_out=False),
+    }
     return [
-        {"sizes": sizes, "model": model, "share": one.share, **vars(one)}
-        for sizes, model, one in judged
-        if one
+        {"sizes": sizes, "share": one.share, **vars(one)} for sizes, one in judged.items() if one
     ]
 
 
@@ -98,14 +83,13 @@ MEMORY = Experiment(
         ),
         Table(
             "Error of the model on held-out sizes, geometric mean; as published for overheads",
-            "policy model cases overhead:.1% response:.1% mean_overhead:.1% mean_response:.1% "
+            "policy cases overhead:.1% response:.1% mean_overhead:.1% mean_response:.1% "
             "published_tx2:.1% published_agx:.1%",
             _errors,
         ),
         Table(
             "The better of device and pinned memory, predicted; clear where their quartiles part",
-            "sizes model cases share:.1% clear_right clear_cases mean_regret:+.1% "
-            "largest_regret:+.1%",
+            "sizes cases share:.1% clear_right clear_cases mean_regret:+.1% largest_regret:+.1%",
             _better,
         ),
         Table(

@@ -18,7 +18,6 @@ import numpy as np
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.placement import corun
-from benchmarks.papers.placement.model.by_size import by_size
 from benchmarks.papers.placement.model.guidelines import admitted
 from benchmarks.papers.placement.model.overhead import overhead_ms
 from benchmarks.papers.placement.model.parameters import Hardware
@@ -27,9 +26,6 @@ from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use, execution_stand_in_ms
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.steps import Step, interleaved, time_is_left
-
-CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
-"""Columns of two predictions: by constant parameters, as in the source, and by size."""
 
 _PUBLISHED = {
     "tx2": {"D": 0.096, "M": 0.118, "H": 0.065},
@@ -104,7 +100,6 @@ def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
         sizes = SIZES if config.on_gpu else _SIMULATED_SIZES
         calibration = profile.provenance.get("samples_ms", [])
         calibrated = {one["bytes"] for one in calibration}
-        curves = by_size(calibration)
         for nbytes in sizes:
             if nbytes != sizes[0] and not time_is_left():
                 return
@@ -123,10 +118,7 @@ def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
                         **summary(samples[policy.value]),
                         "resident_ms": round(resident_ms, 5),
                         "overhead_ms": round(median(samples[policy.value]) - resident_ms, 5),
-                        CONSTANTS: round(predicted_ms, 5),
-                        BY_SIZE: None
-                        if curves is None
-                        else round(curves.overhead_ms(policy, job, nbytes), 5),
+                        "predicted_overhead_ms": round(predicted_ms, 5),
                         "guideline_1": admitted(job.application(nbytes), profile.hardware).value,
                     }
 
@@ -180,11 +172,11 @@ class Accuracy:
         return self.right / self.cases
 
 
-def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) -> Accuracy | None:
+def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
     """Accuracy of D against H; None if nothing was both measured and predicted."""
     cases: dict[tuple[str, int, int], dict[str, Row]] = {}
     for row in rows:
-        if _counts(row, prediction) and row["held_out"] is held_out:
+        if _counts(row) and row["held_out"] is held_out:
             key = row["use"], row["bytes"], row["reuse"]
             cases.setdefault(key, {})[row["policy"]] = row
     right = clear = clear_right = 0
@@ -193,7 +185,7 @@ def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) 
     for case in whole:
         device, pinned = case["D"], case["H"]
         better, worse = sorted((device, pinned), key=lambda row: row["ms"])
-        chosen = min((device, pinned), key=lambda row: row[prediction])
+        chosen = min((device, pinned), key=lambda row: row["predicted_overhead_ms"])
         is_right = chosen is better
         is_clear = better["high_ms"] < worse["low_ms"]
         right += is_right
@@ -207,31 +199,28 @@ def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) 
     )
 
 
-def _counts(row: Row, prediction: str) -> bool:
-    """True if the row was measured and has this prediction."""
-    return row.get("part") == "reuse" and not row["simulated"] and row.get(prediction) is not None
+def _counts(row: Row) -> bool:
+    """True if the row was measured, and so predicted."""
+    return row.get("part") == "reuse" and not row["simulated"]
 
 
-def model_errors(
-    rows: Sequence[Row], *, held_out: bool = True, prediction: str = BY_SIZE
-) -> dict[str, Row]:
-    """Geometric mean over cases of the relative errors of overhead and response, by policy."""
+def model_errors(rows: Sequence[Row]) -> dict[str, Row]:
+    """Geometric mean over held-out cases of the relative errors of overhead and response, by policy."""
     errors: dict[str, Row] = {}
     for policy in MemoryPolicy:
         own = [
             row
             for row in rows
-            if _counts(row, prediction)
-            and row["held_out"] is held_out
-            and row["policy"] == policy.value
+            if _counts(row) and row["held_out"] and row["policy"] == policy.value
         ]
         if not own:
             continue
         response = [
-            abs(row["resident_ms"] + row[prediction] - row["ms"]) / row["ms"] for row in own
+            abs(row["resident_ms"] + row["predicted_overhead_ms"] - row["ms"]) / row["ms"]
+            for row in own
         ]
         overhead = [
-            abs(row[prediction] / row["overhead_ms"] - 1)
+            abs(row["predicted_overhead_ms"] / row["overhead_ms"] - 1)
             for row in own
             if row["overhead_ms"] > 1e-3  # below it the events' resolution is the error
         ]

@@ -18,8 +18,6 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.prepared import Source
 from benchmarks.papers.lanes import opened_lanes
 from benchmarks.papers.one_core import on_one_core
-from benchmarks.papers.optimum.best_schedule import best_schedule
-from benchmarks.papers.optimum.distance import bundled
 from benchmarks.papers.predictor.accuracy import (
     PUBLISHED,
     alike_as_one,
@@ -57,11 +55,11 @@ from runtime.network.backend import Backend, Device
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
 from runtime.scheduling.arrivals import closed
-from runtime.scheduling.chain import Chain, Job, Lane
+from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
-from runtime.scheduling.schedule import Executed, Schedule
+from runtime.scheduling.schedule import Schedule
 
 FITS: Mapping[str, Callable[[str, Sequence[tuple[Layer, float]]], PredictsLayers]] = {
     "as printed": fit_plain,
@@ -81,8 +79,6 @@ _CASES = {
     "dense-vgg": (Model.densenet201, Model.vgg16),
 }
 _INFERENCES = 3
-_SMALL_JOBS = 8
-"""Jobs of all networks of a case after bundling, for the exhaustive optimum."""
 _TIMING = TimingConfig(samples=20, warm_up_most=20)
 
 
@@ -240,14 +236,6 @@ def _regrets(
         right = simulate(known, requests, lanes, policy)
         blind = simulate(believed, requests, lanes, policy, actual_ms=times_of(known))
         yield _choice(case, fitted, named, right, blind)
-    parts = max(1, _SMALL_JOBS // len(known))
-    few, few_believed = (
-        [bundled(chain, parts) for chain in chains] for chains in (known, believed)
-    )
-    once = closed(len(few))
-    right = best_schedule(few, once, lanes)
-    blind = replayed(best_schedule(few_believed, once, lanes), times_of(few))
-    yield _choice(case, fitted, "exhaustive", right, blind)
 
 
 def _choice(case: str, fitted: str, policy: str, right: Schedule, blind: Schedule) -> Row:
@@ -262,20 +250,6 @@ def _choice(case: str, fitted: str, policy: str, right: Schedule, blind: Schedul
         "by_predicted_ms": round(blind_ms, 4),
         "regret": round(blind_ms / known_ms - 1, 5),
     }
-
-
-def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Schedule:
-    """Replay a schedule with the same lanes and order, but other times."""
-    free_ms, ends_ms = [0.0] * len(schedule.lanes), [0.0] * len(schedule.chains)
-    executed = []
-    for execution in schedule.executed:
-        network = execution.job.network
-        start_ms = max(free_ms[execution.lane], ends_ms[network])
-        free_ms[execution.lane] = ends_ms[network] = start_ms + actual_ms(
-            execution.job, execution.lane
-        )
-        executed.append(Executed(execution.job, execution.lane, start_ms, ends_ms[network]))
-    return replace(schedule, executed=tuple(executed))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from benchmarks.papers.streaming.architectures import (
     zero_copy,
 )
 from benchmarks.papers.streaming.bounds import bound_ms
-from benchmarks.papers.streaming.offload import OFFLOADS, Offloaded, is_importable
+from benchmarks.papers.streaming.offload import Offloaded, is_importable
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
@@ -62,6 +62,8 @@ _CONFIGURATIONS = 36
 """Random configurations of residents and rings, for the model error; fewer if a run takes long."""
 
 _CONFIGURATIONS_S = {"cuda": 15.0, "cpu": 30.0}
+
+_OFFLOADED = "accelerate"
 
 _FIRST_RUNS = 3
 """Inferences with empty buffers, for plans that prefetch for the next inference."""
@@ -160,28 +162,12 @@ def _measured(config: BenchConfig, case: Case) -> Iterator[Row]:
         bench = _Bench(case, layers, x, config.repeats)
         with torch.no_grad():
             bench.reference = module(x)
-        offloaded = [*_offloads(opened, module, x, config)] if case.offloads else []
+        offloaded = Offloaded(module, device) if case.offloads and is_importable() else None
         del module
+        if config.on_gpu:
+            torch.cuda.empty_cache()
         for row in bench.rows(offloaded):
             yield {"network": case.network, "batch": case.shape[0], **row}
-        offloaded.clear()
-
-
-def _offloads(
-    opened: ExitStack, module: nn.Module, x: Tensor, config: BenchConfig
-) -> Iterator[tuple[str, Offloaded | BaseException]]:
-    if not is_importable():
-        return
-    for how in OFFLOADS:
-        try:
-            one = Offloaded(module, how, x.device)
-        except Exception as error:  # noqa: BLE001 - a baseline that fails is told, not fatal
-            yield f"accelerate {how}", error
-            continue
-        opened.callback(one.close)
-        yield f"accelerate {how}", one
-    if config.on_gpu:
-        torch.cuda.empty_cache()
 
 
 @final
@@ -193,7 +179,7 @@ class _Bench:
         self._repeats = repeats
         self.reference = x
 
-    def rows(self, offloaded: Sequence[tuple[str, Offloaded | BaseException]]) -> Iterator[Row]:
+    def rows(self, offloaded: Offloaded | None) -> Iterator[Row]:
         """Rows of all variants, and of random configurations."""
         opened = self._opened
         three = StreamStages.COPY_KERNEL if self._is_kept else StreamStages.READ_COPY_KERNEL
@@ -217,11 +203,8 @@ class _Bench:
                 stack.callback(one.close)
                 measured[name] = one
                 once[name] = one.once_ms
-            for name, baseline in offloaded:
-                if isinstance(baseline, BaseException):
-                    yield {"variant": name, "tier": "accelerate", "error": one_line(baseline)}
-                else:
-                    once[name] = partial(baseline.once_ms, self.x, self.reference)
+            if offloaded is not None:
+                once[_OFFLOADED] = partial(offloaded.once_ms, self.x, self.reference)
             samples = interleaved(once, self._repeats, turn_s=self._turn_s)
             resident_ms = median(samples["preload"]) if "preload" in samples else None
             for name, one in measured.items():
@@ -233,15 +216,14 @@ class _Bench:
                     **_against(resident_ms, samples[name]),
                     **one.facts(median(samples[name])),
                 }
-            for name, baseline in offloaded:
-                if isinstance(baseline, Offloaded):
-                    yield {
-                        "variant": name,
-                        "tier": baseline.tier,
-                        **summary(samples[name]),
-                        **_against(resident_ms, samples[name]),
-                        "bit_exact": baseline.is_exact,
-                    }
+            if offloaded is not None:
+                yield {
+                    "variant": _OFFLOADED,
+                    "tier": Tier.HOST.value,
+                    **summary(samples[_OFFLOADED]),
+                    **_against(resident_ms, samples[_OFFLOADED]),
+                    "bit_exact": offloaded.is_exact,
+                }
         layers = profiles[planned]
         yield from self._configurations(layers, planned)
 

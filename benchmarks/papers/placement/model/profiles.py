@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-from benchmarks.papers.placement.model.by_size import by_size
 from benchmarks.papers.placement.model.parameters import Hardware
 from common.files.atomic_file import write_whole
 
@@ -51,7 +50,6 @@ def read_profile(name: str) -> Profile:
         path = bundled[name]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        by_size(content["provenance"].get("samples_ms", []))  # refused now if they are none
         return Profile(content["name"], Hardware(**content["hardware"]), content["provenance"])
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} holds no profile of memory policies: {error}") from error

@@ -3,11 +3,7 @@
 import pytest
 
 from benchmarks.papers.placement.experiment import MEMORY
-from benchmarks.papers.placement.reuse import (
-    CONSTANTS,
-    accuracy,
-    model_errors,
-)
+from benchmarks.papers.placement.reuse import accuracy, model_errors
 
 
 def case(nbytes, reuse, measured, predicted, *, held_out=True):
@@ -29,7 +25,6 @@ def case(nbytes, reuse, measured, predicted, *, held_out=True):
             "resident_ms": 1.0,
             "overhead_ms": took,
             "predicted_overhead_ms": foretold,
-            "by_size_overhead_ms": foretold,
             "guideline_1": "D",
         }
         for policy, took, foretold in zip("DMH", measured, predicted, strict=True)
@@ -52,9 +47,7 @@ def test_a_prediction_is_right_where_it_names_the_faster():
     assert found.largest_regret == pytest.approx(4 / 3 - 1)
     assert accuracy(ROWS, held_out=False).right == 0
     assert accuracy([], held_out=True) is None
-    unmeasured = [{**row, "by_size_overhead_ms": None} for row in ROWS]
-    assert accuracy(unmeasured, held_out=True) is None
-    assert accuracy(unmeasured, held_out=True, prediction=CONSTANTS) == found
+    assert accuracy([{**row, "simulated": True} for row in ROWS], held_out=True) is None
 
 
 def test_a_case_that_an_interruption_cut_does_not_count():

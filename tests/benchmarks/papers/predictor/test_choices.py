@@ -1,8 +1,7 @@
 """What deciding by predicted times costs, on times chosen by hand; and the tables of such results."""
 
-from benchmarks.papers.optimum.best_schedule import best_schedule
 from benchmarks.papers.predictor.experiment import PREDICTOR
-from benchmarks.papers.predictor.layers_and_choices import FITS, replayed
+from benchmarks.papers.predictor.layers_and_choices import FITS
 from benchmarks.papers.simulator.simulator import simulate, times_of
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
@@ -24,17 +23,6 @@ def test_a_wrong_prediction_costs_what_the_lane_it_chose_takes_longer():
     blind = simulate(believed, closed(1), LANES, EarliestFinish(), actual_ms=times_of(known))
 
     assert (makespan_ms(right), makespan_ms(blind)) == (2, 5)
-
-
-def test_a_schedule_is_played_again_in_its_turns_with_other_times():
-    chains = [chain((2, 3), (4, 1)), chain((1, 9), (5, 2))]
-    best = best_schedule(chains, closed(2), LANES)
-
-    again = replayed(best, times_of(chains))
-    slower = replayed(best, times_of([chain((2, 3), (4, 4)), chains[1]]))
-
-    assert again == best
-    assert (makespan_ms(best), makespan_ms(slower)) == (4, 7)
 
 
 def rows():
