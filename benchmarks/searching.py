@@ -27,12 +27,12 @@ def experiment_of(*overrides):
     return build(compose("search", list(overrides)))
 
 
-def steps_of(experiment, seeds, budget=None, wrapped=lambda controller: controller):
+def steps_of(experiment, seeds, budget=None):
     """The steps of so many searches beside each other, or of the seeds that are listed."""
     config = experiment.config
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     return search(
-        wrapped(config.controller.build(SPACE, seeds)),
+        config.controller.build(SPACE, seeds),
         experiment.problem,
         budget=budget or config.budget,
         batch_size=config.controller.batch_size,
