@@ -12,7 +12,6 @@ from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.coschedule.experiment import COSCHEDULE
 from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.experiment import MAPPED
-from benchmarks.papers.optimum.experiment import OPTIMUM
 from benchmarks.papers.pages import print_results
 from benchmarks.papers.placement.experiment import MEMORY
 from benchmarks.papers.predictor.experiment import PREDICTOR
@@ -31,7 +30,7 @@ CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        *(QS, COSCHEDULE, SIMULATOR, OPTIMUM, CONTENTION, MEMORY, PREDICTOR, STREAM),
+        *(QS, COSCHEDULE, SIMULATOR, CONTENTION, MEMORY, PREDICTOR, STREAM),
         *(SCHEDULABILITY, MAPPED),
     )
 }

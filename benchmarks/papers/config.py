@@ -29,7 +29,6 @@ class ExperimentName(Enum):
     qs = "qs"
     coschedule = "coschedule"
     simulator = "simulator"
-    optimum = "optimum"
     contention = "contention"
     stream = "stream"
     predictor = "predictor"

@@ -25,7 +25,6 @@ from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
 from runtime.network.program import Program
-from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
@@ -56,42 +55,12 @@ class HalfAndHalf(Policy):
     def place(self, context: PlacementContext) -> Placement:
         """The lane for this job."""
         turn, side = divmod(context.job.network, 2)
-        return _in_turn((self.groups.gpu, self.groups.cpu)[side], turn, context)
-
-
-@final
-@dataclass(frozen=True)
-class ConvolutionsToGpu(Policy):
-    """Assigns convolutions to the GPU, other jobs to the CPU.
-
-    Each network has one lane of each group, in turn.
-    """
-
-    groups: Groups
-
-    def place(self, context: PlacementContext) -> Placement:
-        """The lane for this job."""
-        lanes = self.groups.gpu if context.kind is SegmentKind.CONV else self.groups.cpu
-        return _in_turn(lanes, context.job.network, context)
-
-
-def _in_turn(lanes: tuple[int, ...], turn: int, context: PlacementContext) -> Placement:
-    lane = lanes[turn % len(lanes)]
-    times_ms = context.predicted_ms
-    if math.isinf(times_ms[lane]):
-        lane = min(range(len(times_ms)), key=times_ms.__getitem__)
-    return Placement(lane, times_ms[lane])
-
-
-@final
-@dataclass(frozen=True)
-class Alone:
-    """Times of each job alone on the GPU and on the CPU, ms."""
-
-    jobs_ms: list[tuple[float, float]]
-    """From begin to end of each job."""
-    whole_ms: list[tuple[float, float]]
-    """The same, scaled so that their sum is the time of an inference, with the gaps between jobs."""
+        lanes = (self.groups.gpu, self.groups.cpu)[side]
+        times_ms = context.predicted_ms
+        lane = lanes[turn % len(lanes)]
+        if math.isinf(times_ms[lane]):
+            lane = min(range(len(times_ms)), key=times_ms.__getitem__)
+        return Placement(lane, times_ms[lane])
 
 
 @final
@@ -112,8 +81,11 @@ class Lanes:
         """Compile one network for all lanes."""
         return Compiled(program, x, [lane.engine for lane in self.lanes])
 
-    def alone(self, source: Source, *, repeats: int) -> Alone:
-        """Measure a network alone on one lane of the GPU and one of the CPU."""
+    def alone_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
+        """Measure each job alone on one lane of the GPU and one of the CPU, ms.
+
+        Scaled so that their sum is the time of an inference, with the gaps between jobs.
+        """
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
@@ -127,21 +99,16 @@ class Lanes:
             )
             scales.append(whole_ms / repeats / sum(times[lane] for times in chain.predicted_ms))
         gpu, cpu = scales
-        jobs_ms = [(on_gpu, on_cpu) for on_gpu, on_cpu in chain.predicted_ms]
-        return Alone(jobs_ms, [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in jobs_ms])
+        return [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in chain.predicted_ms]
 
-    def chain(
-        self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]
-    ) -> Chain:
-        """The chain for a policy: times alone, multiplied by the slowdown of the lanes of each group."""
-        gpu, cpu = slowed
+    def chain(self, source: Source, times_ms: Sequence[tuple[float, float]]) -> Chain:
+        """The chain for a policy: the times alone, on every lane of each group."""
         return Chain(
             source.name,
             source.program.kinds,
             tuple(
                 tuple(
-                    on_gpu * gpu if lane in self.groups.gpu else on_cpu * cpu
-                    for lane in range(len(self.lanes))
+                    on_gpu if lane in self.groups.gpu else on_cpu for lane in range(len(self.lanes))
                 )
                 for on_gpu, on_cpu in times_ms
             ),

@@ -8,9 +8,8 @@ from benchmarks.papers.simulator.makespan_error import median_error, steps
 
 
 def _title(rows: list[Row]) -> str:
-    error, without = median_error(rows), median_error(rows, "error_without_issuer")
+    error = median_error(rows)
     errors = "" if error is None else f": median error {100 * error:.1f} %"
-    errors += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
     return f"Simulated against real makespan{errors}"
 
 
@@ -21,8 +20,7 @@ SIMULATOR = Experiment(
     tables=(
         Table(
             _title,
-            "workload rule arrivals policy ms simulated_ms error_of_simulator:+.1% "
-            "error_without_issuer:+.1% bound_ms",
+            "workload rule arrivals policy ms simulated_ms error_of_simulator:+.1% bound_ms",
         ),
     ),
     stands_in_for_gpu=True,

@@ -1,32 +1,27 @@
 """Does the simulator predict the makespan of real lanes from the times of each job alone?
 
-It is tried with a model of the dispatching thread, whose overhead was measured with empty jobs, and
-without, where dispatch is free and the times of a network alone include the gaps between its jobs.
+Dispatch is free in it; the times of a network alone include the gaps between its jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from statistics import median
 
 import numpy as np
-import torch
-from torch import nn
 
 from benchmarks.papers.bound import lower_bound_ms
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import HalfAndHalf, opened_lanes
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate, times_of
+from benchmarks.papers.simulator.simulator import simulate
 from benchmarks.papers.steps import Step, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
-from runtime.lanes.base import RealLane
-from runtime.lanes.executor import ServedNetwork, execute, executed, measured_chain
-from runtime.network.compiled import Compiled
-from runtime.network.decompose import Rule, decompose
+from runtime.lanes.executor import ServedNetwork, executed
+from runtime.network.decompose import Rule
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Request
 from runtime.scheduling.metrics import makespan_ms
@@ -61,18 +56,17 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
     models = _CASES[name]
     kinds = {model: source(model, scale=config.scale_of(model), rule=rule) for model in models}
     with opened_lanes(small, None) as lanes:
-        overhead = measured_overhead(lanes.lanes)
-        alone = {model: lanes.alone(kind, repeats=10) for model, kind in kinds.items()}
+        chains = {
+            model: lanes.chain(kind, lanes.alone_ms(kind, repeats=10))
+            for model, kind in kinds.items()
+        }
         networks = [
             ServedNetwork(
-                lanes.compiled(kinds[model].program, kinds[model].x),
-                kinds[model].x,
-                lanes.chain(kinds[model], alone[model].whole_ms, (1.0, 1.0)),
+                lanes.compiled(kinds[model].program, kinds[model].x), kinds[model].x, chains[model]
             )
             for model in models
         ]
-        chains = [network.chain for network in networks]
-        jobs = [lanes.chain(kinds[model], alone[model].jobs_ms, (1.0, 1.0)) for model in models]
+        served = [network.chain for network in networks]
         policies: dict[str, Policy] = {
             "gpu_only": OneLane(lanes.groups.gpu[0]),
             "cpu_only": OneLane(lanes.groups.cpu[0]),
@@ -80,7 +74,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
             "earliest_finish": EarliestFinish(),
             "half_and_half": HalfAndHalf(lanes.groups),
         }
-        for arrivals, requests in _arrivals(chains).items():
+        for arrivals, requests in _arrivals(served).items():
             if arrivals != "closed" and not time_is_left():  # those come first
                 return
 
@@ -96,30 +90,18 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
             )
             descriptions = [lane.lane for lane in lanes.lanes]
             for named, policy in policies.items():
-                thread = simulate(
-                    chains,
-                    requests,
-                    descriptions,
-                    policy,
-                    actual_ms=times_of(jobs),
-                    overhead=overhead,
-                )
-                free = simulate(chains, requests, descriptions, policy)
-                simulated_ms = makespan_ms(thread)
+                simulated_ms = makespan_ms(simulate(served, requests, descriptions, policy))
                 taken = samples[named]
                 yield {
                     "workload": name,
                     "rule": rule.value,
-                    "jobs": sum(map(len, chains)),
+                    "jobs": sum(map(len, served)),
                     "arrivals": arrivals,
                     "policy": named,
                     **summary(taken),
                     "simulated_ms": round(simulated_ms, 4),
-                    "bound_ms": round(lower_bound_ms(jobs, requests), 4),
+                    "bound_ms": round(lower_bound_ms(served, requests), 4),
                     "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
-                    "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
-                    "put_ms": [round(ms, 5) for ms in overhead.put_ms],
-                    "wake_ms": [round(ms, 5) for ms in overhead.wake_ms],
                 }
 
 
@@ -136,53 +118,7 @@ def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
     }
 
 
-def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | None:
+def median_error(rows: list[Row]) -> float | None:
     """Median error of the simulator over all rows that have one; None if no row has."""
-    errors = [abs(row[of]) for row in rows if of in row]
+    errors = [abs(row["error_of_simulator"]) for row in rows if "error_of_simulator" in row]
     return median(errors) if errors else None
-
-
-_JOBS = 32
-_NETWORKS = 4
-"""Enough for one of them to be always ready."""
-_BUSY = 6
-_ALONE = 100
-"""Inferences of the network of one job."""
-_REPEATS = 5
-
-
-def measured_overhead(lanes: Sequence[RealLane]) -> DispatchOverhead:
-    """Measure the overhead with networks of nearly empty jobs; takes about a second.
-
-    Several networks on one lane keep the dispatching thread busy, so the time per job is the time to
-    put one, or the lane's own time between two jobs if that is longer. An inference of a network of
-    one job, alone, takes the time to put it, the job, and the time until its end is noticed.
-    """
-    many, one = _tiny(lanes, _JOBS, _NETWORKS), _tiny(lanes, 1, 1)
-    put_ms, wake_ms = [], []
-    for lane in range(len(lanes)):
-        busy_ms = _each_ms(many, lanes, lane, _BUSY) / _JOBS
-        job_ms = one[0].chain.predicted_ms[0][lane]
-        put_ms.append(busy_ms)
-        wake_ms.append(max(_each_ms(one, lanes, lane, _ALONE) - busy_ms - job_ms, 0.0))
-    return DispatchOverhead(tuple(put_ms), tuple(wake_ms))
-
-
-def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[ServedNetwork]:
-    x = torch.zeros(1, 8)
-    program = decompose(nn.Sequential(*(nn.ReLU() for _ in range(jobs))).eval(), x, Rule.LAYER)
-    made = [Compiled(program, x, [lane.engine for lane in lanes]) for _ in range(count)]
-    chain = measured_chain("tiny", made[0], x, lanes)
-    return [ServedNetwork(one, x, chain) for one in made]
-
-
-def _each_ms(
-    networks: Sequence[ServedNetwork], lanes: Sequence[RealLane], lane: int, inferences: int
-) -> float:
-    """Median time per inference with all networks on one lane."""
-    requests = closed(len(networks), inferences)
-    taken = []
-    for _ in range(_REPEATS):
-        schedule, _results = execute(networks, requests, lanes, OneLane(lane))
-        taken.append(makespan_ms(schedule) / len(requests))
-    return median(taken)

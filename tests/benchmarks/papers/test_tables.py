@@ -38,16 +38,6 @@ ROWS = {
         }
         for variant, ms in (("gpu_only", 20.0), ("cpu_only", 20.0), ("queue_time", 12.0))
     ],
-    "optimum": [
-        {
-            "workload": "random",
-            "jobs": 6,
-            "optimum_ms": 3.0,
-            "policy": "look_ahead",
-            "above_optimum": 0.0,
-            "worst_above_optimum": 0.25,
-        }
-    ],
     "simulator": [
         {
             "workload": "nb201",
@@ -56,7 +46,6 @@ ROWS = {
             "policy": "queue_time",
             "simulated_ms": 9.5,
             "error_of_simulator": -0.05,
-            "error_without_issuer": -0.5,
             "bound_ms": 9.0,
             **summary([10.0]),
         }
@@ -65,8 +54,7 @@ ROWS = {
 SHOWN = {
     "qs": ["-50.0%", "-40.8%", "-33.3%", "failed", "0.50"],
     "coschedule": ["-40.0%", "+20.0%", "0.80"],
-    "optimum": ["+0.0%", "+25.0%"],
-    "simulator": ["-5.0%", "-50.0%"],
+    "simulator": ["-5.0%"],
 }
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.papers.simulator.simulator import DispatchOverhead, simulate
+from benchmarks.papers.simulator.simulator import simulate
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
@@ -111,84 +111,6 @@ def test_jobs_take_their_actual_time_while_policies_know_the_predicted():
     schedule = simulate([chain((1, 2))], closed(1), CPUS, EarliestFinish(), actual_ms=slow_first)
 
     assert spans(schedule) == [(0, 0, 10)]
-
-
-GPU = [Lane("gpu", asynchronous=True)]
-
-
-def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
-    two = [chain((1,), (1,)), chain((1,), (1,))]
-
-    schedule = simulate(two, closed(2), GPU, OneLane(), overhead=DispatchOverhead((4.0,), (0.0,)))
-
-    assert spans(schedule) == [(0, 4, 5), (0, 8, 9), (0, 12, 13), (0, 16, 17)]
-    assert [execution.job.network for execution in schedule.executed] == [0, 1, 0, 1]
-
-
-def test_long_jobs_hide_the_time_to_put_them():
-    schedule = simulate(
-        [chain((9,), (9,), (9,))],
-        closed(1),
-        GPU,
-        OneLane(),
-        overhead=DispatchOverhead((4.0,), (0.0,)),
-    )
-
-    assert spans(schedule) == [(0, 4, 13), (0, 13, 22), (0, 22, 31)]
-
-
-def test_the_next_job_of_a_core_waits_until_the_thread_is_notified_and_has_put_it():
-    schedule = simulate(
-        [chain((9,), (9,))],
-        closed(1),
-        [Lane("cpu")],
-        OneLane(),
-        overhead=DispatchOverhead((4.0,), (2.0,)),
-    )
-
-    assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # noticed at 15
-
-
-def test_two_cores_share_the_thread_that_places_their_jobs():
-    two = [chain((9, 9), (9, 9)), chain((9, 9), (9, 9))]
-
-    schedule = simulate(
-        two, closed(2), CPUS, ByNetwork(), overhead=DispatchOverhead((4.0, 6.0), (0.0, 0.0))
-    )
-
-    assert spans(schedule) == [(0, 4, 13), (1, 10, 19), (0, 17, 26), (1, 25, 34)]
-
-
-def test_the_next_inference_begins_when_the_end_of_the_last_is_noticed():
-    schedule = simulate(
-        [chain((3,))], closed(1, 2), GPU, OneLane(), overhead=DispatchOverhead((1.0,), (5.0,))
-    )
-
-    assert spans(schedule) == [(0, 1, 4), (0, 10, 13)]
-
-
-def test_a_thread_that_costs_nothing_changes_nothing():
-    chains = [chain((2, 3), (4, 1), (3, 3)), chain((1, 9), (5, 2))]
-    given = chains, closed(2, 3), CPU_GPU, EarliestFinish()
-
-    free = simulate(*given, overhead=DispatchOverhead((0.0, 0.0), (0.0, 0.0)))
-
-    assert makespan_ms(free) == makespan_ms(simulate(*given))
-
-
-@pytest.mark.parametrize(
-    ("put_ms", "wake_ms", "named"),
-    [
-        ((1.0,), (), "1 times to put and 0 to wake"),
-        ((-1.0, 0.0), (0.0, 0.0), "-1.0 ms"),
-        ((1.0,), (1.0,), "1 lanes.* 2"),
-    ],
-)
-def test_an_invalid_dispatch_overhead_is_refused(put_ms, wake_ms, named):
-    with pytest.raises(ValueError, match=named):
-        simulate(
-            [chain((1, 1))], closed(1), CPUS, OneLane(), overhead=DispatchOverhead(put_ms, wake_ms)
-        )
 
 
 def test_no_request_is_an_empty_schedule():

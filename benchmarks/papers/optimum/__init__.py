@@ -1,1 +1,0 @@
-"""Policies against the best schedule."""
