@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -23,20 +23,8 @@ from nas.spaces.base import SearchSpace
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 
 
-@final
-@dataclass(frozen=True)
-class AccuracyRow:
-    """Accuracies of one data set."""
-
-    source: str  # as in `accuracy=`
-    dataset: str
-    splits: tuple[str, ...]  # as in "valid @ 200", with the epochs
-    rows: int
-    where: str  # file, relative to the data folder
-
-
-def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
-    """Data sets of the accuracy table in the data folder.
+def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Rows of `accuracy_table`: the data sets of the table in the data folder.
 
     Raises:
       UserError: if the table exists but cannot be read.
@@ -49,11 +37,11 @@ def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
         matches = [m for m in map(_COLUMN.fullmatch, table.columns) if m]
         for dataset in dict.fromkeys(m["dataset"] for m in matches):
             mine = [m for m in matches if m["dataset"] == dataset]
-            splits = tuple(
+            splits = ", ".join(
                 f"{m['split']} @ {m['epochs'] or space.accuracy_table.full_epochs}" for m in mine
             )
             filled = ~np.isnan([table.column(m.group()) for m in mine]).any(axis=0)
-            yield AccuracyRow("table", dataset, splits, int(filled.sum()), path.name)
+            yield "table", dataset, splits, f"{filled.sum():,}", path.name
 
 
 @final
@@ -97,12 +85,11 @@ def _row(space: Space, device: TimedDevice) -> DeviceRow:
     )
 
 
-def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
+def accuracy_table(rows: Iterable[Sequence[str]]) -> Table:
     """Table with a line for each data set."""
     table = Table("accuracy", "data set", "split @ epochs", "cells", "in", title="Accuracy")
     for row in rows:
-        cells = f"{row.rows:,}"
-        table.add_row(row.source, row.dataset, ", ".join(row.splits), cells, row.where)
+        table.add_row(*row)
     return table
 
 

@@ -7,7 +7,6 @@ search on tables, which takes 2 s, needs nothing else of torch.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import final
 
@@ -16,13 +15,6 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.plugins.hparams import api_pb2
-from tensorboard.plugins.hparams import metadata as hparams_metadata
-from tensorboard.plugins.hparams.plugin_data_pb2 import (
-    HParamsPluginData,
-    SessionEndInfo,
-    SessionStartInfo,
-)
 from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
@@ -60,32 +52,6 @@ class EventFile:
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
         tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode()], tensor_shape=shape)
         self._value(Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=tensor))
-
-    def hparams(
-        self, settings: Mapping[str, bool | str | float], results: Mapping[str, float], step: int
-    ) -> None:
-        """A row of the tab "hparams": settings, and the results they led to."""
-        experiment, start = api_pb2.Experiment(), SessionStartInfo()
-        for name, value in settings.items():
-            if isinstance(value, str):
-                start.hparams[name].string_value = value
-                kind = api_pb2.DATA_TYPE_STRING
-            else:
-                start.hparams[name].number_value = value
-                kind = api_pb2.DATA_TYPE_FLOAT64
-            experiment.hparam_infos.add(name=name, type=kind)
-        for name in results:
-            experiment.metric_infos.add(name=api_pb2.MetricName(tag=name))
-        end = SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
-        for tag, data in (
-            (hparams_metadata.EXPERIMENT_TAG, HParamsPluginData(experiment=experiment)),
-            (hparams_metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start)),
-            (hparams_metadata.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end)),
-        ):
-            metadata = hparams_metadata.create_summary_metadata(data)
-            self._value(Summary.Value(tag=tag, metadata=metadata), step)
-        for name, result in results.items():
-            self.scalar(name, result, step)
 
     def close(self) -> None:
         """Writes what is left."""

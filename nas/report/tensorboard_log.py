@@ -1,9 +1,9 @@
-"""TensorBoard's events: mean latency against the limit, and hyper-parameters."""
+"""TensorBoard's events: mean latency against the limit."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -112,12 +112,6 @@ class TensorBoardLog:
                 yield "search/gap to the optimum", optimum - tracker.best_accuracy
         for name, values in self._controller.diagnostics().items():
             yield f"controller/{name}", float(values[0])
-
-    def finish(
-        self, settings: Mapping[str, bool | str | float], results: Mapping[str, float]
-    ) -> None:
-        """Add the hyper-parameters with the results they led to."""
-        self._open().hparams(settings, results, self._tracker.samples)
 
     def _open(self) -> EventFile:
         if self._writer is None:

@@ -135,11 +135,6 @@ def _interrupted(path: Path, repeated: DictConfig, words: Sequence[str]) -> _Ask
     stored = load_settings(folder.config)
     if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
         raise UserError(f"{folder.config} holds no settings of a search")
-    if "space" not in stored["sources"]:
-        raise UserError(
-            f"resume={folder.path} was begun by a version that knew one search space; finish it "
-            f"with that version, or begin it anew: {stored.get('command')}"
-        )
     choices = stored_choices(folder.config, stored, list(NAMES))
     others = [text for text in words if not text.startswith("resume=")]
     require_repeated(folder.config, stored["values"], choices, repeated, others)

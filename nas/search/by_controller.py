@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict
 from typing import final
 
 from jaxtyping import Int64
@@ -174,22 +173,11 @@ class ByController:
         )
 
     def page(self, summary: Summary, trials: Trials) -> str:
-        """Finish TensorBoard's curves, and make the page."""
+        """Make the page."""
         from nas.report.run_page import run_page  # noqa: PLC0415 - at the end of a run
 
-        problem, config, folder = self._problem, self._config, self._folder
+        problem, folder = self._problem, self._folder
         self._begun.console.print("drawing the report")
-        self._log.finish(
-            {
-                **asdict(summary.settings),
-                "T_ms": problem.limit_ms,
-                **{limit.symbol: limit.bound for limit in problem.limits.each},
-                "device": problem.oracle.device,
-                **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
-                **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
-            },
-            _results(summary),
-        )
         return run_page(
             summary,
             trials,
@@ -202,17 +190,6 @@ class ByController:
 
     def clean(self, summary: Summary) -> None:
         """Keep the controller's state, from which a policy can be read."""
-
-
-def _results(summary: Summary) -> dict[str, float]:
-    """Results under the same names whatever the limits are, so that runs can be compared."""
-    results = {"result/feasible share": summary.feasible_share}
-    if summary.best is not None:
-        results["result/accuracy"] = summary.best.accuracy_searched
-        results["result/latency_ms"] = summary.best.latency_ms
-    if summary.gap is not None:
-        results["result/gap to the optimum, points"] = summary.gap * 100
-    return results
 
 
 @final

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float64, Int8, Shaped
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
 from common.types.kind import Kind
 from common.types.task import Task
 from latency.base import EnumerableSpace, LatencyOracle, every_architecture
@@ -79,18 +77,6 @@ def predicted_shares(kinds: Int8[ndarray, "n"]) -> str:
     return "".join(
         f", {share:.1%} {kind.words}" for kind, share in shares.items() if kind.is_predicted
     )
-
-
-def save_tables(path: Path, answers: Mapping[str, Answers]) -> None:
-    """Write the answers about a whole space; the file is whole or absent."""
-    columns: dict[str, Any] = {
-        name: np.stack([getattr(answers_on_device, name) for answers_on_device in answers.values()])
-        for name in ("latency_ms", "latency_kind")
-    }
-    first = next(iter(answers.values()))
-    columns |= {name: getattr(first, name) for name in COLUMNS if name not in columns}
-    with replacing(path) as file:
-        np.savez_compressed(file, devices=np.array([*answers]), **columns)
 
 
 def _digest(*arrays: Shaped[ndarray, "n"]) -> str:

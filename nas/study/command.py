@@ -33,7 +33,7 @@ from nas.config.stored import require_repeated, stored_choices
 from nas.report.environment import environment
 from nas.report.run_folder import RunFolder
 from nas.study.analysis import Analysis
-from nas.study.answers import fingerprints, predicted_shares, save_tables
+from nas.study.answers import fingerprints, predicted_shares
 from nas.study.config import FREE, StudyConfig
 from nas.study.evaluation.results import Results, gather, write_measures, write_results
 from nas.study.folder import StudyFolder
@@ -212,8 +212,6 @@ def _begin(
         "values": {name: value for name, value in values.items() if name not in FREE},
     }
     folder.begin(content, [job.setting for job in plan.jobs])
-    if plan.answers and not folder.tables.is_file():
-        save_tables(folder.tables, plan.answers)
     if not folder.environment.is_file():
         write_json(folder.environment, environment())
 

@@ -35,7 +35,6 @@ class StudyFolder:
         self.path = path
         self.config = path / "config.yaml"  # resolved, with the fingerprints of the answers
         self.environment = path / "environment.json"  # machine and versions of packages
-        self.tables = path / "tables.npz"  # what was searched, where the whole space is known
         self.ledger = path / "study.json"  # state of every setting
         self.measures = path / "measures.csv"  # of every search, one line for each seed
         self.results = path / "results.json"  # statistics over the seeds

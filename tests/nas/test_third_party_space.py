@@ -113,16 +113,6 @@ def test_what_the_space_cannot_do_is_refused_in_one_line(search, word, named):
 
 
 @pytest.mark.usefixtures("tables")
-def test_several_evaluations_run_at_once_on_a_simulated_clock(search, tmp_path):
-    status, _, error = search("workers=4", "controller=local_search")
-
-    assert status == 0, error
-    record = pq.read_table(only_run(tmp_path) / "samples.parquet").to_pydict()
-    assert sorted(record["sample"]) == list(range(120))
-    assert record["sample"] != sorted(record["sample"])
-
-
-@pytest.mark.usefixtures("tables")
 def test_what_was_found_is_exported_and_checked(search, in_process, tmp_path):
     assert search("controller=local_search", "reward=constrained")[0] == 0
     folder = only_run(tmp_path)
@@ -138,45 +128,6 @@ def test_what_was_found_is_exported_and_checked(search, in_process, tmp_path):
     assert exported["space"] == "toy_space"
     assert exported["architecture"]["arch"] == summary["best"]["arch"]
     assert (folder / "export" / "network.onnx").stat().st_size > 1000
-
-
-@pytest.mark.usefixtures("tables")
-def test_transfer_refuses_it_in_one_line(in_process, tmp_path):
-    status, _, error = in_process(
-        nas.transfer.main,
-        ["nas.transfer", "space=toy_space", "choose=10", f"out={tmp_path / 'sheet.csv'}"],
-    )
-
-    assert status == 2
-    assert len(error.strip().splitlines()) == 1
-    assert "toy_space" in error
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_study_compares_searchers_on_it(in_process, tmp_path):
-    status, told, error = in_process(
-        nas.study.command.main,
-        [
-            "nas.study",
-            "name=toy",
-            "space=toy_space",
-            "accuracy=surrogate",
-            "rewards=[constrained]",
-            "controllers=[uniform,local_search]",
-            "compare=controller",
-            "reference=uniform",
-            f"devices=[{DEVICE}]",
-            "limits=[1.1ms]",
-            "seeds=3",
-            "budget=60",
-            "workers=1",
-            f"folder={tmp_path / 'study'}",
-        ],
-    )
-
-    assert status == 0, error
-    assert "local_search" in told
-    assert (tmp_path / "study" / "report.html").is_file()
 
 
 def test_numbers_of_another_space_are_not_taken_for_its_own(tables, search):

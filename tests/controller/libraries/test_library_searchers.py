@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 from toy_spaces import Box, Evaluated
 
 from controller.libraries.settings import Nsga2Config, TpeConfig
@@ -42,19 +41,6 @@ def advance(controller, steps, batch_size=5):
 
 def feasible_share(architectures):
     return (measured(architectures)[1] <= 1).all(-1).mean()
-
-
-@pytest.mark.parametrize("config", [TPE, nsga2(), nsga2(constrained=True)])
-def test_a_restored_search_goes_on_with_the_same_samples(config):
-    whole = config.build(SPACE, [3, 4])
-    advance(whole, 13)  # in the midst of a generation
-    state = whole.state()
-    expected = advance(whole, 12)
-    other = config.build(SPACE, [98, 99])
-
-    other.restore(state)
-
-    np.testing.assert_array_equal(advance(other, 12), expected)
 
 
 def test_nsga2_finds_both_ends_of_the_front_and_what_lies_between():

@@ -4,7 +4,6 @@ from typing import final
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from common.files.keyed_table import write_csv_table
 from common.types.errors import UserError
@@ -193,10 +192,6 @@ def test_seconds_of_training_are_read_where_the_table_has_them(table):
     assert training_seconds(SPACE, TASKS["cifar100"], 200).tolist() == [3600.0] * SIZE
     assert training_seconds(SPACE, TASKS["cifar10"], 200) is None
     assert training_seconds(SPACE, TASKS["cifar100"], 12) is None
-
-
-def test_it_is_a_config():
-    assert OmegaConf.to_object(OmegaConf.structured(TableAccuracyConfig)) == TableAccuracyConfig()
 
 
 @pytest.mark.data

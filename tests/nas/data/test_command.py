@@ -81,14 +81,6 @@ def test_list_without_data_says_how_to_get_it(capsys):
     assert "`python -m nas.data fetch`" in capsys.readouterr().out
 
 
-def test_a_space_can_be_named(folder, capsys):
-    write_csv_table(folder / "a_ms.csv", SPACE, {"phone": np.ones(NAS_BENCH_201.size)})
-
-    main(["verify", "space=nas_bench_201"])
-
-    assert "ok    a_ms.csv" in capsys.readouterr().out
-
-
 def test_a_folder_can_be_named(folder, tmp_path, capsys):
     write_csv_table(tmp_path / "a_ms.csv", SPACE, {"phone": np.ones(NAS_BENCH_201.size)})
 

@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from io import StringIO
 
-import commands
 import numpy as np
 import pytest
 import torch
@@ -43,14 +42,6 @@ FILES = {
 
 def command(*overrides):
     return [sys.executable, "-m", "nas.export", *overrides]
-
-
-def refused(*overrides):
-    """The one line that a user sees."""
-    done = commands.run(command(*overrides))
-    assert done.returncode == 2, done.stdout + done.stderr
-    (line,) = done.stderr.splitlines()
-    return line
 
 
 @pytest.fixture(scope="module")
@@ -163,15 +154,6 @@ def test_a_file_beyond_the_tolerance_is_not_exported(run, config, tmp_path):
 def test_a_setting_that_cannot_work_is_refused(run, config, changes, message):
     with pytest.raises(UserError, match=message):
         export(config(run=str(run), **changes), Console(file=StringIO()))
-
-
-def test_an_architectures_text_is_read_from_the_command_line_as_it_is_printed(run):
-    unknown = "|conv~0|+|none~0|none~1|+|none~0|none~1|none~2|"
-
-    line = refused(f"run={run}", f"arch={unknown}")
-
-    assert "'conv'" in line
-    assert all(name in line for name in SPACE.options(0))
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(

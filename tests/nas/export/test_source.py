@@ -23,21 +23,6 @@ ARCHITECTURES = {
 }
 
 
-@pytest.mark.parametrize("task", [SPACE.tasks["cifar100"], SPACE.tasks["imagenet16"]])
-@pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
-def test_the_text_computes_what_the_searched_network_computes_bit_by_bit(arch, task):
-    architecture = SPACE.parse(arch)
-    network = initialised(SPACE, architecture, task, seed=3)
-    written = {}
-    exec(SPACE.source(architecture, task), written)  # noqa: S102 - our own text
-
-    standing_alone = written["Network"]()
-    standing_alone.load_state_dict(network.state_dict())
-
-    images = SPACE.example_input(architecture, task, IMAGES)
-    assert torch.equal(outputs_of(standing_alone.eval(), images), outputs_of(network, images))
-
-
 def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
     slowest = SPACE.from_operations(["nor_conv_3x3"] * 6)
 

@@ -139,12 +139,6 @@ def test_few_samples_make_a_page(count):
     assert html.count("<svg") >= 1
 
 
-def test_samples_that_are_all_alike_make_a_page():
-    html = searched([5] * 30, problem_of(Oracle(ms=np.full(SPACE.size, 12.5)))).page().html()
-
-    assert "in steps of 0.2 ms" in html
-
-
 @pytest.mark.parametrize("controller", [RnnConfig, None])
 def test_a_policy_shows_probabilities_and_random_search_the_shares_of_its_samples(controller):
     if controller is not None:
@@ -156,10 +150,6 @@ def test_a_policy_shows_probabilities_and_random_search_the_shares_of_its_sample
 
     assert ("probability (%)" in html) is (controller is not None)
     assert ("share of the samples (%)" in html) is (controller is None)
-
-
-def test_the_same_search_gives_the_same_page():
-    assert searched(range(300)).page().html() == searched(range(300)).page().html()
 
 
 def test_a_large_search_is_thinned_out_and_says_so():

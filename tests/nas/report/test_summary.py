@@ -5,12 +5,11 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from searched import ACCURACY, BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
+from searched import ACCURACY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 
 from common.files.typed_json import read_json, write_json
 from common.types.kind import Kind
 from latency.base import Latencies, Place
-from nas.accuracy.base import Split
 from nas.report.answer import Answer
 from nas.report.summary import SCHEMA, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -65,26 +64,6 @@ def test_a_mode_that_was_no_trial_is_reported_only_where_asking_is_free():
     assert asked.mode_gap is None
 
 
-@pytest.mark.parametrize("kind", [Kind.regression, Kind.transfer, Kind.slowdown])
-def test_the_kind_of_every_latency_is_kept(kind):
-    summary = searched(range(50), problem_of(Oracle(kind=kind))).summary
-
-    assert summary.latency_kinds == {kind.name: 1.0}
-    for network in (summary.best, summary.optimum, summary.mode):
-        assert network.latency_kind == kind.name
-    assert Answer(summary).optimum_name == "predicted optimum"
-
-
-def test_a_share_of_predictions_is_given_and_a_penalty_is_no_prediction():
-    kinds = np.full(SPACE.size, Kind.measured)
-    kinds[:10], kinds[10:15] = Kind.transfer, Kind.penalty
-
-    summary = searched(range(50), problem_of(Oracle(kind=kinds))).summary
-
-    assert summary.latency_kinds == {"measured": 0.7, "transfer": 0.2, "penalty": 0.1}
-    assert summary.penalty_share == 0.1
-
-
 def test_failed_trials_are_counted_and_take_no_part():
     best = int(np.argmax(np.where(LATENCY_MS[:50] <= 17, ACCURACY[:50], -1)))
     states = {best: State.failed, (best + 1) % 50: State.failed, (best + 2) % 50: State.failed}
@@ -99,14 +78,6 @@ def test_failed_trials_are_counted_and_take_no_part():
     assert summary.gap > whole.gap
 
 
-def test_a_search_of_which_every_trial_failed_has_a_summary():
-    summary = searched(range(3), states=dict.fromkeys(range(3), State.failed)).summary
-
-    assert summary.states == {"failed": 3}
-    assert summary.best is None
-    assert summary.feasible_share == 0.0
-
-
 @pytest.mark.parametrize("limit_ms", [5.0, 17.0, 30.0])
 def test_the_gap_is_to_the_most_accurate_architecture_within_the_limit(limit_ms):
     summary = searched(range(2000), problem_of(limit_ms=limit_ms)).summary
@@ -116,12 +87,6 @@ def test_the_gap_is_to_the_most_accurate_architecture_within_the_limit(limit_ms)
     assert summary.optimum.accuracy_searched == ACCURACY[feasible].max()
     assert summary.gap == pytest.approx(ACCURACY[feasible].max() - best)
     assert summary.best.rank == 1 + (ACCURACY[feasible] > best).sum()
-
-
-def test_a_search_that_never_met_the_limit_has_no_best():
-    summary = searched(BY_LATENCY[-5:]).summary
-
-    assert (summary.best, summary.gap, summary.feasible_share) == (None, None, 0)
 
 
 def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
@@ -140,12 +105,6 @@ def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
         assert Answer(summary).optimum_name == f"{name} optimum"
 
 
-def test_the_split_that_was_searched_on_is_kept():
-    summary = searched(range(50), problem_of(accuracy=Accuracy(split=Split.test))).summary
-
-    assert summary.split == "test"
-
-
 class OnTwoBoards(Oracle):
     def places(self, architecture):
         ms = float(LATENCY_MS[SPACE.numbers(architecture)])
@@ -153,25 +112,6 @@ class OnTwoBoards(Oracle):
             Place("other board", ms / 2, Kind.measured, 17.0),
             Place("board", ms, Kind.regression, 17.0),
         )
-
-
-def test_a_network_for_several_devices_has_its_place_on_each():
-    number = int(np.flatnonzero((LATENCY_MS > 30) & (LATENCY_MS < 34))[0])
-    oracle = OnTwoBoards(ms=LATENCY_MS / 2, source="mapped")
-
-    other, board = searched([number], problem_of(oracle)).summary.best.on
-
-    assert (other.device, other.latency_ms, other.fits) == (
-        "other board",
-        LATENCY_MS[number] / 2,
-        True,
-    )
-    assert (board.device, board.latency_kind, board.fits, board.T_ms) == (
-        "board",
-        "regression",
-        False,
-        17,
-    )
 
 
 def test_the_best_of_those_timed_again_wins_with_its_second_time():
@@ -204,24 +144,6 @@ class TestTheFile:
 
         assert read_json(path, Summary) == made.summary
         assert json.loads(path.read_text())["schema"] == SCHEMA == asdict(made.summary)["schema"]
-
-    @pytest.mark.parametrize(
-        ("change", "named"),
-        [
-            (lambda summary: summary.pop("settings"), "settings"),
-            (lambda summary: summary["settings"].pop("seed"), "settings.seed"),
-            (lambda summary: summary["best"].update(latency_ms="fast"), "best.latency_ms"),
-            (lambda summary: summary.update(optimum=[1]), "optimum"),
-            (lambda summary: summary["latency_kinds"].update(measured=None), "latency_kinds"),
-        ],
-    )
-    def test_that_is_no_summary_is_refused_with_the_name_of_the_field(self, path, change, named):
-        summary = json.loads(path.read_text())
-        change(summary)
-        path.write_text(json.dumps(summary))
-
-        with pytest.raises(ValueError, match=named.replace(".", r"\.")):
-            read_json(path, Summary)
 
 
 def test_the_front_holds_what_no_trial_beats_in_both_and_its_share_of_the_true_one():

@@ -117,10 +117,3 @@ def sampled(folder):
         return 0
     told = (line for line in lines if line.startswith(b'["told"') and line.endswith(b"\n"))
     return sum(len(json.loads(line.split(b"\t")[0])[1]) for line in told)
-
-
-def damaged(tables, folder, old, new, file="nb201_latency_ms.csv"):
-    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
-        text = (tables / name).read_text()
-        (folder / name).write_text(text.replace(old, new, 1) if name == file else text)
-    return folder

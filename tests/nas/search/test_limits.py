@@ -13,7 +13,6 @@ from searching import (
     only_run,
     search,
 )
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from common.files.keyed_table import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -70,30 +69,6 @@ class TestUnderThreeLimits:
         assert "E = 6 mJ, P = 0.9 M" in text
         assert text.count("within T, E and P") > 1
         assert folder.name.endswith("-T11ms-E6mJ-P0.9M")
-
-    def test_tensorboard_has_their_curves(self, finished):
-        events = EventAccumulator(str(finished[1] / "tensorboard"), {"scalars": 0})
-        events.Reload()
-
-        assert {event.value for event in events.Scalars("energy_mj/E")} == {6.0}
-        assert events.Scalars("parameters/mean of the last 100")[-1].step == 300
-
-    def test_a_run_is_not_resumed_with_other_energies(
-        self, interrupted_here, resume_here, tmp_path, tables
-    ):
-        data = tmp_path / "data"
-        data.mkdir()
-        for path in tables.iterdir():
-            (data / path.name).write_bytes(path.read_bytes())
-        limits = (*self.LIMITS[2:], "reward=mnasnet")
-        folder = interrupted_here(tmp_path / "runs", data, *ON_TABLES, *limits)
-        other_mj = np.random.default_rng(1).uniform(1, 12, NAS_BENCH_201.size)
-        write_csv_table(data / "nb201_energy_mj.csv", SPACE, {"synthetic-board": other_mj})
-
-        line = one_line(resume_here(folder, data=data))
-
-        assert "reward" in line
-        assert "resume" in line
 
     @pytest.mark.parametrize(
         ("overrides", "hint"),

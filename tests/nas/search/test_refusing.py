@@ -10,7 +10,6 @@ import pytest
 from searching import (
     ON_TABLES,
     XEON,
-    damaged,
     one_line,
     only_run,
     resume,
@@ -50,26 +49,6 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, contro
 
     assert "pip install 'edgenas[searchers]'" in one_line(finished)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_table_with_holes_is_refused_before_the_first_sample(
-    search_here, tmp_path, synthetic_tables
-):
-    data = tmp_path / "data"
-    data.mkdir()
-    row = (synthetic_tables / "nb201_latency_ms.csv").read_text().splitlines()[7]
-    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + ",")
-    runs = tmp_path / "runs"
-
-    line = one_line(search_here(runs, *ON_TABLES, "latency=table", data=data))
-    filled = search_here(
-        runs, *ON_TABLES, "latency=table", "latency.unmeasured=regression", "budget=20", data=data
-    )
-
-    assert row.split(",")[1] in line
-    assert "latency.unmeasured=regression" in line
-    assert filled.returncode == 0, filled.stderr
-    assert "1 predicted by regression" in filled.stdout
 
 
 @pytest.mark.parametrize(
@@ -124,36 +103,6 @@ def test_a_policy_that_diverges_is_one_line_that_names_the_setting(
 
     assert "lower controller.lr" in one_line(finished)
     assert not list(tmp_path.rglob("summary.json"))
-
-
-@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "fast"])
-def test_a_latency_that_is_none_is_one_line_that_names_the_file(
-    search_here, tmp_path, synthetic_tables, value
-):
-    data = tmp_path / "data"
-    data.mkdir()
-    text = (synthetic_tables / "nb201_latency_ms.csv").read_text()
-    row = text.splitlines()[1]
-    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + "," + value)
-
-    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
-
-    assert "nb201_latency_ms.csv" in line
-
-
-@pytest.mark.parametrize("keep", [10_001, 10_000.5])
-def test_a_truncated_table_is_one_line_that_names_it(search_here, tmp_path, synthetic_tables, keep):
-    data = tmp_path / "data"
-    data.mkdir()
-    damaged(synthetic_tables, data, "", "")
-    lines = (data / "nb201_accuracy.csv").read_text().splitlines(keepends=True)
-    whole = lines[: int(keep)]
-    half = [lines[int(keep)][:40]] if keep % 1 else []
-    (data / "nb201_accuracy.csv").write_text("".join(whole + half))
-
-    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
-
-    assert "nb201_accuracy.csv" in line
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(search_here, tmp_path, synthetic_tables):

@@ -112,32 +112,6 @@ class TestResumeIsRefused:
         assert "checkpoint.npz" in line
         assert "remove it" in line
 
-    def test_that_an_earlier_version_began(self, resume_here, tmp_path, finished, synthetic_tables):
-        """That version knew one space, and kept its journal in samples.csv."""
-        stored = yaml.safe_load((finished / "config.yaml").read_text())
-        del stored["sources"]["space"], stored["values"]["space"]
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
-        (tmp_path / "samples.csv").write_text("index,accuracy,latency_ms,reward\n1,0.5,9.0,0.5\n")
-
-        line = one_line(resume_here(tmp_path, data=synthetic_tables))
-
-        assert str(tmp_path) in line
-        assert "version" in line
-        assert "nas.search" in line
-        assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "samples.csv"}
-
-    @pytest.mark.parametrize("journal", [signed(space="toy"), signed(version=3)])
-    def test_with_a_journal_of_another_space_or_version(
-        self, resume_here, finished, synthetic_tables, journal
-    ):
-        (finished / "summary.json").unlink(missing_ok=True)
-        (finished / "journal.jsonl").write_text(journal)
-
-        line = one_line(resume_here(finished, data=synthetic_tables))
-
-        assert "journal.jsonl" in line
-        assert (finished / "journal.jsonl").read_text() == journal
-
 
 def test_a_run_whose_settings_were_changed_is_refused(
     interrupted_here, resume_here, tmp_path, synthetic_tables

@@ -63,7 +63,6 @@ class TestASmallStudy:
         assert {file.name for file in path.iterdir()} == {
             "config.yaml",
             "environment.json",
-            "tables.npz",
             "study.json",
             "logs",
             "lock",

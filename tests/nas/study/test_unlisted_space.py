@@ -97,7 +97,6 @@ def test_searches_are_compared_by_the_best_found_and_the_feasible_share(finished
     assert verdicts["best_accuracy"] == "better"
     assert "toy_space" in printed
     assert "optimum" not in folder.page.read_text().replace("The optimum is not known", "")
-    assert not folder.tables.exists()
 
 
 def test_a_log_holds_each_sampled_architecture_once_with_its_answers(finished, plan_of):
@@ -131,17 +130,6 @@ def test_test_accuracy_is_asked_of_the_best_of_each_search_only(finished, plan_o
         best, test = float(row["best_accuracy"]), float(row["best_test"])
         assert test == pytest.approx(best - 1, abs=1e-4)
         assert math.isfinite(float(row["feasible_share"]))
-
-
-def test_a_finished_study_is_reported_again_without_a_search(finished, study):
-    folder, _ = finished
-    before = {file.name: file.stat().st_mtime_ns for file in (folder.path / "logs").iterdir()}
-
-    printed = study(f"resume={folder.path}", small=())
-
-    assert "0 to go" in printed
-    after = {file.name: file.stat().st_mtime_ns for file in (folder.path / "logs").iterdir()}
-    assert before == after
 
 
 def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(study, tmp_path):

@@ -18,14 +18,6 @@ def test_each_feature_has_one_name():
     assert len(set(FEATURES)) == len(FEATURES)
 
 
-def test_leading_axes_are_kept():
-    rows = NAS_BENCH_201.rows[:6]
-
-    features = cell_features(rows.reshape(2, 3, 6))
-
-    assert np.array_equal(features, cell_features(rows).reshape(2, 3, -1))
-
-
 def test_the_embedded_models_were_fitted_on_these_features():
     assert {model.features for model in embedded_models(SPACE).values()} == {FEATURES}
 

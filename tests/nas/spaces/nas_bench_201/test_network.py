@@ -16,21 +16,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 numbers = st.integers(0, NAS_BENCH_201.size - 1)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "classes", "size"),
-    [(TASKS["cifar10"], 10, 32), (TASKS["cifar100"], 100, 32), (TASKS["imagenet16"], 120, 16)],
-)
-def test_a_network_has_the_classes_and_takes_the_images_of_its_data_set(dataset, classes, size):
-    network = SPACE.network(NAS_BENCH_201.rows[0], dataset).eval()
-    images = SPACE.example_input(SPACE.control(), dataset, 2)
-
-    with torch.no_grad():
-        logits = network(images)
-
-    assert images.shape == (2, 3, size, size)
-    assert logits.shape == (2, classes)
-
-
 def test_each_edge_runs_the_operation_that_its_choice_names():
     architecture = NAS_BENCH_201.parse(
         "|none~0|+|skip_connect~0|nor_conv_1x1~1|+|nor_conv_3x3~0|avg_pool_3x3~1|none~2|"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.files.keyed_table import latency_files, parse_csv_table, write_csv_table
+from common.files.keyed_table import latency_files, parse_csv_table
 from common.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -65,16 +65,6 @@ def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, r
     assert set(latency_files(out, SPACE).values()) == {out / "nb201_latency_nats_ms.csv"}
 
 
-@pytest.mark.slow
-def test_an_accuracy_table_with_other_columns_is_left_as_it_is(whole_archive, out):
-    write_csv_table(out / "nb201_accuracy.csv", SPACE, {"cifar100_mflops": np.ones(SIZE)})
-
-    lines = run(out, whole_archive)
-
-    assert "left" in lines[0]
-    assert parse_csv_table(out / "nb201_accuracy.csv", SPACE).columns == ("cifar100_mflops",)
-
-
 def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkeypatch):
     def interrupt(_self, index, _dataset):
         if index == 10:
@@ -130,25 +120,6 @@ def test_a_help_file_becomes_a_column_named_after_it(tmp_path, out):
     column = parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE).column("help-my-board")
     np.testing.assert_array_equal(column, 1 + np.arange(SIZE) / 8)
     assert "help-my-board" in line
-
-
-def test_a_second_help_file_stands_beside_the_first(tmp_path, out):
-    run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
-    run(out, help_file(tmp_path, [2] * SIZE, "b.pt"))
-
-    table = parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE)
-
-    assert table.columns == ("help-a", "help-b")
-    assert table.values[:, 0].tolist() == [1.5, 2]
-
-
-def test_a_device_that_another_table_has_is_not_written(tmp_path, out):
-    write_csv_table(out / "mine_ms.csv", SPACE, {"help-a": np.ones(SIZE)})
-
-    (line,) = run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
-
-    assert "did not write" in line
-    assert [path.name for path in out.iterdir()] == ["mine_ms.csv"]
 
 
 def test_the_index_of_help_is_checked_and_makes_no_column(tmp_path, out):
