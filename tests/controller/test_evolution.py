@@ -105,7 +105,3 @@ def test_random_architectures_come_first_until_the_population_is_full():
         np.testing.assert_array_equal(mine, theirs)  # whatever the rewards
         learn(controller, mine, np.array([[reward]]))
         learn(other, theirs, np.array([[1 - reward]]))
-
-
-def test_there_is_no_mode_before_the_first_reward():
-    assert evolution().mode() is None

@@ -115,19 +115,6 @@ def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_
     assert restarts > 3
 
 
-def test_it_moves_at_the_first_improvement():
-    controller = LocalSearchConfig(1).build(SPACE, range(20))
-    start = controller.sample(1)
-    learn(controller, start, np.zeros((20, 1)))
-    better = controller.sample(1)
-    learn(controller, better, np.ones((20, 1)))
-
-    following = controller.sample(1)
-
-    for here, proposed in zip(better[:, 0], following[:, 0], strict=True):
-        assert distance(here, proposed) == 1
-
-
 def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
     controller = LocalSearchConfig(1).build(SPACE, range(50))
 
@@ -147,10 +134,6 @@ def test_its_neighbours_come_in_an_order_that_the_seed_decides():
 
     edges = (start != second)[:, 0].argmax(-1)
     assert set(edges) == set(range(6))
-
-
-def test_there_is_no_mode_before_the_first_reward():
-    assert LocalSearchConfig(1).build(SPACE, [0]).mode() is None
 
 
 def test_the_mode_is_the_best_seen():

@@ -11,7 +11,7 @@ from nas.config.limits import limits_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from nas.trials.limits import Limits, cost_text
+from nas.trials.limits import cost_text
 
 EVERYTHING = NAS_BENCH_201.rows
 DEVICE = "raspberry-pi-5/litert/fp32/b1"
@@ -72,26 +72,21 @@ def test_energy_measured_for_another_data_set_says_so(tables):
     assert "cifar100, on images 32" in other
 
 
-def test_a_device_without_energy_is_refused_with_those_that_have_it(tables):
-    tables(np.ones(NAS_BENCH_201.size))
-    tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
+@pytest.mark.parametrize(
+    ("device", "columns", "named"),
+    [
+        ("other", {"mine": "board", "pi": "hw360-pi5-litert-cifar100"}, f"board, {DEVICE}"),
+        ("board", {}, r"_mj\.csv"),
+        ("board", {"mine": "board", "more": "board"}, "'board' .*mine_mj.*more_mj"),
+        ("cmd://board", {}, "cmd://board"),
+    ],
+)
+def test_an_energy_that_is_not_known_is_refused(tables, device, columns, named):
+    for name, column in columns.items():
+        tables(np.ones(NAS_BENCH_201.size), column, f"{name}_mj.csv")
 
-    with pytest.raises(UserError, match=f"board, {DEVICE}"):
-        limits_of("5mJ", None, "other", SPACE, TASKS["cifar100"])
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_folder_without_energy_is_refused_with_what_to_put_there():
-    with pytest.raises(UserError, match=r"_mj\.csv"):
-        limits_of("5mJ", None, "board", SPACE, TASKS["cifar100"])
-
-
-def test_a_column_in_two_files_is_refused(tables):
-    tables(np.ones(NAS_BENCH_201.size))
-    tables(np.ones(NAS_BENCH_201.size), file="more_mj.csv")
-
-    with pytest.raises(UserError, match=r"'board' .*mine_mj.*more_mj"):
-        limits_of("5mJ", None, "board", SPACE, TASKS["cifar100"])
+    with pytest.raises(UserError, match=named):
+        limits_of("5mJ", None, device, SPACE, TASKS["cifar100"])
 
 
 @pytest.mark.parametrize(
@@ -125,14 +120,5 @@ def test_the_error_for_another_device_names_both_runtimes_of_the_pi_5():
         limits_of("5mJ", None, "help-raspi4", SPACE, TASKS["cifar100"])
 
 
-def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():
-    assert not Limits()
-
-
 def test_a_small_count_is_written_out():
     assert [cost_text(count, "") for count in (10.0, 1500.0, 860e3)] == ["10", "1,500", "0.86 M"]
-
-
-def test_the_energy_of_a_live_board_is_not_known():
-    with pytest.raises(UserError, match="cmd://board"):
-        limits_of("5mJ", None, "cmd://board", SPACE, TASKS["cifar100"])

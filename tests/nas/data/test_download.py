@@ -45,24 +45,6 @@ def test_a_file_arrives_whole(bring, target, tmp_path):
     assert left_in(tmp_path) == ["table.bin"]
 
 
-def test_a_file_that_is_there_is_not_asked_for(bring, target, mirror):
-    target.parent.mkdir()
-    target.write_bytes(CONTENT)
-
-    bring()
-
-    assert mirror.log == []
-
-
-def test_a_damaged_file_is_downloaded_again(bring, target):
-    target.parent.mkdir()
-    target.write_bytes(CONTENT[:-1] + b"x")
-
-    bring()
-
-    assert target.read_bytes() == CONTENT
-
-
 def test_a_wrong_file_is_removed_and_reported(bring, mirror, tmp_path):
     mirror.files[PATH] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
 
@@ -70,14 +52,6 @@ def test_a_wrong_file_is_removed_and_reported(bring, mirror, tmp_path):
         bring()
 
     assert left_in(tmp_path) == []
-
-
-def test_a_connection_that_is_cut_is_tried_again(bring, mirror, target):
-    mirror.cut_after = [100_000, 50_000]
-
-    bring(retries=2)
-
-    assert target.read_bytes() == CONTENT
 
 
 def test_a_connection_that_is_cut_too_often_is_a_user_error_and_leaves_nothing(
@@ -141,10 +115,3 @@ def test_a_file_without_end_is_given_up(bring, mirror, tmp_path):
 def test_a_mirror_that_is_no_web_address_is_a_user_error(tmp_path, address):
     with pytest.raises(UserError, match=f"--mirror {address}.*https://"):
         download([FILE], tmp_path, address)
-
-
-def test_a_folder_that_cannot_be_made_is_reported_by_its_name(mirror, tmp_path):
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(OSError, match="file"):
-        download([FILE], tmp_path / "file" / "x", mirror.url)

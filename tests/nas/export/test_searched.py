@@ -120,30 +120,23 @@ def test_the_answer_for_another_t_is_read_off_the_front(run):
         find(run, Which.best, None, 12.0)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"config\.yaml"):
-        find(tmp_path, None, None)
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ([], r"config\.yaml.* 1 runs, such as run="),
+        (["config.yaml"], r"python -m nas\.search resume="),
+        (["config.yaml", "study.json"], "arch="),
+    ],
+)
+def test_a_folder_without_a_finished_run_is_refused_with_the_way_out(own_run, files, named):
+    folder = own_run if files else own_run.parent
+    if files:
+        (own_run / "summary.json").unlink()
+    for file in files:
+        (folder / file).touch()
 
-
-def test_a_study_is_called_so_and_its_user_not_told_to_resume_a_search(own_run):
-    (own_run / "summary.json").unlink()
-    (own_run / "study.json").touch()
-
-    with pytest.raises(UserError, match=r"is a study.* arch=") as refused:
-        find(own_run, None, None)
-    assert "resume" not in str(refused.value)
-
-
-def test_a_folder_of_several_runs_offers_one_of_them(own_run):
-    with pytest.raises(UserError, match=rf"1 runs, such as run={own_run}"):
-        find(own_run.parent, None, None)
-
-
-def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(own_run):
-    (own_run / "summary.json").unlink()
-
-    with pytest.raises(UserError, match=r"not finished.* python -m nas\.search resume="):
-        find(own_run, None, None)
+    with pytest.raises(UserError, match=named):
+        find(folder, None, None)
 
 
 def test_a_run_that_found_nothing_within_its_limit_says_what_can_be_exported(own_run):

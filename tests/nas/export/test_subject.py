@@ -81,14 +81,8 @@ def test_an_architecture_needs_no_run(config):
     assert subject.index == 1462
     assert subject.task == SPACE.tasks["cifar10"]
     assert subject.weights_text.startswith("UNTRAINED")
-
-
-def test_an_architecture_on_own_images_has_their_task(config):
-    subject = subject_of(config(arch="1462", data="digits", side=8))
-
-    assert subject.task.num_classes == 10
-    assert subject.task.image_side == 8
-    assert not subject.is_trained
+    on_images = subject_of(config(arch="1462", data="digits", side=8)).task
+    assert (on_images.num_classes, on_images.image_side) == (10, 8)
 
 
 def test_weights_from_elsewhere_come_back(trained, config, digits):

@@ -75,13 +75,6 @@ def test_predictions_are_named_with_what_made_them(kind):
     assert answer.optimum_name == "predicted optimum"
 
 
-def test_measured_numbers_have_no_mark_and_no_legend():
-    answer = answer_of(range(50))
-
-    assert (answer.best.latency.mark, answer.best.accuracy.mark) == ("", "")
-    assert answer.notes == ()
-
-
 def test_the_shares_of_predictions_and_of_penalties_are_noted():
     kinds = np.full(SPACE.size, Kind.measured)
     kinds[:10], kinds[10:15] = Kind.transfer, Kind.penalty

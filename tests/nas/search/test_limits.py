@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from searching import (
     ON_TABLES,
-    one_line,
     only_run,
     search,
 )
@@ -69,16 +68,3 @@ class TestUnderThreeLimits:
         assert "E = 6 mJ, P = 0.9 M" in text
         assert text.count("within T, E and P") > 1
         assert folder.name.endswith("-T11ms-E6mJ-P0.9M")
-
-    @pytest.mark.parametrize(
-        ("overrides", "hint"),
-        [
-            (("E=0.1mJ",), "E = 0.1 mJ"),
-            (("P=4MB",), "P counts parameters"),
-        ],
-    )
-    def test_a_wrong_one_is_one_line(self, search_here, tmp_path, tables, overrides, hint):
-        line = one_line(search_here(tmp_path, *ON_TABLES, *overrides, data=tables))
-
-        assert hint in line
-        assert not list(tmp_path.iterdir())

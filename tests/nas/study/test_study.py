@@ -137,13 +137,12 @@ class TestASmallStudy:
         assert "python -m nas.study name=tiny 'rewards=[proposed,mnasnet]'" in page
         assert f"nas.study resume={path}" not in page
 
-    def test_resume_takes_no_other_folder(self, path, study):
-        with pytest.raises(UserError, match="folder="):
-            study(f"resume={path}", "folder=elsewhere", small=())
-
-    def test_resume_takes_no_other_settings(self, path, study):
-        with pytest.raises(UserError, match="budget=64"):
-            study(f"resume={path}", "budget=64", small=())
+    @pytest.mark.parametrize(
+        ("word", "named"), [("folder=elsewhere", "folder="), ("budget=64", "budget=64")]
+    )
+    def test_resume_takes_no_other_folder_or_settings(self, path, study, word, named):
+        with pytest.raises(UserError, match=named):
+            study(f"resume={path}", word, small=())
 
     def test_a_setting_whose_log_is_gone_is_searched_again_and_a_damaged_one_is_named(
         self, path, study
@@ -183,14 +182,6 @@ def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
     assert "exact optimum" not in page + printed
     assert "true front" not in page
     assert "the predicted optimum" in printed
-
-
-def test_the_same_study_finds_the_same_twice(plan_of):
-    job = plan_of().jobs[0]
-
-    first, second = (search_setting(job, range(3), 48) for _ in range(2))
-
-    assert (first.index == second.index).all()
 
 
 def test_a_crash_in_one_setting_keeps_the_others_and_is_retried(study, tmp_path, monkeypatch):

@@ -82,15 +82,6 @@ def test_on_a_device_that_is_too_slow_for_all_it_ends():
     assert [at for asked in device.asked for at in asked] == cells[:20]
 
 
-def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
-    sampled = samples(abcd[:2], [0.9, 0.8], [9.9, 9.8])
-    device, top = Device(dict.fromkeys(abcd, 12.0)), 5
-
-    timed = confirmed(sampled, device, top)
-
-    assert timed.winner is None
-
-
 def test_an_architecture_is_timed_once_and_another_of_the_same_network_by_itself():
     twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
     sampled = samples([*twins, twins[0]], [0.5, 0.6, 0.5], [5.0, 5.0, 5.0])

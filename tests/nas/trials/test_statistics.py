@@ -104,20 +104,6 @@ def test_it_is_the_sample_from_which_the_sliding_mean_stays_within_the_limit(lat
     assert sample_within_limit(latency_ms, 15.0) == by_definition(latency_ms, 15.0)
 
 
-@pytest.mark.parametrize(
-    ("latencies", "expected"),
-    [
-        ([10.0] * 300, WINDOW),
-        ([20.0] * 300, None),
-        ([20.0] * 100 + [10.0] * 200, 150),
-        ([10.0] * 200 + [20.0] * 100, None),
-        ([10.0] * 99, None),
-    ],
-)
-def test_plain_cases(latencies, expected):
-    assert sample_within_limit(np.array(latencies), 15.0) == expected
-
-
 def test_the_best_feasible_sample_is_the_first_most_accurate_within_the_limit():
     accuracy = np.array([0.9, 0.5, 0.7, 0.7])
     latency_ms = np.array([20.0, 5.0, 17.0, 3.0])
