@@ -31,12 +31,12 @@ from scipy.stats import kendalltau
 from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
 from nas.accuracy.base import Split
 from nas.accuracy.proxies import scores as of_search
-from nas.accuracy.proxies.flops import flops
 from nas.accuracy.proxies.scores import columns_of, scores, signal
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import TrainingOptions
+from nas.spaces.counted import flops
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT

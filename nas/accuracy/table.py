@@ -1,4 +1,4 @@
-"""`accuracy=table` and `accuracy=auto`: a benchmark's accuracies in the data folder."""
+"""`accuracy=table`, a benchmark's accuracies in the data folder, `surrogate`, a space's model, and `auto`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from nas.accuracy.base import (
     AccuracyConfig,
     AccuracyTable,
     HasAccuracyTable,
+    HasSurrogate,
     Split,
 )
-from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.tabular import TabularAccuracy
 
 
@@ -94,6 +94,25 @@ class TableAccuracyConfig(AccuracyConfig):
             searched=_fractions(space, table, column, tested),
             tested=_fractions(space, table, tested, tested),
         )
+
+
+@final
+@dataclass
+class SurrogateAccuracyConfig(AccuracyConfig):
+    """The model that is embedded in a space; no settings."""
+
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> Accuracy:
+        """The space's own model.
+
+        Raises:
+          UserError: if the space has none, or it does not know this split or length of training.
+        """
+        if not isinstance(space, HasSurrogate):
+            raise UserError(
+                f"accuracy=surrogate: space={space.name} has no embedded model of accuracy; choose "
+                f"another source, or train on your images with data=<folder>"
+            )
+        return space.surrogate(task, split, epochs)
 
 
 def training_seconds(

@@ -56,7 +56,7 @@ NAMES: dict[str, dict[str, str]] = {
     "accuracy": {
         "auto": "nas.accuracy.table:AutoAccuracyConfig",
         "table": "nas.accuracy.table:TableAccuracyConfig",
-        "surrogate": "nas.accuracy.surrogate:SurrogateAccuracyConfig",
+        "surrogate": "nas.accuracy.table:SurrogateAccuracyConfig",
         "staged": "nas.accuracy.own_images:StagedConfig",
         "proxy": "nas.accuracy.own_images:ProxyConfig",
         "short": "nas.accuracy.own_images:ShortConfig",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
@@ -22,8 +23,6 @@ from common.types.task import Task
 from controller.base import Choices
 from controller.rows import keys_of, rows_of
 from latency.base import Space
-from nas.spaces.choice_features import features as choice_features
-from nas.spaces.choice_features import names as choice_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -119,6 +118,7 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
 
 
 _COUNTS = ("parameters", "flops")
+_PAIRED = 12  # positions, of more no pairs are multiplied
 
 
 class ChoiceSpace:
@@ -278,11 +278,11 @@ class ChoiceSpace:
         if type(self).features is not ChoiceSpace.features:
             (features,) = self.features(self.sample(np.random.default_rng(0), 1))
             return tuple(f"feature {number}" for number in range(len(features)))
-        return (*(_COUNTS if self._counts_soon else ()), *choice_names(self.choices))
+        return (*(_COUNTS if self._counts_soon else ()), *_choice_names(self.choices))
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Choices and their products, and costs unless counting them takes long."""
-        features = choice_features(self.choices, architectures, self.switched_on(architectures))
+        features = _choice_features(self.choices, architectures, self.switched_on(architectures))
         if not self._counts_soon:
             return features
         costs = self.costs(architectures, self.tasks[self.default_task])
@@ -326,3 +326,34 @@ class ChoiceSpace:
 
         described = zip(self.positions, self.describe(architecture), strict=True)
         return Table(("choice", "option"), [row for row in described if row[1] != "-"], title)
+
+
+def _choice_names(choices: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """Name of each feature: every option, and every pair of positions."""
+    hot = [f"{position}={option}" for position, options in choices.items() for option in options]
+    return (*hot, *(f"{list(choices)[a]} * {list(choices)[b]}" for a, b in _pairs(len(choices))))
+
+
+def _choice_features(
+    choices: Mapping[str, Sequence[Any]],
+    architectures: Int64[ndarray, "*n D"],
+    on: Bool[ndarray, "*n D"],
+) -> Float64[ndarray, "*n F"]:
+    """One-hot choices, and products of numbers; zeros where a position is switched off.
+
+    An option that is no number stands as its place among the options of its position.
+    """
+    hot, numbers = [], []
+    for position, options in enumerate(choices.values()):
+        choice, is_on = architectures[..., position], on[..., position]
+        hot.append((choice[..., None] == np.arange(len(options))) & is_on[..., None])
+        places = range(1, len(options) + 1)
+        is_numeric = all(isinstance(option, int | float) for option in options)
+        values = np.array(options if is_numeric else places, float)
+        numbers.append(np.where(is_on, values[choice] / (np.abs(values).max() or 1), 0))
+    products = [(numbers[a] * numbers[b])[..., None] for a, b in _pairs(len(choices))]
+    return np.concatenate([*hot, *products], axis=-1).astype(float)
+
+
+def _pairs(positions: int) -> list[tuple[int, int]]:
+    return list(combinations_with_replacement(range(positions), 2)) if positions <= _PAIRED else []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
-
-from nas.accuracy.proxies.flops import flops
+from torch.utils.flop_counter import FlopCounterMode
 
 
 def counted(build: Callable[[], nn.Module], images: Tensor) -> tuple[float, float]:
@@ -27,3 +27,11 @@ def counted(build: Callable[[], nn.Module], images: Tensor) -> tuple[float, floa
 def _count(network: nn.Module, images: Tensor) -> tuple[float, float]:
     parameters = sum(parameter.numel() for parameter in network.parameters())
     return float(parameters), flops(network, images)
+
+
+def flops(network: nn.Module, images: Float[Tensor, "n c h w"]) -> float:
+    """Multiply-accumulates of convolutions and matrix products, for one image."""
+    network.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(images[:1])
+    return float(counter.get_total_flops()) / 2  # the counter counts a multiply-accumulate twice

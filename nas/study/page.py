@@ -13,14 +13,13 @@ from common.files.atomic_file import replacing
 from common.page.document import HtmlPage, KeyFigure, Section
 from common.page.parts import Columns, PageNote, PagePart, Table, TextListing
 from nas.study.analysis import Analysis
-from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.charts import (
     Curves,
     fronts,
     latency_by_bins,
     progress_by_queries,
 )
-from nas.study.evaluation.results import Comparison, Results
+from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
 from nas.study.plan import Setting
 
@@ -194,20 +193,25 @@ def _of_seeds(known: int, results: Results) -> str:
 
 
 def _tests(results: Results) -> Table:
-    columns: Declared[Comparison] = {
-        "device": lambda test: test.other.device,
-        "T": lambda test: f"{test.other.limit_ms:g} ms",
-        "measure": lambda test: results.measure(test.measure).title,
-        "who": lambda test: f"{results.name(test.reference)} against {results.name(test.other)}",
-        "median": lambda test: text_of(results.medians[test.reference][test.measure]),
-        "median of the other": lambda test: text_of(results.medians[test.other][test.measure]),
-        "probability of improvement": lambda test: text_of(test.improvement, digits=2),
-        "p (Holm)": lambda test: f"{test.p_holm:.2g}",
-        "verdict": lambda test: test.verdict,
-    }
-    return declared_table(
-        [test for test in results.comparisons if not test.other.overrides],
-        columns,
+    header = ("device", "T", "measure", "who", "median", "median of the other")
+    rows = [
+        [
+            test.other.device,
+            f"{test.other.limit_ms:g} ms",
+            results.measure(test.measure).title,
+            f"{results.name(test.reference)} against {results.name(test.other)}",
+            text_of(results.medians[test.reference][test.measure]),
+            text_of(results.medians[test.other][test.measure]),
+            text_of(test.improvement, digits=2),
+            f"{test.p_holm:.2g}",
+            test.verdict,
+        ]
+        for test in results.comparisons
+        if not test.other.overrides
+    ]
+    return Table(
+        [*header, "probability of improvement", "p (Holm)", "verdict"],
+        rows,
         "Wilcoxon's signed-rank test, paired by seed, Holm-corrected for each measure",
     )
 

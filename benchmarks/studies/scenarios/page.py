@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from benchmarks.studies.declared_table import Declared, declared_table
 from benchmarks.studies.scenarios.measure import (
     BoardScenarios,
     Chosen,
@@ -19,7 +20,6 @@ from benchmarks.studies.scenarios.order import Order
 from common.page.document import Section
 from common.page.parts import PageNote, PagePart
 from nas.study.analysis import Analysis
-from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import text_of, with_intervals
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 from string import ascii_uppercase
 
+from benchmarks.studies.declared_table import Declared, declared_table
 from benchmarks.studies.variants.baselines import (
     BEST,
     RANDOM,
@@ -23,7 +24,6 @@ from common.page.markup import chart_text
 from common.page.palette import FAINT, SERIES
 from common.page.parts import Figure, PageNote, PagePart, Table
 from nas.study.analysis import Analysis
-from nas.study.declared_table import Declared, declared_table
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, text_of, with_intervals
 

@@ -1,4 +1,4 @@
-"""Features of an architecture that latency is roughly linear in.
+"""Features of an architecture that latency is roughly linear in, and descriptions for accuracy.
 
 Some compilers remove operations that the output does not need, some runtimes do not. Therefore the
 operation of each edge is encoded three times: as written; only if its result is *needed* by the
@@ -11,15 +11,18 @@ edges instead (240 of them) predicts held-out cells of 40 devices no better on a
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations_with_replacement
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
+from nas.spaces.nas_bench_201.costs import mflops, parameters
+from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS, TASKS
 
 _NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
+_FORMS = ("written", "needed", "live")
 _WORKING = tuple(name for name in OPERATIONS if name != "none")
 PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))
 """Edges of each path from input to output, as positions in `EDGES`."""
@@ -39,7 +42,7 @@ _PAIRS = tuple(combinations_with_replacement(range(len(_WORKING)), 2))
 FEATURES: tuple[str, ...] = (
     *(
         f"{name} {form} on {source}->{target}"
-        for form in ("written", "needed", "live")
+        for form in _FORMS
         for source, target in EDGES
         for name in _WORKING
     ),
@@ -118,3 +121,43 @@ def path_counts(architectures: Int64[ndarray, "n 6"]) -> Int64[ndarray, "n 40"]:
         open_ = (architectures[:, list(route)] != _NONE).all(axis=-1)
         np.add.at(counts, (rows[open_], sequence[open_]), 1)
     return counts
+
+
+_MOST = 2  # paths of a kind that are told apart
+_TASK = TASKS["cifar10"]  # the others differ in the classifier and the side
+
+
+@cache
+def cell_descriptions() -> tuple[
+    Float64[ndarray, "15625 41"], Float64[ndarray, "15625 17"], Float64[ndarray, "15625 4"]
+]:
+    """Descriptions of every cell; cells that are alike in one of them are about as accurate.
+
+    Paths as in the path encoding of BANANAS (White et al., AAAI 2021), with skips left out; counts of
+    operations and lengths of paths; parameters and FLOPs. Counts and costs are in standard deviations.
+    """
+    rows = NAS_BENCH_201.rows
+    features = cell_features(rows)
+    counts = np.stack([features[:, columns].sum(1) for columns in _COUNTED], axis=1)
+    costs = np.stack([parameters(rows, _TASK), mflops(rows, _TASK)], axis=1)
+    costs = np.concatenate([costs, np.log(costs)], axis=1)
+    return _paths(rows), counts / counts.std(0), costs / costs.std(0)
+
+
+def _paths(architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, "n 41"]:
+    """Number of paths from input to output with each sequence of operations, and if there is none."""
+    counts = path_counts(architectures)
+    is_cut = counts.sum(1, keepdims=True) == 0
+    return np.asarray(np.minimum(np.concatenate([counts, is_cut], axis=1), _MOST), float)
+
+
+_COUNTED = [
+    *(
+        [i for i, name in enumerate(FEATURES) if name.startswith(f"{operation} {form} on")]
+        for form in _FORMS
+        for operation in OPERATIONS
+        if operation != "none"
+    ),
+    *([i] for i, name in enumerate(FEATURES) if name.startswith("longest path")),
+]
+"""Columns of `cell_features` whose sum is a count."""

@@ -14,8 +14,7 @@ from common.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace, Layer
 from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
-from nas.spaces.nas_bench_201.descriptions import cell_descriptions
-from nas.spaces.nas_bench_201.features import FEATURES, cell_features
+from nas.spaces.nas_bench_201.features import FEATURES, cell_descriptions, cell_features
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
     EDGES,
@@ -60,7 +59,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     def descriptions(
         self, architectures: Int64[ndarray, "n D"]
     ) -> tuple[Float64[ndarray, "n _"], ...]:
-        """Paths, counts and costs that accuracy varies with; see `descriptions.py`."""
+        """Paths, counts and costs that accuracy varies with; see `features.py`."""
         numbers = self.numbers(architectures)
         return tuple(description[numbers] for description in cell_descriptions())
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.proxies.flops import flops
 from nas.accuracy.proxies.jacobians import blocks, jacov, trainability
 from nas.accuracy.proxies.live_convolutions import live_convolutions
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, log_rank_sum, scores, signal
+from nas.spaces.counted import flops
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.network.models.nas_bench_201 import CellNetwork
 

@@ -15,7 +15,7 @@ from common.files.keyed_table import CsvTable, read_csv_table
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.accuracy.base import Split
-from nas.accuracy.surrogate import SurrogateAccuracyConfig
+from nas.accuracy.table import SurrogateAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.surrogate import (
