@@ -251,15 +251,15 @@ def test_a_sheet_that_cannot_be_used_is_one_line(tmp_path, rows, expected):
     assert "\n" not in str(error.value)
 
 
-def test_the_same_time_twice_is_one_probe(tmp_path):
-    path = sheet(tmp_path / "probes.csv", [(A, 1), (B, 2), (A, "1.0"), (C, 3)])
-
-    assert read_calibration(path, SPACE).latency_ms.tolist() == [1, 2, 3]
-
-
-def test_columns_of_the_users_own_are_passed_over(tmp_path):
-    rows = [("x", "1", A), ("y", "2", B), ("z", "3", C)]
-    path = sheet(tmp_path / "probes.csv", rows, ("note", "latency_ms", "arch"))
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([(A, 1), (B, 2), (A, "1.0"), (C, 3)], ("arch", "latency_ms")),
+        ([("x", 1, A), ("y", 2, B), ("z", 3, C)], ("note", "latency_ms", "arch")),
+    ],
+)
+def test_equal_times_are_one_probe_and_other_columns_are_passed_over(tmp_path, rows, names):
+    path = sheet(tmp_path / "probes.csv", rows, names)
 
     assert read_calibration(path, SPACE).latency_ms.tolist() == [1, 2, 3]
 

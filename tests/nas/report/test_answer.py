@@ -85,17 +85,6 @@ def test_the_shares_of_predictions_and_of_penalties_are_noted():
     assert any("10.0%" in note and "penalties" in note for note in answer.notes)
 
 
-def test_an_optimum_among_predictions_is_named_so_with_their_share():
-    kinds = np.full(SPACE.size, Kind.measured)
-    kinds[::2] = Kind.regression
-
-    answer = answer_of(range(50), problem_of(Oracle(kind=kinds)))
-
-    assert answer.optimum_name == "partly predicted optimum"
-    share = f"{(kinds == Kind.regression).mean():.1%}"
-    assert any(share in note for note in answer.notes)
-
-
 def test_the_distance_from_the_optimum_is_in_points_and_by_rank():
     answer = answer_of(range(500))
 

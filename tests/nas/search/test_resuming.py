@@ -14,7 +14,6 @@ from searching import (
     has_sampled,
     interrupted,
     only_run,
-    resume,
     sampled,
     search,
 )
@@ -83,28 +82,6 @@ def going_on_from(out):
     """The trial at which a search says that it goes on; 0 for one from the start."""
     (number,) = re.findall(r"going on from trial ([0-9,]+)", out) or ["0"]
     return int(number.replace(",", ""))
-
-
-@pytest.mark.slow  # that each can be restored, tests/controller/test_contract.py proves
-@pytest.mark.parametrize(
-    "controller",
-    ["evolution", "local_search", "exhaustive"],
-)
-def test_every_searcher_goes_on_to_the_same_samples(tmp_path, synthetic_tables, controller):
-    every = (f"controller={controller}", "controller.batch_size=1", "budget=5000")
-    whole = search(tmp_path / "whole", *ON_TABLES, *every, data=synthetic_tables)
-    assert whole.returncode == 0, whole.stderr
-    folder, *_ = interrupted(
-        tmp_path / "cut",
-        synthetic_tables,
-        lambda folder: (folder / "checkpoint.npz").exists(),
-        *every,
-    )
-
-    resumed = resume(folder, data=synthetic_tables)
-
-    assert resumed.returncode == 0, resumed.stderr
-    assert samples_of(folder) == samples_of(only_run(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize(

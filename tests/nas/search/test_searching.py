@@ -53,15 +53,6 @@ class TestOnABareMachine:
         assert done.returncode == 0, done.stderr
         return done, only_run(runs)
 
-    def test_the_first_line_and_the_result_name_the_sources_as_predictions(self, finished):
-        lines = finished[0].stdout.splitlines()
-        (note,) = [line for line in lines if line.startswith("~ predicted")]
-
-        for line in (lines[-1], note):
-            assert "surrogate" in line
-            assert "regression" in line
-            assert "predicted" in line
-
     def test_the_folder_is_named_after_the_run_and_holds_its_files(self, finished):
         folder = finished[1]
 

@@ -23,23 +23,18 @@ def test_validation_and_test_images_are_drawn_of_each_class(class_folders, opene
     assert all(words in line for words in ("validation", "test", "seed 0", "20%"))
 
 
-def test_splits_that_are_given_are_kept(class_folders, opened):
-    folder = class_folders(
-        {"train/a": 4, "train/b": 4, "val/a": 2, "val/b": 3, "test/a": 1, "test/b": 1}
-    )
-
-    images = opened(folder)
-
-    assert counts(images) == [[4, 4], [2, 3], [1, 1]]
-    assert images.report == ()
-
-
-def test_only_the_missing_split_is_drawn(class_folders, opened):
-    folder = class_folders({"train/a": 8, "train/b": 8, "test/a": 3, "test/b": 3})
+@pytest.mark.parametrize(
+    ("valid", "counted"), [({"val/a": 2, "val/b": 3}, [[8, 8], [2, 3]]), ({}, [[6, 6], [2, 2]])]
+)
+def test_splits_that_are_given_are_kept_and_a_missing_one_is_drawn(
+    class_folders, opened, valid, counted
+):
+    folder = class_folders({"train/a": 8, "train/b": 8, **valid, "test/a": 3, "test/b": 3})
 
     images = opened(folder, share=0.25)
 
-    assert counts(images) == [[6, 6], [2, 2], [3, 3]]
+    assert counts(images) == [*counted, [3, 3]]
+    assert (images.report == ()) is bool(valid)
 
 
 def test_a_class_may_be_called_train(class_folders, opened):

@@ -72,21 +72,14 @@ def test_a_file_of_another_form_is_refused(written, opened, columns, message):
         opened(written(**columns))
 
 
-def test_a_file_that_is_no_parquet_is_refused(tmp_path, opened):
-    (tmp_path / "x.parquet").write_bytes(b"PAR1 but no more")
-
-    with pytest.raises(UserError, match="Parquet"):
-        opened(tmp_path / "x.parquet")
-
-
-def test_a_damaged_page_is_refused(written, encoded, opened):
+def test_a_damaged_file_is_refused(written, encoded, opened):
     path = written(jpeg=encoded(20), label=[0, 1] * 10)
-    content = bytearray(path.read_bytes())
-    content[10:400] = bytes(390)
-    path.write_bytes(content)
+    whole = path.read_bytes()
+    for damaged in (whole[:10] + bytes(390) + whole[400:], b"PAR1 but no more"):
+        path.write_bytes(damaged)
 
-    with pytest.raises(UserError, match=r"cannot be read as Parquet|no usable image"):
-        opened(path)
+        with pytest.raises(UserError, match=r"cannot be read as Parquet|no usable image"):
+            opened(path)
 
 
 @pytest.mark.slow

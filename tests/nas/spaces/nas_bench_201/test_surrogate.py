@@ -99,13 +99,9 @@ def test_after_12_epochs_there_is_no_test_split():
 
     assert accuracy.split is Split.valid
     assert np.isnan(accuracy.test(CELLS)).all()
-    with pytest.raises(UserError, match="split=test"):
-        SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.test, 12)
-
-
-def test_other_lengths_of_training_are_refused():
-    with pytest.raises(UserError, match="epochs=50"):
-        SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.auto, 50)
+    for split, epochs, named in ((Split.test, 12, "split=test"), (Split.auto, 50, "epochs=50")):
+        with pytest.raises(UserError, match=named):
+            SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], split, epochs)
 
 
 def test_the_description_says_that_it_predicts_and_how_well(metadata):
