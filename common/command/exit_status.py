@@ -1,4 +1,4 @@
-"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C; one line, no traceback.
+"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C or SIGTERM; one line.
 
 This module imports nothing slow: a command uses it while it imports the rest.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,12 +32,13 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
       also: further exceptions that are errors of the user.
 
     Raises:
-      SystemExit: with status 2 after such an error, 130 after Ctrl-C.
+      SystemExit: with status 2 after such an error, 130 after Ctrl-C or SIGTERM.
     """
     users: tuple[type[Exception], ...] = (UserError, *also)
     for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, which are free
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115 - of the process
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with plain_interrupts():
             yield
@@ -48,6 +50,8 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
         _leave(reason(error), USER_ERROR)
     except users as error:
         _leave(str(error), USER_ERROR)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

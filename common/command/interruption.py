@@ -1,4 +1,4 @@
-"""Ctrl-C between steps, not in the middle of one.
+"""Ctrl-C and SIGTERM between steps, not in the middle of one.
 
 Raised anywhere, it can leave a lock of a writer's thread held for ever, or be swallowed by an import.
 """
@@ -10,10 +10,12 @@ import threading
 from types import FrameType
 from typing import final
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @final
 class Interruption:
-    """While the block runs, Ctrl-C waits for `check`; a second one does not wait."""
+    """While the block runs, Ctrl-C or SIGTERM waits for `check`; a second one does not wait."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -21,12 +23,13 @@ class Interruption:
     def __enter__(self) -> Interruption:
         self._is_main = threading.current_thread() is threading.main_thread()
         if self._is_main:
-            self._before = signal.signal(signal.SIGINT, self._ask)
+            self._before = {number: signal.signal(number, self._ask) for number in _SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._is_main:
-            signal.signal(signal.SIGINT, self._before)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if it was asked for."""

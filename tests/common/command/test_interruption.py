@@ -7,9 +7,10 @@ import pytest
 from common.command.interruption import Interruption
 
 
-def test_ctrl_c_waits_for_the_check():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_waits_for_the_check(number):
     with Interruption() as interruption:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         reached = True
 
         with pytest.raises(KeyboardInterrupt):
