@@ -39,8 +39,9 @@ class Reward(ABC):
         reward is that of its paper.
         """
         if further is not None and further.shape[-1]:
-            return self.score_limits(np.asarray(accuracy), np.asarray(latency_ms), further)
-        rewards = self.score(np.atleast_1d(accuracy), np.atleast_1d(latency_ms))
+            return self.score_limits(np.array(accuracy), np.array(latency_ms), further)
+        # copies, into which a formula of the user's own may write
+        rewards = self.score(np.array(accuracy, ndmin=1), np.array(latency_ms, ndmin=1))
         return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
 
     def ratios(

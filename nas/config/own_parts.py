@@ -94,7 +94,7 @@ def _rewards(
     accuracy: Float64[ndarray, "*n"],
     latency_ms: Float64[ndarray, "*n"],
 ) -> Float64[ndarray, "*n"]:
-    rewards = np.broadcast_to(_numbers_of(function, accuracy, latency_ms), accuracy.shape)
+    rewards = _numbers_of(function, accuracy.shape, accuracy, latency_ms)
     wrong = ~np.isfinite(rewards) & np.isfinite(accuracy)
     if wrong.any():
         raise UserError(
@@ -103,15 +103,19 @@ def _rewards(
     return rewards
 
 
-def _numbers_of(function: Callable[..., Any], *arguments: ndarray) -> Float64[ndarray, "*n"]:
-    """The answer of a function of the user, as an array; a `UserError` if it is no numbers."""
-    answer = function(*arguments)
+def _numbers_of(
+    function: Callable[..., Any], shape: tuple[int, ...], *arguments: ndarray
+) -> Float64[ndarray, "*n"]:
+    """The answer of a function of the user, which gets copies; UserError unless real, of the shape."""
+    answer = function(*(argument.copy() for argument in arguments))
     try:
-        return np.asarray(answer, float)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"{_name(function)} returned {str(answer)[:60]}, which are no numbers"
-        ) from error
+        numbers = np.asarray(answer)
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor with a gradient
+        numbers = np.empty(())
+    if np.ma.isMA(answer) or numbers.dtype.kind not in "iuf" or numbers.shape != shape:
+        text = " ".join(str(answer).split())[:60]
+        raise UserError(f"{_name(function)} returned {text}, not an array of {shape} real numbers")
+    return numbers.astype(float)
 
 
 class _OwnFunction:
@@ -132,11 +136,7 @@ class _OwnFunction:
         self, architectures: Int64[ndarray, "*n D"], least: float, most: float
     ) -> tuple[Float64[ndarray, "*n"], ndarray]:
         rows = architectures.reshape(-1, architectures.shape[-1])
-        numbers = _numbers_of(self._function, rows)
-        if numbers.shape != (len(rows),):
-            raise UserError(
-                f"{self.source} returned {numbers.shape} numbers for {len(rows)} architectures"
-            )
+        numbers = _numbers_of(self._function, (len(rows),), rows)
         wrong = ~((numbers >= least) & (numbers <= most))
         if wrong.any():
             raise UserError(

@@ -32,7 +32,7 @@ def simulated(problem: SearchProblem, epochs: int) -> Simulated:
         fidelity: Fidelity,  # noqa: ARG001 - a table has one length of training
         seed: int,  # noqa: ARG001 - and one answer
     ) -> Evaluation:
-        answer = accuracy.answer(architecture[None])
+        answer = accuracy.answer(architecture[None].copy())
         if table_s is not None and isinstance(space, HasAccuracyTable):
             seconds = float(table_s[space.numbers(architecture)])
         else:

@@ -160,7 +160,7 @@ class Asynchronous:
         latencies = proposal.latencies
         if latencies is None:
             try:
-                latencies = self.problem.oracle.answer(architectures)
+                latencies = self.problem.oracle.answer(architectures.copy())
                 lost.clear()
             except (UnmeasuredError, ConnectionError) as raised:
                 error = raised

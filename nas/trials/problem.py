@@ -111,8 +111,8 @@ class SearchProblem:
           UnmeasuredError: if the latency oracle does.
         """
         started_s = time.perf_counter()
-        latencies = self.oracle.answer(architectures)
-        accuracies = self.accuracy.answer(architectures)
+        latencies = self.oracle.answer(architectures.copy())
+        accuracies = self.accuracy.answer(architectures.copy())
         seconds = time.perf_counter() - started_s
         return self.judge(first, architectures, latencies, accuracies, seconds)
 
@@ -166,12 +166,9 @@ class _ConstantColumns:
 
 @lru_cache(maxsize=8)
 def _constant_columns(shape: tuple[int, ...]) -> _ConstantColumns:
-    columns = _ConstantColumns(
+    return _ConstantColumns(
         np.broadcast_to(np.arange(shape[-1]) if shape else 0, shape).copy(),
         np.full(shape, State.done, np.int8),
         np.zeros(shape, np.int8),
         np.full(shape, "", object),
     )
-    for column in vars(columns).values():
-        column.setflags(write=False)
-    return columns

@@ -26,7 +26,7 @@ class Trials:
     """Columns of trials: `(R, B)` in a step of R replicas, `(n,)` in the record of one search.
 
     What is not known is NaN, and its kind `missing`. Kinds are values of
-    `common.types.kind.Kind`.
+    `common.types.kind.Kind`. The arrays become read-only, as controllers and callbacks get them.
     """
 
     number: Int64[ndarray, "*n"]  # from 0, in the order in which a replica asked
@@ -42,6 +42,10 @@ class Trials:
     fidelity: Int8[ndarray, "*n"]  # position among the fidelities of the accuracy source
     seconds: Float64[ndarray, "*n"]  # spent on the answers
     error: ndarray  # texts, "*n"; empty where the trial did not fail
+
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
         """Trials of each replica."""
