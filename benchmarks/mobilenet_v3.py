@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
-from common.types.kind import Kind
 from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.table import RegressionLatencyConfig
 from nas.accuracy.base import Split
@@ -63,6 +62,10 @@ PUBLISHED = {
     ),
 }
 
+
+UNMEASURED_MS = {
+    "Note10 41 ms, 79.3": 40.08
+}  # a side that was not measured: as a model predicted it
 
 FITTED = np.flatnonzero(np.isin(SIDES, FITTED_SIDES))
 
@@ -132,8 +135,7 @@ def remembered(path, key, search_seeds, seeds):
     return np.array([known[seed] for seed in range(seeds)]).T
 
 
-def problem_of(row, accuracy, oracle):
-    limit_ms = float(oracle.answer(row[None]).ms[0])
+def problem_of(limit_ms, accuracy, oracle):
     sources = OfFittedSides(accuracy), OfFittedSides(oracle)
     return SearchProblem(SPACE, TASK, *sources, ConstrainedReward(limit_ms), limit_ms)
 
@@ -151,11 +153,12 @@ def main(names, queries=500, seeds=20, found=None):
             for name, text in PUBLISHED.items():
                 architecture = SPACE.parse(text)
                 oracle = by_board[name.partition(" ms")[0].rpartition(" ")[0]]
-                problem = problem_of(architecture, accuracy, oracle)
+                limit_ms = UNMEASURED_MS.get(name) or float(oracle.answer(architecture[None]).ms[0])
+                problem = problem_of(limit_ms, accuracy, oracle)
                 theirs = 100 * float(accuracy.answer(architecture[None]).fraction[0])
                 run = partial(searched, problem, searcher, queries)
                 best, seconds = remembered(path, [searcher, queries, name], run, seeds)
-                mark = "~" if oracle.answer(architecture[None]).kind[0] == Kind.regression else ""
+                mark = "~" if name in UNMEASURED_MS or name.startswith("Titan") else ""
                 some = best[np.isfinite(best)]
                 within = interval(some) if len(some) else "-"
                 row(

@@ -50,8 +50,8 @@ def switched_on(space: Choices, architectures: Int64[ndarray, "*n D"]) -> Bool[n
     """True where another option would make another architecture."""
     every = np.arange(len(space.num_choices))
     other = np.repeat(architectures[..., None, :], len(every), axis=-2)
-    other[..., every, every] = np.minimum(1, np.array(space.num_choices) - 1)
-    on: Bool[ndarray, "*n D"] = space.normal(other)[..., every, every] == 1
+    other[..., every, every] = np.array(space.num_choices) - 1
+    on: Bool[ndarray, "*n D"] = space.normal(other)[..., every, every] > 0
     return on
 
 

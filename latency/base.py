@@ -43,7 +43,8 @@ class Space(Keys, Protocol):
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Numbers that latency is roughly linear in, named by `feature_names`.
 
-        A feature `connected` is 0 where the output does not depend on the input.
+        A feature `connected` is 0 where the output does not depend on the input. A feature `side <n>`
+        is 1 on images of that side; a model predicts no side that it was not fitted on.
         """
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
@@ -92,11 +93,6 @@ class BlockSpace(Space, Protocol):
           cost: of a block, by the side of the network's images and the text of the block; NaN makes
             the sum NaN. The same function has the same costs, so that they may be kept.
         """
-
-    def smooth_features(
-        self, architectures: Int64[ndarray, "*n D"]
-    ) -> Float64[ndarray, "*n smooth"]:
-        """The first of `features`: those that also hold for blocks of shapes that were not measured."""
 
 
 def every_architecture(space: EnumerableSpace) -> Int64[ndarray, "size D"]:

@@ -81,6 +81,15 @@ class EmbeddedModel:
         None  # of its held-out predictions, where they are known
     )
 
+    def predict_ms(self, features: Float64[ndarray, "*n features"]) -> Float64[ndarray, "*n"]:
+        """Milliseconds; NaN on a side of images that no network of the fit has."""
+        unseen = [
+            name.startswith("side ") and weight == 0
+            for name, weight in zip(self.features, self.model.weights_ms, strict=True)
+        ]
+        on_unseen = features[..., unseen].any(-1)
+        return np.where(on_unseen, np.nan, self.model.predict_ms(features))
+
 
 def fit(
     features: Float64[ndarray, "n features"], latency_ms: Float64[ndarray, " n"]

@@ -9,7 +9,8 @@ A look-up is a YAML file that maps the text of a block to its times::
 
 It lies in the data folder, in the folder of the space's name or in `raw` inside that, and is named after
 the device: `note10.yaml` for images of any side, `note10_224.yaml` for those of 224 pixels.
-Networks with a block that no look-up holds are predicted by a linear model of those without.
+Networks with a block that no look-up holds have no latency: a model of the others predicts those that a
+search finds on another side 5 to 15 % too fast.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
@@ -32,17 +33,9 @@ from common.types.kind import Kind
 from common.types.task import Task
 from common.types.units import require_ms
 from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
-from latency.models.regression import (
-    FEWEST_MEASURED,
-    LinearLatency,
-    Quality,
-    cross_validate,
-    fit,
-)
 
 _MOST_BYTES = 2**20  # of a file; a published one has 15 kB
-_FITTED_ON = 10_000  # architectures; the model is fitted on those whose blocks are all known
-_LEAST_MS = 0.001  # of a prediction: images smaller than the measured ones are extrapolated
+_SAMPLED = 10_000  # architectures, of which one at least is made of measured blocks
 _FILE = re.compile(r"(?P<device>.+?)(_(?P<side>\d+))?\.ya?ml")
 
 
@@ -67,16 +60,13 @@ class BlockLookUp:
 @final
 @dataclass(frozen=True)
 class BlockLatency:
-    """Sums of measured blocks; a linear model of them where a block is missing."""
+    """Sums of measured blocks."""
 
     space: BlockSpace
     task: Task
     device: str
     description: str
     look_up: BlockLookUp
-    model: LinearLatency | None  # of smooth features; None: too few networks are known, or all
-    quality: Quality | None  # of the model, on sums of blocks
-    fitted_on: int
     source: str = "blocks"
     instant: bool = True
 
@@ -84,20 +74,16 @@ class BlockLatency:
         """Milliseconds per inference.
 
         Raises:
-          UnmeasuredError: if a block was not measured, and too few networks are without such.
+          UnmeasuredError: if a block was not measured.
         """
         ms = self.space.sum_of_blocks(architectures, self.task, self.look_up)
-        kind = np.full(ms.shape, Kind.blocks, np.int8)
         missing = np.isnan(ms)
         if missing.any():
-            if self.model is None:
-                raise UnmeasuredError(
-                    f"{self.space.text(architectures[missing][0])} has blocks that were not measured on "
-                    f"{self.device}"
-                )
-            ms[missing] = self.model.predict_ms(self.space.smooth_features(architectures[missing]))
-            kind[missing] = Kind.regression
-        return Latencies(ms, kind)
+            raise UnmeasuredError(
+                f"{self.space.text(architectures[missing][0])} has blocks that were not measured on "
+                f"{self.device}"
+            )
+        return Latencies(ms, np.full(ms.shape, Kind.blocks, np.int8))
 
     def block_ms(self, image_side: int, block: str) -> float:
         """Measured milliseconds of a block; NaN if it was not measured."""
@@ -105,8 +91,6 @@ class BlockLatency:
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether `answer` has a latency of each architecture."""
-        if self.model is not None:
-            return np.ones(architectures.shape[:-1], bool)
         ms = self.space.sum_of_blocks(architectures, self.task, self.look_up)
         return np.asarray(~np.isnan(ms))
 
@@ -135,27 +119,15 @@ class BlocksLatencyConfig(LatencyConfig):
                 f"downloads the public look-ups, and docs/reference/mobilenet_v3.md says how to write one"
             )
         look_up = BlockLookUp({side: _read(path) for side, path in files.items()})
-        rows = any_choices(space, _FITTED_ON)
-        ms = space.sum_of_blocks(rows, task, look_up)
-        is_sum = ~np.isnan(ms)
-        if not is_sum.any():
+        sums = space.sum_of_blocks(any_choices(space, _SAMPLED), task, look_up)
+        if np.isnan(sums).all():
             key = next(iter(next(iter(look_up.of_side.values())))) if look_up.of_side else ""
             raise UserError(
                 f"latency=blocks: no network of space={space.name} for {task} is made of the blocks in "
                 f"{next(iter(files.values()))}, such as {key!r}; look-ups are of one width and task"
             )
         description = f"blocks: the sum of measured blocks ({_names(files)})"
-        model = quality = None
-        if is_sum.sum() >= FEWEST_MEASURED and not is_sum.all():
-            features, groups = space.smooth_features(rows[is_sum]), space.groups(rows[is_sum])
-            model = replace(fit(features, ms[is_sum]), fastest_ms=_LEAST_MS)
-            quality, _ = cross_validate(features, ms[is_sum], groups)
-            description += (
-                f"; networks with other blocks, {1 - is_sum.mean():.0%} of them, are predicted by "
-                f"regression ({quality}, on sums of blocks)"
-            )
-        fitted_on = int(is_sum.sum())
-        return BlockLatency(space, task, device, description, look_up, model, quality, fitted_on)
+        return BlockLatency(space, task, device, description, look_up)
 
 
 def any_choices(space: Space, n: int) -> Int64[ndarray, "n D"]:

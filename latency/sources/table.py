@@ -216,7 +216,7 @@ def _regression(
     space: Space, device: TimedDevice, model: EmbeddedModel, description: str = ""
 ) -> Fill:
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
-        return model.model.predict_ms(features_timed(space, device, architectures))
+        return model.predict_ms(features_timed(space, device, architectures))
 
     return Fill(Kind.regression, description, predict, uncertainty=model.uncertainty)
 

@@ -25,7 +25,7 @@ from nas.accuracy.base import Accuracy, AccuracyConfig, Split
 from nas.accuracy.table import AutoAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
-from nas.spaces.base import SearchSpace, task_named
+from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import default_of, plug_ins_of, space_named
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
@@ -225,6 +225,8 @@ def build(composed: DictConfig) -> Experiment:
     space = space_named(config.space)
     images = _own_images(config, space)
     task = task_named(space, config.dataset) if images is None else images.task
+    oracle = _latency(config, limit_ms, space, task)
+    space = searched_part(space, oracle)
     try:
         controller = config.controller.build(space, [config.seed])
     except ValueError as error:
@@ -233,7 +235,7 @@ def build(composed: DictConfig) -> Experiment:
         space,
         task,
         _accuracy(config, space, task, images),
-        _latency(config, limit_ms, space, task),
+        oracle,
         config.reward,
         limit_ms,
         limits_of(config.E, config.P, addresses(config.device), space, task),

@@ -6,7 +6,7 @@ Each consumer states what it needs in a protocol of its own (`controller.base.Ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
@@ -22,7 +22,7 @@ from common.types.errors import UserError
 from common.types.task import Task
 from controller.base import Choices
 from controller.rows import keys_of, rows_of
-from latency.base import Space
+from latency.base import LatencyOracle, Space
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -87,6 +87,23 @@ class Layered(SearchSpace, Protocol):
 
     def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
         """Layers from the image to the classes."""
+
+
+@runtime_checkable
+class PartlyKnown(Protocol):
+    """A space of which whole parts may have no latency on a device."""
+
+    def known_part(
+        self, known: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
+    ) -> SearchSpace:
+        """The part to search on a device, by which architectures have a latency there."""
+
+
+def searched_part(space: SearchSpace, oracle: LatencyOracle) -> SearchSpace:
+    """The part of a space to search on a device: the whole, or that of which latencies are known."""
+    if isinstance(space, PartlyKnown) and oracle.instant:
+        return space.known_part(oracle.known)
+    return space
 
 
 def task_named(space: SearchSpace, name: str) -> Task:

@@ -26,7 +26,7 @@ from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from latency.sources.mapped import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
-from nas.spaces.base import SearchSpace, task_named
+from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers, answers_about_all
 from nas.study.boards import Board
@@ -128,8 +128,10 @@ def make_plan(composed: DictConfig) -> Plan:
             same = jobs.get(replace(setting, overrides=()))
             if overrides and same and (scored, searcher) == (same.problem.reward, same.controller):
                 continue  # a point of the grid that equals the defaults
+            oracle = problems.oracles[device]
+            part = searched_part(space, oracle)
             problem = SearchProblem(
-                space, task, accuracy, problems.oracles[device], scored, limit_ms, confidence=0.0
+                part, task, accuracy, oracle, scored, limit_ms, confidence=0.0
             )  # searchers are compared on the numbers as they are
             jobs[setting] = StudyJob(setting, problem, searcher, exact)
     if len({setting.key for setting in jobs}) < len(jobs):

@@ -231,7 +231,37 @@ def estimated_share(
     compared_ms = with_margin(answered.ms, answered.kind, margin)
     within = (compared_ms <= limit_ms) & limits.met(limits.costs(rows))
     share = float(within.mean())
+    if not (compared_ms <= limit_ms).any():
+        _require_fast_enough(space, oracle, limit_ms, margin, rows[[compared_ms.argmin()]])
     return EstimatedShare(share, *wilson_interval(share, n), n)
+
+
+def _require_fast_enough(
+    space: SearchSpace,
+    oracle: LatencyOracle,
+    limit_ms: float,
+    margin: float,
+    fastest: Int64[ndarray, "1 D"],
+) -> None:
+    """Descend from an architecture to faster neighbours, and refuse a limit that none of them meets.
+
+    Raises:
+      UserError: if the fastest is beyond the limit.
+    """
+    before_ms = math.inf
+    while True:
+        rows = np.concatenate([fastest, space.neighbours(fastest[0])])
+        answered = oracle.answer(rows)
+        compared_ms = with_margin(answered.ms, answered.kind, margin)
+        at = compared_ms.argmin()
+        if compared_ms[at] <= limit_ms:
+            return
+        if compared_ms[at] >= before_ms:
+            raise UserError(
+                f"T={limit_ms:g}ms is met by no architecture that was tried on {oracle.device}: the fastest, "
+                f"{space.text(fastest[0])}, needs a limit of {before_ms:.4g} ms; raise T"
+            )
+        fastest, before_ms = rows[[at]], compared_ms[at]
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:

@@ -28,27 +28,18 @@ _GROUPS = tuple(
     f"{which} of stage {stage}" for stage in range(1, STAGES + 1) for which in ("first", "others")
 )
 
-SMOOTH_FEATURES = (
+FEATURES = (
     *(f"{setting} in {group}" for group in _GROUPS for setting in _SETTINGS),
     *(f"pixels of {setting} in {group}" for group in _GROUPS for setting in _SETTINGS),
     "pixels",
+    *(f"side {side}" for side in SIDES),
 )
-FEATURES = (*SMOOTH_FEATURES, *(f"side {side}" for side in SIDES))
 
 _PIXELS = np.array([[side**2 for side in stage_sides(image)] for image in SIDES], float)
 
 
 def architecture_features(architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
-    """The features, named by `FEATURES`."""
-    steps = np.eye(len(SIDES))[architectures[..., 0]]
-    return np.concatenate([smooth_features(architectures), steps], axis=-1)
-
-
-def smooth_features(architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
-    """The features, named by `SMOOTH_FEATURES`, which also hold for sides that nothing was fitted on.
-
-    Pixels are relative to those of the largest image.
-    """
+    """The features, named by `FEATURES`; pixels are relative to those of the largest image."""
     chosen = settings_of(architectures)
     setting = chosen.kernel * len(EXPANSIONS) + chosen.expansion
     one_hot = (setting[..., None] == np.arange(len(_SETTINGS))) & chosen.on[..., None]
@@ -58,4 +49,6 @@ def smooth_features(architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "
     share = (_PIXELS / _PIXELS[-1])[chosen.side]
     weighted = counts * share[..., 1:, None, None]
     flat = (*counts.shape[:-3], len(_GROUPS) * len(_SETTINGS))
-    return np.concatenate([counts.reshape(flat), weighted.reshape(flat), share[..., :1]], axis=-1)
+    steps = np.eye(len(SIDES))[chosen.side]
+    groups = counts.reshape(flat), weighted.reshape(flat)
+    return np.concatenate([*groups, share[..., :1], steps], axis=-1)

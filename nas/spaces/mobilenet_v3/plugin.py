@@ -23,7 +23,7 @@ from nas.spaces.mobilenet_v3.costs import (
     sum_of_blocks,
     texts_outside,
 )
-from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
+from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features
 from nas.spaces.mobilenet_v3.layers import BlockShape, blocks_of, image_side, widths
 from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3, side_of, stages_of
@@ -55,12 +55,6 @@ class MobileNetV3Space(MobileNetV3):
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Counts of blocks by their place and settings; see `features.py`."""
         return architecture_features(architectures)
-
-    def smooth_features(
-        self, architectures: Int64[ndarray, "*n D"]
-    ) -> Float64[ndarray, "*n smooth"]:
-        """The features without the steps between sides."""
-        return smooth_features(architectures)
 
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task

@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,13 +10,24 @@ import yaml
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from controller.policy.rnn import RnnConfig
+from controller.uniform import UniformConfig
+from latency.base import UnmeasuredError
+from latency.devices.measured import MeasuredLatency
+from latency.devices.registry import find
+from latency.models.regression import embedded_models, fitted_model
 from latency.sources.blocks import BlocksLatencyConfig
+from latency.sources.table import RegressionLatencyConfig
+from nas.spaces.base import searched_part
 from nas.spaces.mobilenet_v3.costs import block_text, texts_outside
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
-from nas.spaces.mobilenet_v3.space import FORM
+from nas.spaces.mobilenet_v3.space import FORM, side_of
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
+from nas.trials.limits import NO_FURTHER_LIMITS
+from nas.trials.survey import estimated_share
 
 IMAGENET = SPACE.tasks["imagenet"]
+RNN = {"batch_size": 16, "lr": 0.02, "baseline_decay": 0.9, "entropy_weight": 0.01}
 
 
 def pixels(text):
@@ -54,23 +66,73 @@ def build(device="phone", space=SPACE):
     return BlocksLatencyConfig().build(device, space, IMAGENET)
 
 
-def test_a_network_takes_as_long_as_its_blocks_and_other_sides_are_predicted(folder):
+def test_a_network_takes_as_long_as_its_blocks_and_other_sides_are_not_searched(folder):
     write(folder / "raw" / "phone_160.yaml", 160)
     write(folder / "phone_224.yaml", 224)
     row = SPACE.parse(FORM)
     other = SPACE.parse(FORM.replace("r224", "r192"))
 
     oracle = build()
-    answered = oracle.answer(np.stack([row, other]))
+    answered = oracle.answer(row[None])
+    part = searched_part(SPACE, oracle)
 
     texts = [*texts_outside(SPACE.widths, 224, IMAGENET)]
     texts += [block_text(block) for block in SPACE.layers(row, IMAGENET)[1:]]
     assert answered.ms[0] == pytest.approx(sum(map(pixels, texts)))
-    assert answered.kind.tolist() == [Kind.blocks, Kind.regression]
-    small = oracle.answer(SPACE.parse(FORM.replace("r224", "r160"))[None]).ms[0]
-    assert small < answered.ms[1] < answered.ms[0]
-    assert oracle.known(np.stack([row, other])).all()
-    assert "predicted by regression" in oracle.description
+    assert answered.kind.tolist() == [Kind.blocks]
+    assert oracle.known(np.stack([row, other])).tolist() == [True, False]
+    with pytest.raises(UnmeasuredError):
+        oracle.answer(other[None])
+    sampled = part.sample(np.random.default_rng(0), 100)
+    assert {side_of(row) for row in sampled} == {160, 224}
+    assert {side_of(near) for near in part.neighbours(row)} == {160, 224}
+    assert side_of(part.normal(other)) in {160, 224}
+    assert (part.normal(sampled) == sampled).all()
+
+
+@pytest.mark.parametrize("config", [UniformConfig(batch_size=16), RnnConfig(**RNN, hidden_size=8)])
+def test_a_search_asks_for_measured_sides_alone(config):
+    part = SPACE.known_part(lambda rows: np.isin(rows[:, 0], [8, 16]))
+    controller = config.build(part, [0])
+
+    proposed = controller.sample(16)
+
+    assert {side_of(row) for row in proposed[0]} <= {160, 192}
+
+
+def test_a_limit_that_no_measured_network_meets_names_the_fastest(folder):
+    write(folder / "phone_160.yaml", 160)
+    oracle = build()
+    part = searched_part(SPACE, oracle)
+    smallest = part.normal(np.zeros((1, len(SPACE.num_choices)), int))  # the fastest of `pixels`
+    (fastest,) = oracle.answer(smallest).ms
+
+    with pytest.raises(UserError, match=f"{fastest:.4g} ms"):
+        estimated_share(part, oracle, 0.99 * fastest, NO_FURTHER_LIMITS)
+    assert estimated_share(part, oracle, 1.01 * fastest, NO_FURTHER_LIMITS).share == 0
+
+
+def test_a_model_predicts_no_side_that_it_was_not_fitted_on():
+    rows = SPACE.sample(np.random.default_rng(0), 400)
+    rows = rows[rows[:, 0] > 3]
+    device = find(SPACE, "note10")
+    measured = MeasuredLatency(Path("made-up.csv"), rows, 1.0 + rows.mean(1))
+
+    model = fitted_model(SPACE, device, measured)
+
+    unseen = rows[:1] * 1
+    unseen[:, 0] = 3
+    assert np.isnan(model.predict_ms(SPACE.features(unseen))).all()
+    assert np.isfinite(model.predict_ms(SPACE.features(rows))).all()
+
+
+@pytest.mark.parametrize("device", [*embedded_models(SPACE)])
+def test_an_embedded_model_knows_the_sides_that_it_was_fitted_on(device):
+    oracle = RegressionLatencyConfig().build(device, SPACE, IMAGENET)
+
+    sides = searched_part(SPACE, oracle).searched_sides
+
+    assert len(sides) == (5 if device == "galaxy-note10/b1" else 25)
 
 
 def test_one_file_may_hold_the_blocks_of_every_side(folder):
