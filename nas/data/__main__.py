@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from common.command.console import PlainConsole
 from common.command.exit_status import USER_ERROR, one_line_errors
 from common.files.keyed_table import data_folder
 from nas.spaces.base import SearchSpace
@@ -82,18 +81,14 @@ def _parser(space: SearchSpace) -> argparse.ArgumentParser:
 def _list(space: SearchSpace, folder: Path) -> None:
 
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
-        accuracy_rows,
-        accuracy_table,
-        devices_table,
+        accuracy_lines,
+        device_lines,
         known_devices,
     )
 
-    console = PlainConsole()
-    rows = list(accuracy_rows(space, folder))
-    console.print(devices_table(known_devices(space)))
-    if rows:
-        console.print(accuracy_table(rows))
-    elif isinstance(space, HasPublicData):
+    lines = list(accuracy_lines(space, folder))
+    _print([*device_lines(known_devices(space)), *lines])
+    if not lines and isinstance(space, HasPublicData):
         raw, files = raw_folder(space, folder), space.public_data().files
         there = sum((raw / file.name).is_file() for file in files)
         line = f"no table of accuracies; {there} of {len(files)} public files are in {raw}"

@@ -1,15 +1,14 @@
-"""`list`: the accuracies and devices that a search can use, as tables."""
+"""`list`: the accuracies and devices that a search can use, as lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from rich.table import Table
 
 from common.files.keyed_table import data_folder, latency_files, read_csv_table
 from common.types.errors import UserError
@@ -23,8 +22,8 @@ from nas.spaces.base import SearchSpace
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 
 
-def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[tuple[str, ...]]:
-    """Rows of `accuracy_table`: the data sets of the table in the data folder.
+def accuracy_lines(space: SearchSpace, folder: Path) -> Iterator[str]:
+    """A line for each data set of the table in the data folder.
 
     Raises:
       UserError: if the table exists but cannot be read.
@@ -41,7 +40,7 @@ def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[tuple[str, ...]]
                 f"{m['split']} @ {m['epochs'] or space.accuracy_table.full_epochs}" for m in mine
             )
             filled = ~np.isnan([table.column(m.group()) for m in mine]).any(axis=0)
-            yield "table", dataset, splits, f"{filled.sum():,}", path.name
+            yield f"accuracy table of {dataset}: {splits}; {filled.sum():,} cells in {path.name}"
 
 
 @final
@@ -85,29 +84,19 @@ def _row(space: Space, device: TimedDevice) -> DeviceRow:
     )
 
 
-def accuracy_table(rows: Iterable[Sequence[str]]) -> Table:
-    """Table with a line for each data set."""
-    table = Table("accuracy", "data set", "split @ epochs", "cells", "in", title="Accuracy")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def device_lines(rows: Iterable[DeviceRow]) -> list[str]:
+    """The id of each device and a line about it; flaws are numbered, and listed once at the end.
 
-
-def devices_table(rows: Iterable[DeviceRow]) -> Table:
-    """Table with a line for each device; flaws are numbered, and listed once below the table."""
-    table = Table(title="Devices", caption_justify="left")
-    table.add_column("device, alias", overflow="fold", ratio=1)  # whole, so that it can be copied
-    for name in ("latency", "measured", "R2", "flaws"):
-        table.add_column(name)
+    A line is never broken, so that an id can be copied.
+    """
     number_of: dict[str, int] = {}
+    lines = []
     for row in rows:
+        sources = ", ".join(row.sources) or "no latencies"
+        parts = [f"{row.device.column}: {sources}"]
+        parts += [] if row.measured_count is None else [f"{row.measured_count:,} measured"]
+        parts += [] if row.quality is None else [f"R2 {row.quality.r2:.3f}"]
         numbers = [number_of.setdefault(flaw, len(number_of) + 1) for flaw in row.flaws]
-        table.add_row(
-            f"{row.device.id}\n  {row.device.column}",
-            "\n".join(row.sources),
-            "" if row.measured_count is None else f"{row.measured_count:,}",
-            "" if row.quality is None else f"{row.quality.r2:.3f}",
-            ", ".join(map(str, numbers)),
-        )
-    table.caption = "\n".join(f"{number}: {flaw}" for flaw, number in number_of.items()) or None
-    return table
+        parts += [f"flaws {', '.join(map(str, numbers))}"] * bool(numbers)
+        lines += [row.device.id, f"  {'; '.join(parts)}"]
+    return [*lines, *(f"{number}: {flaw}" for flaw, number in number_of.items())]
