@@ -10,6 +10,18 @@ from pathlib import Path
 from common.types.errors import UserError
 
 
+def is_held(file: Path) -> bool:
+    """Whether a process holds the lock of a file; False where it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 @contextmanager
 def held(file: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock of an existing file while the block runs; with `wait`, wait for it first.

@@ -19,13 +19,14 @@ def main() -> None:
     with one_line_errors():
         from common.files.atomic_file import write_whole  # noqa: PLC0415 - Ctrl-C while it is imported
         from common.types.errors import UserError  # noqa: PLC0415 - as above
+        from common.types.printable import printable  # noqa: PLC0415 - as above
         from nas.ui.page import runs_page  # noqa: PLC0415 - as above
 
         if not root.is_dir():
             raise UserError(f"{root} is no folder; runs=<folder> of a search makes one")
         page = root / "index.html"
         write_whole(page, runs_page(root).html())
-        sys.stdout.write(f"page: {page.absolute()}\n")
+        sys.stdout.write(f"page: {printable(str(page.absolute()))}\n")
 
 
 if __name__ == "__main__":

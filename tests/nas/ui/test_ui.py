@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from searched import Oracle, problem_of, searched
 
+from common.files.file_lock import held
 from common.files.typed_json import write_json
 from common.page.parts import Link
 from common.types.kind import Kind
@@ -17,6 +20,20 @@ from nas.report.answer import OVERVIEW, Answer, overview
 from nas.ui.page import runs_page
 
 EVIL = "<script>alert(1)</script>"
+SEARCH = """\
+choices: {reward: proposed, controller: rnn}
+sources: {device: jetson-nano/fp32/b1}
+values: {T: 9ms, E: 5mJ, P: null, budget: 5000, seed: 3, data: null}
+"""
+STUDY = """\
+values:
+  {name: smoke, rewards: [proposed], controllers: [rnn, random], devices: [a/b1], limits: [9ms, 30%], seeds: 8}
+"""
+
+
+def journal(*events):
+    lines = ({"journal": 2, "space": "x"}, *events)
+    return "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines)
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +51,27 @@ def runs(tmp_path_factory):
     (evil / "report.html").symlink_to("/etc/passwd")
     running = root / "2026-01-03" / "11-00-00-running"
     running.mkdir(parents=True)
-    lines = [{"journal": 2, "space": "x"}, ["asked", 0, [[1]]], ["asked", 1234, [[1]]]]
-    text = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines)
-    (running / "journal.jsonl").write_text(f'{text}["asked",99')
+    asked = journal(["asked", 0, [[1]]], ["asked", 1250, [[1]]])
+    (running / "journal.jsonl").write_text(f'{asked}["asked",99')
+    (running / "config.yaml").write_text(SEARCH)
+    images = root / "2026-01-03" / "10-00-00-images"
+    images.mkdir()
+    (images / "config.yaml").write_text(SEARCH.replace("data: null", "data: photos"))
+    candidates = ["noted", "candidates", {"rows": "x" * 1_000_000}]
+    (images / "journal.jsonl").write_text(journal(candidates, ["asked", 7, [[1]]]))
+    study = root / "2026-01-04" / "10-00-00-smoke"
+    study.mkdir(parents=True)
+    (study / "config.yaml").write_text(STUDY)
+    entries = {f"{at}": {"state": "pending" if at else "finished"} for at in range(4)}
+    (study / "study.json").write_text(json.dumps({"schema": 2, "settings": entries}))
+    other = root / os.fsdecode(b"2026-01-04/x\xff\ny")
+    other.mkdir()
+    write_json(other / "summary.json", summary)
+    (other / "report.html").write_text("<p>the report</p>")
+    unconfirmed = replace(summary.best, latency_kind=Kind.disturbed.name)
+    doubted = root / "2026-01-02" / "09-00-00-doubted"
+    doubted.mkdir()
+    write_json(doubted / "summary.json", replace(summary, best=unconfirmed))
     huge = root / "2026-01-03" / "12-00-00-huge"
     huge.mkdir()
     with (huge / "summary.json").open("wb") as file:
@@ -63,9 +98,46 @@ def test_a_finished_run_has_its_answer_and_a_link_to_its_report(rows):
     assert row[-1] == answer.status.value
 
 
-def test_the_newest_come_first_and_a_run_that_goes_on_has_its_trials(rows):
-    assert [name.split("-")[2][:2] for name in rows] == ["03", "03", "02", "01"]
-    assert rows["2026-01-03/11-00-00-running"][-2:] == ["1,234", "not finished"]
+def test_an_interrupted_run_has_what_was_asked_for_the_share_done_and_the_way_on(runs, rows):
+    run = runs / "2026-01-03" / "11-00-00-running"
+
+    assert list(rows)[1].startswith("2026-01-04")  # the newest come first
+    assert rows["2026-01-03/11-00-00-running"][6:] == [
+        "T = 9ms, E = 5mJ",
+        "jetson-nano/fp32/b1",
+        "rnn, proposed, seed 3",
+        "1,250 of 5,000, 25%",
+        f"interrupted, go on with `python -m nas.search resume={run}`",
+    ]
+
+
+def test_a_run_that_a_process_holds_is_running_and_one_on_images_has_its_stage(runs):
+    with held(runs / "2026-01-03" / "10-00-00-images" / "config.yaml"):
+        (table,) = runs_page(runs).sections[0].parts
+
+    (row,) = (row for row in table.rows if row[0] == "2026-01-03/10-00-00-images")
+    assert row[-2:] == ["7, ranking", "running"]
+
+
+def test_a_study_has_its_settings_done_and_the_way_on(runs, rows):
+    assert rows["2026-01-04/10-00-00-smoke"][6:] == [
+        "9ms, 30%",
+        "a/b1",
+        "study smoke: rnn, random, proposed, 8 seeds",
+        "1 of 4 settings",
+        f"interrupted, go on with `python -m nas.study resume={runs / '2026-01-04/10-00-00-smoke'}`",
+    ]
+
+
+def test_a_best_network_that_was_timed_while_disturbed_is_called_so(rows):
+    assert rows["2026-01-02/09-00-00-doubted"][-1].startswith("UNCONFIRMED: ")
+
+
+def test_a_folder_whose_name_is_no_text_is_a_row_whose_link_leads_to_it(runs, rows):
+    link = rows["2026-01-04/x??y"][0]
+
+    assert link.address == "2026-01-04/x%FF%0Ay/report.html"
+    assert runs_page(runs).html().encode()
 
 
 def test_what_a_folder_says_is_text_and_a_link_out_of_it_is_none(runs, rows):
@@ -91,11 +163,13 @@ def test_a_browser_counts_the_rows_asks_for_nothing_and_runs_no_foreign_script(
     visited = visit(page)
 
     assert (visited.console, visited.requests) == ([], [])
-    assert "4 of 4" in visited.dom
+    assert "8 of 8" in visited.dom
 
 
 def test_the_command_writes_the_page_into_the_folder_and_refuses_a_missing_one(runs, tmp_path):
     command = [sys.executable, "-m", "nas.ui"]
+    no_text = os.fsencode(tmp_path) + b"/x\xff"
+    Path(os.fsdecode(no_text)).mkdir()
 
     done = subprocess.run([*command, str(runs)], capture_output=True, text=True, check=True)
     refused = subprocess.run(
@@ -105,3 +179,4 @@ def test_the_command_writes_the_page_into_the_folder_and_refuses_a_missing_one(r
     assert done.stdout == f"page: {runs / 'index.html'}\n"
     assert "10-00-00-done" in (runs / "index.html").read_text()
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    subprocess.run([*command, no_text], check=True)
