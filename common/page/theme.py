@@ -23,7 +23,7 @@ _COLOUR_BAR = {
     "thickness": 12,
     "outlinewidth": 0,
     "tickfont": {"color": FAINT, "size": 12},
-    "title": {"font": {"color": INK, "size": 12}, "side": "right"},
+    "title": {"font": {"color": INK, "size": 12}, "side": "top"},
 }
 
 THEME: dict[str, Any] = {
@@ -56,5 +56,8 @@ THEME: dict[str, Any] = {
         "coloraxis": {"colorscale": SEQUENTIAL, "colorbar": _COLOUR_BAR},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": FAINT, "activecolor": INK},
     },
-    "data": {"heatmap": [{"colorscale": SEQUENTIAL, "colorbar": _COLOUR_BAR}]},
+    "data": {
+        "heatmap": [{"colorscale": SEQUENTIAL, "colorbar": _COLOUR_BAR}],
+        "scatter": [{"cliponaxis": False}],  # a mark on an axis is drawn whole
+    },
 }

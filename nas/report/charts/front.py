@@ -30,7 +30,7 @@ _SAMPLED: dict[str, Any] = {
     "size": 6,
     "line": {"width": 0.5, "color": GROUND},
     "colorbar": {
-        "title": {"text": "first at sample", "side": "right", "font": {"size": 12}},
+        "title": {"text": "first at sample", "side": "top", "font": {"size": 12}},
         "thickness": 12,
         "outlinewidth": 0,
         "tickformat": ",d",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -113,6 +114,25 @@ def test_headings_go_down_one_level_at_a_time():
 def test_only_a_page_with_a_chart_carries_plotly():
     assert len(page_of().html()) < 30_000
     assert "Plotly, Inc" in page_of(*every_part("text")).html()
+
+
+def test_marks_on_an_axis_are_whole_and_the_title_of_a_colour_bar_stands_above_its_ticks():
+    template = json.loads(Figure("x", [{"y": [1, 2]}], {}).json)["layout"]["template"]
+
+    assert template["data"]["scatter"][0]["cliponaxis"] is False
+    assert template["data"]["heatmap"][0]["colorbar"]["title"]["side"] == "top"
+
+
+def test_charts_side_by_side_are_in_line_below_titles_of_several_lines(visit, tmp_path):
+    figures = [Figure(title, [{"y": [1, 2]}], {}) for title in ("short", "long " * 40)]
+    page = HtmlPage("x", "", [], sections=[Section("y", [Columns(figures, 200)])]).html()
+    told = "document.title = [...document.querySelectorAll('.chart')].map(c => c.offsetTop)"
+    path = tmp_path / "page.html"
+    path.write_text(page.replace("</body>", f"<script>{told}</script></body>"))
+
+    first, second = re.search(r"<title>(\d+),(\d+)", visit(path).dom).groups()
+
+    assert first == second
 
 
 def test_never_and_unknown_are_no_words_of_a_column_of_numbers():
