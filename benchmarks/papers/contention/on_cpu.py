@@ -90,11 +90,10 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
                 hogs, limit_mb_per_s=limit, isolation=Isolation.budget, count=1
             ) as beside:
                 yield hog_row("memory", limit, beside)
-    for hog in (MemoryHog(cores[0], numpy=True), Spinner(cores[0])):
-        name = "memory by NumPy" if isinstance(hog, MemoryHog) else hog.name
-        for limit in (100.0, math.inf):
-            with Contention([hog], limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
-                yield hog_row(name, limit, beside)
+    for limit in (100.0, math.inf):
+        spinner = [Spinner(cores[0])]
+        with Contention(spinner, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+            yield hog_row("spin", limit, beside)
 
 
 def _victim(config: BenchConfig, name: str) -> Iterator[Row]:

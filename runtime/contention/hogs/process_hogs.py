@@ -42,12 +42,11 @@ class MemoryHog(Hog):
 
     name: str = field(default="memory", init=False)
     bytes: int | None = None  # size of its array; None: 8 times the last-level cache
-    numpy: bool = False  # use NumPy even if there is a compiler
 
     def start(self, context: HogContext, number: int) -> RunningHog:
-        """Start the compiled program, or without a compiler the slower NumPy hog."""
+        """Start the compiled program."""
         size = self.bytes if self.bytes is not None else _array_bytes(self.core or 0)
-        return _start_of_memory(context, number, size, self.core, numpy=self.numpy)
+        return _start_program(context, number, size, self.core)
 
 
 @final
@@ -59,7 +58,7 @@ class Spinner(Hog):
 
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the memory hog with an array that fits into the cache."""
-        return _start_of_memory(context, number, SPINNER_BYTES, self.core, numpy=False)
+        return _start_program(context, number, SPINNER_BYTES, self.core)
 
 
 @final
@@ -82,20 +81,12 @@ class NetworkHog(Hog):
 
             return gpu_hogs.start_network(context, number, self.name, self.core)
         arguments = hog_arguments(context, number, 0, self.core)
-        return HogProcess([*_PYTHON, "network", *arguments, self.name], context)
+        python = [sys.executable, "-m", "runtime.contention.hogs.python_hog"]
+        return HogProcess([*python, *arguments, self.name], context)
 
 
-_PYTHON = [sys.executable, "-m", "runtime.contention.hogs.python_hog"]
-
-
-def _start_of_memory(
-    context: HogContext, number: int, size: int, core: int | None, *, numpy: bool
-) -> RunningHog:
-    program = None if numpy else compiled_hog()
-    arguments = hog_arguments(context, number, size, core)
-    if program is not None:
-        return HogProcess([str(program), *arguments], context)
-    return HogProcess([*_PYTHON, "memory", *arguments, "."], context)
+def _start_program(context: HogContext, number: int, size: int, core: int | None) -> RunningHog:
+    return HogProcess([str(compiled_hog()), *hog_arguments(context, number, size, core)], context)
 
 
 def hog_arguments(context: HogContext, number: int, size: int, core: int | None) -> list[str]:
@@ -169,10 +160,11 @@ class HogProcess(RunningHog):
         return output.readline().strip()
 
 
-def compiled_hog() -> Path | None:
-    """Return the path of the compiled hog, or None if no compiler could build it.
+def compiled_hog() -> Path:
+    """Return the path of the compiled hog.
 
     Raises:
+      ValueError: if no compiler could build it.
       OSError: if the cache directory cannot be written.
     """
     source = SOURCE.read_bytes()
@@ -182,17 +174,15 @@ def compiled_hog() -> Path | None:
         return path
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        return None
+        raise ValueError(f"a hog is a C program; install a compiler ({', '.join(COMPILERS)})")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     command = [compiler, "-O2", "-pthread", str(SOURCE), "-o", str(temporary), "-lm"]
     try:
-        made = subprocess.run(command, capture_output=True, timeout=120, check=False)  # noqa: S603 - the system's compiler, a source of our own
-        if made.returncode != 0:
-            return None
+        subprocess.run(command, capture_output=True, timeout=120, check=True)  # noqa: S603 - the system's compiler, a source of our own
         temporary.replace(path)
-    except subprocess.TimeoutExpired:
-        return None
+    except subprocess.SubprocessError as error:
+        raise ValueError(f"{compiler} cannot compile a hog: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
     return path
