@@ -41,11 +41,7 @@ class Events(Protocol):
 
 @runtime_checkable
 class RealLane(Protocol):
-    """Runs jobs one after another.
-
-    An asynchronous lane runs them in the order in which they were put; a synchronous one by the
-    rank of their tickets, with ties in that order.
-    """
+    """Runs jobs one after another, in the order in which they were put."""
 
     lane: Lane
     """Description of the lane for the scheduler."""

@@ -20,7 +20,6 @@ from runtime.network.completion import Completion, Compute, HostCompletion
 from runtime.network.engine import EagerEngine, Engine
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.dispatcher import Ticket
-from runtime.scheduling.order import insert
 
 
 @final
@@ -144,10 +143,8 @@ class CpuLane(RealLane):
             if self._closed:
                 raise RuntimeError(f"lane {self.lane.name} is closed")
             if self.lane.asynchronous:
-                self._queue.append(item)
                 self._say_began(item, time.perf_counter())
-            else:
-                insert(self._queue, item, _rank)
+            self._queue.append(item)
             self._changed.notify()
         return item.completion
 
@@ -191,10 +188,6 @@ class CpuLane(RealLane):
         item.completion.end(began_s, ended_s, error)
         if item.ticket is not None and item.events is not None:
             item.events.put(Ended(item.ticket, began_s, ended_s, error))
-
-
-def _rank(item: _Item) -> float:
-    return 0.0 if item.ticket is None else item.ticket.rank
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from runtime.network.program import ActiveInference, SegmentedNetwork
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
-from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import OneLane
 from runtime.scheduling.schedule import Executed, Schedule
@@ -56,8 +55,6 @@ def execute(
     requests: Sequence[Request],
     lanes: Sequence[RealLane],
     policy: Policy,
-    *,
-    order: ServingOrder = ServingOrder.FIRST_COME,
 ) -> tuple[Schedule, tuple[Tensor | BaseException, ...]]:
     """Serve all requests; arrivals and the schedule's times count from the call.
 
@@ -68,7 +65,6 @@ def execute(
       requests: in any order; equal arrivals are served in the order given.
       lanes: where jobs can run; they stay open.
       policy: chooses the lane of each job.
-      order: order of waiting requests and jobs.
 
     Returns:
       The schedule of the jobs that ran to completion, and for each request its output or the error
@@ -79,7 +75,7 @@ def execute(
         job on a lane that cannot run it.
     """
     chains = tuple(network.chain for network in networks)
-    dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy, order)
+    dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy)
     execution = _Execution(networks, requests, lanes, dispatcher)
     try:
         execution.run()

@@ -30,7 +30,6 @@ from runtime.network.formats.tracing import differs
 from runtime.network.packed import ModelInput, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
-from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.names import POLICIES, policy_named
 
@@ -44,7 +43,6 @@ def run(
     fps: float | None = None,
     deadline_ms: float | None = None,
     requests: Sequence[Request] | None = None,
-    order: str = "first_come",
     rule: str = "whole",
     engine: str = "onnxruntime",
     gpu: bool | None = None,
@@ -62,9 +60,8 @@ def run(
       inferences: number of inferences of each network.
       fps: arrival rate of each network; None for all inferences at time 0.
       deadline_ms: relative to each arrival; None for the next arrival, or no deadline without `fps`.
-      requests: your own arrivals (`runtime/scheduling/arrivals.py`), with deadlines and priorities,
+      requests: your own arrivals (`runtime/scheduling/arrivals.py`), with deadlines,
         instead of `inferences`, `fps` and `deadline_ms`.
-      order: order of waiting requests and jobs: first_come, priority or deadline.
       rule: how networks are cut into jobs: whole, fused, unfolded or layer.
       engine: what runs them: onnxruntime on cores and CUDA graphs on a GPU, or torch, eager on both,
         for modules that cannot be compiled.
@@ -86,9 +83,6 @@ def run(
         asked = tuple(requests)
     else:
         raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
-    orders = [way.value for way in ServingOrder]
-    if order not in orders:
-        raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
     if gpu and not torch.cuda.is_available():
         raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
     if engine not in _ENGINES:
@@ -110,7 +104,7 @@ def run(
                 ServedNetwork(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
-        schedule, results = execute(networks, asked, lanes, chosen, order=ServingOrder(order))
+        schedule, results = execute(networks, asked, lanes, chosen)
         disturbances = watch.disturbances()
     _require_as_eager([module for module, _ in prepared], [x for _, x in prepared], asked, results)
     report = report_of(schedule, results, examples if inputs is None else ())

@@ -63,8 +63,6 @@ class Request:
     arrival_ms: float = 0.0
     deadline_ms: float = math.inf
     """Relative to the arrival."""
-    priority: int = 0
-    """Lower values come first under `Order.PRIORITY`."""
 
 
 @final
@@ -99,7 +97,7 @@ def check_requests(requests: Sequence[Request], networks: int) -> None:
 
     Raises:
       ValueError: if a request names a network that does not exist, arrives before 0, is due before
-        it arrives, or has a priority of NaN.
+        it arrives.
     """
     for request in requests:
         if not 0 <= request.network < networks:
@@ -110,5 +108,3 @@ def check_requests(requests: Sequence[Request], networks: int) -> None:
             raise ValueError(f"arrival_ms={request.arrival_ms} must be at least 0 and finite")
         if not request.deadline_ms >= 0:
             raise ValueError(f"deadline_ms={request.deadline_ms} must be at least 0")
-        if math.isnan(request.priority):
-            raise ValueError(f"priority={request.priority} must be a number")

@@ -2,7 +2,7 @@
 
 Jobs of a request are placed one after another: the next one when the previous one was launched on an
 asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
-by default in order of arrival; the next request begins when no job of the previous one is on a lane.
+in order of arrival; the next request begins when no job of the previous one is on a lane.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request, check
 from runtime.scheduling.ledger import Ledger
-from runtime.scheduling.order import ServingOrder, insert
 from runtime.scheduling.policies.base import PendingJobs, PlacementContext, Policy
 
 
@@ -29,8 +28,6 @@ class Ticket:
     job: Job
     lane: int
     previous_lane: int | None
-    rank: float = 0.0
-    """Order of jobs waiting for a synchronous lane: lowest rank first, then first come."""
 
 
 @final
@@ -46,7 +43,6 @@ class Dispatcher:
         requests: Sequence[Request],
         lanes: Sequence[Lane],
         policy: Policy,
-        order: ServingOrder = ServingOrder.FIRST_COME,
     ) -> None:
         """Start with no request arrived.
 
@@ -59,7 +55,6 @@ class Dispatcher:
         self._requests = requests
         self._lanes = tuple(lanes)
         self._policy = policy
-        self._order = order
         self._ledger = Ledger(lanes)
         self._waiting: list[deque[int]] = [deque() for _ in chains]
         """Arrived requests of each network; the first is being served, the others wait in order."""
@@ -78,12 +73,9 @@ class Dispatcher:
         network = self._requests[request].network
         del self._not_arrived[request]
         waiting = self._waiting[network]
-        if waiting:
-            served = waiting.popleft()
-            insert(waiting, request, self._rank)
-            waiting.appendleft(served)
-            return None
         waiting.append(request)
+        if len(waiting) > 1:
+            return None
         return self._place(Job(request, network, 0), None, now_ms)
 
     def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
@@ -119,9 +111,6 @@ class Dispatcher:
     def is_last(self, job: Job) -> bool:
         """Return whether the job is the last of its request."""
         return job.index == len(self._chains[job.network]) - 1
-
-    def _rank(self, request: int) -> float:
-        return self._order.rank(self._requests[request])
 
     def _next(self, ticket: Ticket, now_ms: float) -> Ticket:
         job = replace(ticket.job, index=ticket.job.index + 1)
@@ -217,6 +206,6 @@ class Dispatcher:
             )
         self._ledger.put(job, lane, placement.charged_ms)
         self._on_lanes[job.request] += 1
-        ticket = Ticket(job, lane, previous_lane, self._rank(job.request))
+        ticket = Ticket(job, lane, previous_lane)
         self._latest[job.network] = ticket
         return ticket

@@ -13,12 +13,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from operator import attrgetter
 from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
-from runtime.scheduling.order import ServingOrder, insert
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import Delays, delay_ms
 from runtime.scheduling.schedule import Executed, Schedule
@@ -32,7 +30,6 @@ def simulate(
     *,
     sync_ms: Delays | None = None,
     actual_ms: Callable[[Job, int], float] | None = None,
-    order: ServingOrder = ServingOrder.FIRST_COME,
 ) -> Schedule:
     """Serve all requests on simulated lanes.
 
@@ -44,7 +41,7 @@ def simulate(
       ValueError: if chains, requests and lanes do not fit together, or the policy puts a job on a
         lane that cannot run it.
     """
-    dispatcher = Dispatcher(chains, requests, lanes, policy, order)
+    dispatcher = Dispatcher(chains, requests, lanes, policy)
     return _Simulation(chains, requests, lanes, dispatcher, sync_ms, actual_ms).run()
 
 
@@ -102,7 +99,7 @@ class _Simulation:
         if self._lanes[ticket.lane].asynchronous:
             self._queues[ticket.lane].append(ticket)
         else:
-            insert(self._queues[ticket.lane], ticket, attrgetter("rank"))
+            self._queues[ticket.lane].append(ticket)
         self._at(self._now_ms, partial(self._take, ticket.lane))
 
     def _take(self, lane: int) -> None:

@@ -38,7 +38,6 @@ def simulated(request=None, policy=None):
         (lambda: poisson(0, 5, -3, RANDOM), "count=-3"),
         (lambda: simulated(Request(0, 0, math.nan)), "deadline_ms=nan"),
         (lambda: simulated(Request(0, 0, -1)), "deadline_ms=-1"),
-        (lambda: simulated(Request(0, 0, 1, math.nan)), "priority=nan"),
         (
             lambda: simulated(policy=OneLane(7)),
             r"OneLane\(lane=7\).* job 0 of net .*lane 7.* 2 lanes",

@@ -20,10 +20,9 @@ from runtime.network.decompose import Rule, decompose
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.arrivals import closed, periodic
-from runtime.scheduling.chain import Chain, Job, Request
+from runtime.scheduling.chain import Chain, Job
 from runtime.scheduling.dispatcher import Ticket
 from runtime.scheduling.metrics import deadline_misses
-from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 ONE = torch.ones(1)
@@ -278,28 +277,6 @@ def test_measured_times_are_of_each_lane(two_lanes):
 def test_measuring_a_broken_program_raises_its_error(lane):
     with pytest.raises(ValueError, match="broken"):
         measured_chain("net", network(fail).program, ONE, [lane], repeats=1)
-
-
-@pytest.mark.parametrize(
-    ("order", "served"),
-    [
-        (ServingOrder.FIRST_COME, "blm"),
-        (ServingOrder.PRIORITY, "bml"),
-        (ServingOrder.DEADLINE, "bml"),
-    ],
-)
-def test_a_core_takes_the_most_urgent_of_the_jobs_that_wait(lane, order, served):
-    ran = []
-
-    def remember(name, wait_s=0.0):
-        return network(lambda x: (time.sleep(wait_s), ran.append(name))[0] or x)
-
-    networks = [remember("b", 0.1), remember("l"), remember("m")]
-    requests = [Request(0), Request(1, 10, 1e6, priority=1), Request(2, 20, 1e5)]
-
-    execute(networks, requests, [lane], OneLane(), order=order)
-
-    assert "".join(ran) == served
 
 
 LANES = st.lists(st.booleans(), min_size=1, max_size=3)

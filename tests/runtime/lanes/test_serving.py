@@ -112,17 +112,15 @@ def test_frames_arrive_at_their_rate():
     assert report.makespan_ms > 20
 
 
-def test_arrivals_of_ones_own_have_priorities():
+def test_arrivals_of_ones_own_are_served():
     x = torch.randn(1, 3, 8, 8)
     generator = np.random.default_rng(0)
     asked = [
         *poisson(0, 3, 10, generator),
-        *(Request(1, 2.0 * i, deadline_ms=1000, priority=-1) for i in range(10)),
+        *(Request(1, 2.0 * i, deadline_ms=1000) for i in range(10)),
     ]
 
-    report = runtime.run(
-        [small(0), small(1)], [x, x], requests=asked, order="priority", rule="fused", gpu=False
-    )
+    report = runtime.run([small(0), small(1)], [x, x], requests=asked, rule="fused", gpu=False)
 
     assert report.schedule.requests == tuple(asked)
     assert report.inferences == 20
@@ -144,7 +142,6 @@ def test_a_network_of_which_nothing_is_asked_has_no_output():
         ({"requests": [Request(3)]}, "network 3.* 1 networks"),
         ({"requests": []}, "requests"),
         ({"requests": [Request(0)], "fps": 3}, "requests.*fps"),
-        ({"order": "last"}, "order='last'.*first_come, priority, deadline"),
         ({"policy": "best"}, "policy='best'.*earliest_finish"),
         ({"rule": "cell"}, "rule='cell'.*layer"),
         ({"policy": None}, "policy=None.*earliest_finish"),

@@ -18,7 +18,6 @@ from runtime.network.decompose import decompose
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.order import ServingOrder
 from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
@@ -99,23 +98,6 @@ def assert_a_lane_runs_one_job_at_a_time(schedule):
 @given(simulations())
 def test_a_simulation_is_lawful(schedule):
     assert_lawful(schedule)
-
-
-@given(workloads(), st.sampled_from(ServingOrder), st.data())
-def test_in_any_order_every_job_runs_once(workload, order, data):
-    nets, arrivals, lanes = workload
-    policy = data.draw(policies(len(lanes)))
-    ranks = data.draw(st.lists(st.integers(0, 2), min_size=len(arrivals), max_size=len(arrivals)))
-    requests = [
-        Request(one.network, one.arrival_ms, 3.0 * rank, rank)
-        for one, rank in zip(arrivals, ranks, strict=True)
-    ]
-
-    schedule = simulate(nets, requests, lanes, policy, order=order)
-
-    assert_every_job_ran_once(schedule)
-    assert_a_lane_runs_one_job_at_a_time(schedule)
-    assert makespan_ms(schedule) >= lower_bound_ms(nets, requests) * ROUNDING
 
 
 @given(simulations())
