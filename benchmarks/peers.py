@@ -6,10 +6,8 @@
 Two problems whose device, data set and limit chose no setting here, searched and reported on test
 accuracy; T is the latency that so many of the architectures meet. One search after another in one
 process on one thread, one architecture at a time. Theirs: Optuna's `study.optimize` (GP and TPE have the limit as
-a constraint), pymoo's `minimize` (NSGA-II of 50 on accuracy and latency, the limit a constraint), SMAC's
-`HyperparameterOptimizationFacade` (left out if it is not installed; it minimises less the reward `constrained`). BANANAS is
-written anew from the paper (White et al., AAAI 2021): an ensemble of networks on path encodings, independent Thompson
-sampling among mutations of the best, ten queries a round; it maximises the reward `constrained`. Ours: defaults of conf/.
+a constraint), pymoo's `minimize` (NSGA-II of 50 on accuracy and latency, the limit a constraint).
+Ours: defaults of conf/.
 
 Points below the exact optimum after so many queries (distinct architectures), mean over seeds with a bootstrap 95 %
 interval; a search that ends before keeps its last best. Seconds of processor time of a whole search, median, and its
@@ -22,14 +20,11 @@ results/guided.md holds the table.
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import optuna
@@ -41,7 +36,6 @@ from pymoo.operators.mutation.pm import PM
 from pymoo.operators.repair.rounding import RoundingRepair
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 from pymoo.optimize import minimize
-from sklearn.neural_network import MLPRegressor
 
 from benchmarks.searching import (
     TOLERANCE,
@@ -55,7 +49,6 @@ from benchmarks.searching import (
     steps_of,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
-from rewards.constrained import ConstrainedReward
 
 SEEDS = 10
 PROBLEMS = (
@@ -76,11 +69,6 @@ class Tables:
     accuracy: np.ndarray
     latency_ms: np.ndarray
     limit_ms: float | None  # None: there is no limit
-
-    @property
-    def rewards(self):
-        """The reward `constrained` of every architecture."""
-        return ConstrainedReward(self.limit_ms)(self.accuracy, self.latency_ms)
 
 
 def optuna_search(sampler, samples):
@@ -131,53 +119,6 @@ def pymoo_nsga2(samples):
     return run
 
 
-def smac(samples):
-    def run(tables, seed, numbers):
-        from ConfigSpace import Categorical, ConfigurationSpace  # noqa: PLC0415 - may be missing
-        from smac import HyperparameterOptimizationFacade, Scenario  # noqa: PLC0415 - likewise
-
-        def cost(config, seed=0):  # noqa: ARG001 - SMAC's signature
-            number = int(SPACE.numbers(np.array([config[f"edge{d}"] for d in range(6)])))
-            numbers.append(number)
-            return -tables.rewards[number]
-
-        space = ConfigurationSpace(seed=seed)
-        space.add([Categorical(f"edge{d}", list(range(5))) for d in range(6)])
-        with TemporaryDirectory() as folder:
-            scenario = Scenario(
-                space, deterministic=True, n_trials=samples, seed=seed, output_directory=folder
-            )
-            HyperparameterOptimizationFacade(
-                scenario, cost, overwrite=True, logging_level=logging.ERROR
-            ).optimize()
-
-    return run
-
-
-def bananas(samples, at_once=10, networks=5):
-    paths = SPACE.descriptions(SPACE.architectures(np.arange(SPACE.size)))[0]
-
-    def run(tables, seed, numbers):
-        generator = np.random.default_rng(seed)
-        numbers.extend(generator.choice(SPACE.size, at_once, replace=False).tolist())
-        while len(numbers) < samples:
-            rewards = tables.rewards[numbers]
-            best = SPACE.architectures(np.array(numbers)[np.argsort(-rewards)[:5]])
-            near = np.concatenate([SPACE.numbers(SPACE.neighbours(row)) for row in best])
-            new = np.setdiff1d(near, numbers)
-            scaled = (rewards - rewards.mean()) / (rewards.std() or 1.0)
-            predictions = []
-            for number in range(networks):
-                network = MLPRegressor(
-                    hidden_layer_sizes=(20, 20, 20), random_state=number, max_iter=200
-                )
-                predictions.append(network.fit(paths[numbers], scaled).predict(paths[new]))
-            drawn = generator.normal(np.mean(predictions, 0), np.std(predictions, 0))
-            numbers.extend(new[np.argsort(-drawn)[:at_once]].tolist())
-
-    return run
-
-
 @cache
 def built(controller, device, dataset, limit):
     """Built once, so that no search is charged for it."""
@@ -206,10 +147,8 @@ class Limited(Tables):
 
 SEARCHERS = {  # name -> seeds, its search
     "Optuna GP": (4, optuna_search(optuna.samplers.GPSampler, 60)),
-    "SMAC": (4, smac(60)),
     "Optuna TPE": (SEEDS, optuna_search(optuna.samplers.TPESampler, 260)),
     "pymoo NSGA-II": (SEEDS, pymoo_nsga2(400)),
-    "BANANAS-like": (4, bananas(100)),
     "guided": (SEEDS, ours("guided", 200)),
     "local_search": (SEEDS, ours("local_search", 200)),
     "evolution": (SEEDS, ours("evolution", 400)),
@@ -302,9 +241,8 @@ def main():
         if "front" in words:
             report_fronts([word for word in words if word != "front"] or FRONT_SEARCHERS)
             return
-        names = [name for name in words or SEARCHERS if name != "SMAC" or find_spec("smac")]
         for problem in PROBLEMS:
-            report(problem_of(*problem), names)
+            report(problem_of(*problem), words or SEARCHERS)
 
 
 if __name__ == "__main__":
