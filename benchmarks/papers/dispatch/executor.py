@@ -44,12 +44,10 @@ class Executor(Closeable, Protocol):
     """Prepared networks that can be run repeatedly; used in a `with` statement."""
 
     @abstractmethod
-    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
         """Run that many inferences of every network; a network that raises runs no further one.
 
-        With `each_job` each job is timed, else each inference, which costs less. A network may
-        launch `ahead` inferences beyond the one whose end it waits for: a GPU need not wait then
-        until the thread wakes.
+        With `each_job` each job is timed, else each inference, which costs less.
         """
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from threading import Event
@@ -40,8 +39,8 @@ class Feed:
         self._next = 0
         self._first: Completion | None = None
         self._timed: list[_Timed] = []
-        self._underway: deque[list[Completion]] = deque()
-        """Jobs that may not have ended, by inference."""
+        self._underway: list[Completion] = []
+        """Jobs that may not have ended."""
         self.error: BaseException | None = None
 
     @property
@@ -64,7 +63,6 @@ class Feed:
             if self.is_between:
                 self._jobs, self._next = [*self._network.inference()], 0
                 self._inference += 1
-                self._underway.append([])
             self._launch_timed() if self._is_timed() else self._issue()
             self._next += 1
         except KeyboardInterrupt:  # the caller's, not the network's
@@ -72,17 +70,13 @@ class Feed:
         except BaseException as error:  # noqa: BLE001 - other networks have nothing to do with it
             self.error = error
 
-    def wait(self, left: int = 0) -> None:
-        """Wait until at most `left` launched inferences have not ended.
-
-        It waits for the last job of an inference, since a stream keeps the order.
-        """
-        while len(self._underway) > left:
-            own = self._underway.popleft()
-            if own:
-                self._wait_for(own[-1])
-                errors = (one.error for one in own if one.error is not None)
-                self.error = next(errors, self.error)
+    def wait(self) -> None:
+        """Wait until all launched jobs have ended: for the last, since a stream keeps the order."""
+        launched, self._underway = self._underway, []
+        if launched:
+            self._wait_for(launched[-1])
+            errors = (one.error for one in launched if one.error is not None)
+            self.error = next(errors, self.error)
 
     def ran(self) -> list[Ran]:
         """Wait for all jobs, and return the times of those that succeeded."""
@@ -107,7 +101,7 @@ class Feed:
 
     def _launch_timed(self) -> None:
         completion = self._stream.launch(self._jobs[self._next])
-        self._underway[-1].append(completion)
+        self._underway.append(completion)
         if self._each_job or self._next == 0:
             self._first = completion
         if self._each_job or self._next == len(self._jobs) - 1:
@@ -118,4 +112,4 @@ class Feed:
     def _issue(self) -> None:
         completion = self._stream.issue(self._jobs[self._next])
         if completion is not None:
-            self._underway[-1].append(completion)
+            self._underway.append(completion)

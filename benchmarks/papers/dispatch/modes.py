@@ -97,7 +97,7 @@ class InProcess(Executor):
                 ]
             self._opened = opened.pop_all()
 
-    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
         """Run that many inferences of every network."""
         stop, ready = Event(), Semaphore(0)
         feeds = [
@@ -107,7 +107,7 @@ class InProcess(Executor):
         threads: list[Thread] = []
         gates: list[Lock] = []
         overs: list[Event] = []
-        for core, body in self._bodies(feeds, ahead):
+        for core, body in self._bodies(feeds):
             gates.append(Lock())
             gates[-1].acquire()
             overs.append(Event())
@@ -167,15 +167,13 @@ class InProcess(Executor):
             ran *= len(outputs)  # one graph of all networks
         return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
 
-    def _bodies(
-        self, feeds: Sequence[Feed], ahead: int
-    ) -> Iterator[tuple[int | None, Callable[[], None]]]:
+    def _bodies(self, feeds: Sequence[Feed]) -> Iterator[tuple[int | None, Callable[[], None]]]:
         """Core and function of each thread."""
         if self._mode is DispatchMode.SERIAL:
-            yield self._setup.core(0), partial(_serially, feeds, 0)
+            yield self._setup.core(0), partial(_serially, feeds)
         elif self._mode is DispatchMode.SINGLE_CONTEXT:
             for k, feed in enumerate(feeds):
-                yield self._setup.core(k), partial(_serially, [feed], ahead)
+                yield self._setup.core(k), partial(_serially, [feed])
         elif self._mode is DispatchMode.SINGLE_ISSUER:
             yield None, partial(_in_turns, feeds)
         elif self._mode is DispatchMode.FORK_JOIN:
@@ -183,7 +181,7 @@ class InProcess(Executor):
         else:
             queue: _Queue = SimpleQueue()
             for feed in feeds:
-                yield None, partial(_fill, feed, queue, ahead)
+                yield None, partial(_fill, feed, queue)
             yield None, partial(_issue, queue, len(feeds))
 
 
@@ -207,11 +205,11 @@ def _open(gates: Sequence[Lock]) -> None:
             gate.release()
 
 
-def _serially(feeds: Sequence[Feed], ahead: int) -> None:
+def _serially(feeds: Sequence[Feed]) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-            feed.wait(left=ahead)
+            feed.wait()
 
 
 def _in_turns(feeds: Sequence[Feed]) -> None:
@@ -239,15 +237,14 @@ def _launch_inference(feed: Feed) -> None:
 _Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
-def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
+def _fill(feed: Feed, queue: _Queue) -> None:
     """The thread of a network: queue an inference, and wait for its end."""
     launched = Lock()
     launched.acquire()
     while feed.has_more:
         queue.put((feed, launched))
         launched.acquire()
-        feed.wait(left=ahead)
-    feed.wait()
+        feed.wait()
     queue.put(None)
 
 

@@ -106,12 +106,10 @@ class MultiContext(Executor):
                 raise answer
             self._kinds.append(answer)
 
-    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
         """Run that many inferences of every network, all starting together."""
         begin_s = time.perf_counter() + _HEAD_START_S
-        running = [
-            worker.call(_run, inferences, each_job, ahead, begin_s) for worker in self._workers
-        ]
+        running = [worker.call(_run, inferences, each_job, begin_s) for worker in self._workers]
         answers = [
             _Answer([], answer) if isinstance(answer, BaseException) else pickle.loads(answer)  # noqa: S301 - from a process of our own
             for answer in map(_answer, running, self._names)
@@ -198,7 +196,7 @@ def _prepare(load: bytes) -> tuple[SegmentKind, ...]:
     return prepared.kinds
 
 
-def _run(inferences: int, each_job: bool, ahead: int, begin_s: float) -> bytes:
+def _run(inferences: int, each_job: bool, begin_s: float) -> bytes:
     prepared: Prepared = _NETWORK["prepared"]
     stream: Stream = _NETWORK["stream"]
     with torch.inference_mode():
@@ -209,7 +207,7 @@ def _run(inferences: int, each_job: bool, ahead: int, begin_s: float) -> bytes:
         while feed.has_more:
             feed.launch()
             if feed.is_between:
-                feed.wait(left=ahead)
+                feed.wait()
         ran = feed.ran()
         answer = _Answer(ran, feed.error or prepared.outputs[0])
     try:

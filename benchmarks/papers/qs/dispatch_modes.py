@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import final
 
 import torch
-from torch import nn
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.executor import Executor, Outcome
@@ -27,10 +26,6 @@ from runtime.scheduling.schedule import Schedule
 
 _BINS = 60
 """Number of points of a utilisation curve."""
-
-_AHEAD = (0, 1)
-"""Inferences that a network may launch beyond the one that it waits for: 0, as for frames that depend
-on results, and on a GPU also 1."""
 
 _INLINE = (DispatchMode.SERIAL, DispatchMode.SINGLE_CONTEXT)
 _STREAMED = (DispatchMode.QUEUE_STREAM, DispatchMode.SINGLE_ISSUER)
@@ -63,29 +58,21 @@ def _compare(
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
         ways, faults = _opened(opened, sources, setup, processes)
-        for ahead in _AHEAD if config.on_gpu else _AHEAD[:1]:
-            yield from _measured(config, workload, sources, ways, faults, mode, ahead)
+        yield from _measured(config, workload, ways, faults, mode)
 
 
-def _measured(  # noqa: PLR0917 - all that was made ready
+def _measured(
     config: BenchConfig,
     workload: Workload,
-    sources: Sequence[Source],
     ways: dict[DispatchMode, Executor],
     faults: dict[DispatchMode, str],
     mode: str,
-    ahead: int,
 ) -> Iterator[Row]:
     """One row for each dispatch mode, also for those that could not be prepared."""
-    measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
+    measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
     samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
     alone_ms = measured[DispatchMode.SERIAL].alone_ms if DispatchMode.SERIAL in measured else []
     solo_ms = max(alone_ms, default=0.0)
-    floor_ms = (
-        _memory_floor_ms((source.module for source in sources), config.rounds)
-        if config.on_gpu
-        else 0.0
-    )
     expected = measured[DispatchMode.SERIAL].outputs() if DispatchMode.SERIAL in measured else None
 
     for way in DispatchMode:
@@ -93,7 +80,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             "workload": workload.name,
             "networks": workload.size,
             "inferences": config.rounds,
-            "mode": mode if ahead == 0 else f"{mode}, {ahead} ahead",
+            "mode": mode,
             "way": way.value,
         }
         if way in faults:
@@ -105,8 +92,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             **row,
             **summary(samples[way.value]),
             # nobody ends before the slowest network, alone on the device, would
-            "bound_ms": round(max(solo_ms, floor_ms), 4),
-            "memory_ms": round(floor_ms, 4),
+            "bound_ms": round(solo_ms, 4),
             "largest_difference": difference,
             "error": error,
             "busy": busy(one.timed()),
@@ -162,9 +148,8 @@ def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext])
 class _Measured:
     """A dispatch mode, and the outcome of its latest run."""
 
-    def __init__(self, executor: Executor, inferences: int, ahead: int) -> None:
+    def __init__(self, executor: Executor, inferences: int) -> None:
         self._executor = executor
-        self._ahead = ahead
         self._inferences = inferences
         self._latest: Outcome | None = None
         self.alone_ms: list[float] = []
@@ -172,7 +157,7 @@ class _Measured:
 
     def once_ms(self) -> float:
         """Makespan of one run, ms."""
-        self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
+        self._latest = self._executor.run(self._inferences, each_job=False)
         schedule = self._latest.schedule
         own = [0.0] * len(schedule.chains)
         for execution in schedule.executed:
@@ -204,7 +189,7 @@ class _Measured:
 
     def timed(self) -> Schedule:
         """One run in which each job is timed."""
-        return self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
+        return self._executor.run(self._inferences).schedule
 
 
 def busy(schedule: Schedule) -> Row:
@@ -249,29 +234,3 @@ def compared(rows: Sequence[Row]) -> list[Row]:
             }
         )
     return comparisons
-
-
-def _memory_floor_ms(networks: Iterable[nn.Module], rounds: int) -> float:
-    """Lower bound of the time in which a GPU reads the weights of all networks `rounds` times, ms.
-
-    Weights that its L2 cache may keep between rounds are not counted. The bandwidth is the peak of
-    the memory's clock and width, which no program quite reaches. 0 if the driver does not report it.
-    """
-    try:
-        from cuda.bindings import driver  # noqa: PLC0415 - needs a GPU
-
-        from runtime.network.cuda.sm_slices import checked  # noqa: PLC0415 - likewise
-    except ImportError:
-        return 0.0
-    attribute = driver.CUdevice_attribute
-    clock_khz, bits, cached = (
-        int(checked(driver.cuDeviceGetAttribute(one, 0)))
-        for one in (
-            attribute.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
-            attribute.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
-            attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
-        )
-    )
-    weights = sum(parameter.nbytes for network in networks for parameter in network.parameters())
-    bytes_per_ms = 2 * clock_khz * bits / 8  # at both edges of the clock
-    return rounds * max(0, weights - cached) / bytes_per_ms if bytes_per_ms > 0 else 0.0

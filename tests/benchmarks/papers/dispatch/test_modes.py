@@ -17,12 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.modes import DispatchMode, InProcess, open_executor
-from benchmarks.papers.dispatch.prepared import Prepared, Setup, Source
+from benchmarks.papers.dispatch.prepared import Setup, Source
 from benchmarks.papers.dispatch.processes import MultiContext, ProcessDiedError, Processes
 from benchmarks.papers.schedule_metrics import finish_spread_ms
-from runtime.lanes.cpu import CpuLane
 from runtime.network.backend import Device
 from runtime.network.completion import Completion, HostCompletion
 from runtime.network.decompose import Rule
@@ -77,13 +75,13 @@ def prepared(request):
         executor.close()
 
 
-@given(st.sampled_from(THREADED), st.integers(0, 3), st.booleans(), st.integers(0, 2))
+@given(st.sampled_from(THREADED), st.integers(0, 3), st.booleans())
 @settings(max_examples=20)
-def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, each_job, ahead):
+def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, each_job):
     captured, executors, sources = prepared
     executor = executors[way]
 
-    outcome = executor.run(inferences, each_job=each_job, ahead=ahead)
+    outcome = executor.run(inferences, each_job=each_job)
 
     chains = outcome.schedule.chains
     assert_computed(outcome, sources, captured)
@@ -105,8 +103,8 @@ def processes():
 @pytest.mark.slow
 def test_processes_run_every_job_once_and_in_order_too(processes):
     executor, sources = processes
-    for inferences, each_job, ahead in ((2, True, 0), (3, False, 0), (3, False, 1)):
-        outcome = executor.run(inferences, each_job=each_job, ahead=ahead)
+    for inferences, each_job in ((2, True), (3, False)):
+        outcome = executor.run(inferences, each_job=each_job)
 
         assert_computed(outcome, sources, captured=False)
         assert_lawful(outcome.schedule, lambda n, found=outcome: len(found.schedule.chains[n]))
@@ -183,32 +181,6 @@ def test_processes_serve_one_set_of_networks_after_another():
 def test_processes_share_no_slice_of_a_gpu():
     with pytest.raises(ValueError, match="slice"):
         MultiContext([source(0)], Setup(sms=object()))
-
-
-def test_a_network_may_be_an_inference_ahead():
-    begun, go = [], threading.Event()
-
-    class Waits(nn.Module):
-        def forward(self, x):
-            begun.append(x)
-            assert go.wait(10)
-            return 2 * x
-
-    one = Source("waits", Waits().eval(), torch.ones(1, 2), Rule.WHOLE)
-    go.set()
-    with CpuLane(asynchronous=True) as lane:
-        feed = Feed(Prepared(one, lane, captured=False), lane, 3, threading.Event(), each_job=False)
-        go.clear()
-        begun.clear()
-        feed.launch()
-        feed.wait(left=1)  # returns at once, or never
-        feed.launch()
-        go.set()
-        feed.wait(left=1)
-        feed.launch()
-        assert not feed.has_more
-        assert len(feed.ran()) == 3
-    assert len(begun) == 3
 
 
 def test_a_network_that_cannot_be_made_ready_raises_here():
