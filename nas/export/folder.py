@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
-from uuid import uuid4
 
 from common.command.interruption import Interruption
-from common.files.atomic_file import naming, remove_unfinished
+from common.files.atomic_file import naming
+from common.files.file_lock import held
 from common.files.typed_json import read_json
 from common.types.errors import UserError
 from common.types.task import Task
@@ -30,7 +31,7 @@ def require_place(out: Path, arch: str, space: str, task: Task) -> None:
         return
     if not out.is_dir():
         raise UserError(f"out={out} is a file; name a folder with out=")
-    if not any(out.iterdir()):
+    if all(path.name == _work_name(out) for path in out.iterdir()):
         return
     record = out / RECORD
     if not record.is_file():
@@ -76,29 +77,42 @@ def filling(out: Path) -> Iterator[Path]:
     """A folder to write in, whose files are in `out` when the block ends without an error.
 
     They replace the files of an earlier export; others that are in `out`, such as a TensorRT engine,
-    stay. After an error nothing is left behind and `out` is as it was.
+    stay. After an error nothing is left behind and `out` is as it was; what a killed process left is
+    removed. Python's temporary files lie there, too, while the block runs.
 
     Raises:
+      UserError: if another process writes an export there.
       OSError: if it cannot be written.
     """
-    for folder in (out.parent, out):
-        remove_unfinished(folder, f"{out.name}.")
     is_new = not out.is_dir()
-    name = f"{out.name}.{uuid4().hex[:8]}.tmp"
-    staged = out.with_name(name) if is_new else out / name
-    staged.mkdir(parents=True)
-    try:
-        with naming(out):
-            yield staged
-        with Interruption():  # between two of these a Ctrl-C would leave files of two exports
-            if is_new:
-                staged.rename(out)
-            else:
-                _remove_former(out, staged)
-                for file in sorted(staged.iterdir(), key=lambda file: file.name == RECORD):
-                    file.replace(out / file.name)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+    work = (out.parent if is_new else out) / _work_name(out)
+    work.mkdir(parents=True, exist_ok=True)
+    lock, staged, temporary = work / "lock", work / "files", work / "temporary"
+    lock.touch()
+    with held(lock):
+        usual = tempfile.tempdir
+        try:
+            for folder in (staged, temporary):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+            tempfile.tempdir = str(temporary)
+            with naming(out):
+                yield staged
+            with Interruption():  # between two of these a Ctrl-C would leave files of two exports
+                if is_new:
+                    staged.rename(out)
+                else:
+                    _remove_former(out, staged)
+                    for file in sorted(staged.iterdir(), key=lambda file: file.name == RECORD):
+                        file.replace(out / file.name)
+        finally:
+            tempfile.tempdir = usual
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_name(out: Path) -> str:
+    """Name of the folder that is there while an export is written, beside a new one or in it."""
+    return f"{out.name}.edgenas.tmp"
 
 
 def _remove_former(out: Path, staged: Path) -> None:

@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while process.poll() is None and not list(tmp_path.glob("*.tmp/network.py")):
+    while process.poll() is None and not list(tmp_path.glob("*.tmp/files/network.py")):
         time.sleep(0.01)  # what follows is the fresh interpreter, or the timing
 
     process.send_signal(signal.SIGINT)

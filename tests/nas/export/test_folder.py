@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +29,29 @@ def test_the_files_are_there_when_the_block_has_ended_and_nothing_else(tmp_path)
 
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"export"}
     assert {path.name for path in (tmp_path / "a" / "export").iterdir()} == {"network.py", RECORD}
+
+
+def test_what_a_killed_export_left_is_removed_and_temporary_files_lie_with_it(tmp_path):
+    for out in (tmp_path / "new", tmp_path):
+        killed = filling(out)
+        folder = killed.__enter__()
+        (folder / "network.py").write_text("half")
+        assert Path(tempfile.gettempdir()).is_relative_to(folder.parent)
+        left = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+        with pytest.raises(UserError, match="another process"), filling(out):
+            pass
+        killed.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        for path, content in left.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+        require_place(out, ARCH, SPACE.name, TASKS["cifar10"])
+        write_export(out)
+
+        assert {path.name for path in out.iterdir() if path.is_file()} == {"network.py", RECORD}
+        assert not list(tmp_path.rglob("*.tmp"))
+        assert not Path(tempfile.gettempdir()).is_relative_to(tmp_path)
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
 
 
 def _write_half(folder, error):
