@@ -95,12 +95,14 @@ def _decoded(opened: Image.Image, side: int) -> Decoded:
         return Decoded(_square(_eight_bits(image), side), Treatment.deep)
     if mode == "F":
         raise UndecodableError("of floating-point pixels")
+    grey = dict.fromkeys(("1", "L", "LA"), Treatment.grey)
+    treatment = {**grey, "CMYK": Treatment.cmyk}.get(mode, Treatment.none)
     if image.has_transparency_data:
-        white = Image.new("RGBA", image.size, "white")
-        flat = Image.alpha_composite(white, image.convert("RGBA"))
-        return Decoded(_square(flat, side), Treatment.transparent)
-    treatment = {"1": Treatment.grey, "L": Treatment.grey, "CMYK": Treatment.cmyk}
-    return Decoded(_square(image, side), treatment.get(mode, Treatment.none))
+        layer = image.convert("RGBA")
+        if layer.getchannel("A").getextrema() != (255, 255):
+            treatment = Treatment.transparent
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), layer)
+    return Decoded(_square(image, side), treatment)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -11,14 +11,25 @@ from PIL import Image, ImageOps
 
 HERE = Path(__file__).parent
 
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+MOST_PIXELS = 100000000
+
 
 def pixels_of(path: str, cropped_to: int, side: int) -> Any:
     """(side, side, 3) bytes, as the training images were prepared: cropped, then resized again."""
-    file = Image.open(path)
-    file.draft(None, (2 * cropped_to, 2 * cropped_to))  # a large JPEG is halved as it is decoded
-    image = ImageOps.exif_transpose(file)
+    with Image.open(path, formats=FORMATS) as file:
+        if file.width * file.height > MOST_PIXELS:
+            raise ValueError("it has more than 100 million pixels")
+        if file.format == "JPEG":  # a large one is halved as it is decoded
+            file.draft(None, (2 * cropped_to, 2 * cropped_to))
+        image = ImageOps.exif_transpose(file)
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers")
     if image.mode.startswith("I"):  # 16 bits
-        image = Image.fromarray(np.rint(np.asarray(image) / 257).astype("uint8"))
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("its pixels have 32 bits")
+        image = Image.fromarray(np.rint(values / 257).astype("uint8"))
     if "A" in image.getbands() or "transparency" in image.info:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
@@ -37,8 +48,8 @@ def main() -> None:
     network = HERE / asked.network
     try:
         pixels = pixels_of(asked.image, about["cropped_to"], about["side"])
-    except OSError as error:
-        parser.error(str(error))
+    except Exception as error:  # noqa: BLE001 - a damaged file raises anything
+        parser.error(" ".join(f"{asked.image}: {error}".split()))
     image = (pixels / 255 - about["mean"]) / about["sd"]
     batch = np.repeat(image.transpose(2, 0, 1)[None].astype("float32"), about["batch"] or 1, axis=0)
     session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])

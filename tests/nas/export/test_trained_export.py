@@ -18,7 +18,8 @@ from safetensors.torch import load_file
 from common.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
-from nas.accuracy.images.decode import decode
+from nas.accuracy.images import decode as decode_module
+from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.trained_folder import read_training
 from nas.accuracy.training.untrained import resized as in_training
@@ -27,6 +28,7 @@ from nas.export.config import ExportPrecision, Precisions
 from nas.export.content import _dynamic_batch_error, _onnx_files
 from nas.export.latency import timed_on_board
 from nas.export.network import logits_of, with_weights
+from nas.export.on_board import infer
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -75,6 +77,7 @@ def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
     assert fp32["right"] / fp32["images"] == pytest.approx(expected)
     assert fp32["interval"][0] < expected < fp32["interval"][1]
     card = (folder / "README.md").read_text()
+    assert "| input_0 (1, 3, 8, 8) fp32, output (1, 10) |" in card
     assert f"{expected:.2%} of {len(digits.test)} test images" in card
     assert f"{expected:.2%} [" in printed
     assert "UNTRAINED" not in card
@@ -160,18 +163,38 @@ def test_the_script_refuses_what_is_no_picture_in_one_line(trained_export, argum
     assert reason in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "CMYK", "I;16", "P", "JPEG"])
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "CMYK", "I;16", "P", "JPEG", "MPO"])
 def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_path):
     rng = np.random.default_rng(0)
     picture = Image.fromarray(rng.integers(0, 256, (50, 70, 4)).astype(np.uint8), "RGBA")
     if mode == "I;16":
         picture = Image.fromarray(rng.integers(0, 2**16, (50, 70)).astype(np.uint16))
     else:
-        picture = picture.convert("RGB" if mode == "JPEG" else mode)
-    path = tmp_path / f"picture.{ {'JPEG': 'jpg', 'CMYK': 'tif'}.get(mode, 'png') }"
-    picture.save(path)
+        picture = picture.convert("RGB" if mode in {"JPEG", "MPO"} else mode)
+    path = tmp_path / f"picture.{ {'JPEG': 'jpg', 'MPO': 'mpo', 'CMYK': 'tif'}.get(mode, 'png') }"
+    picture.save(path, **({"save_all": True, "append_images": [picture]} if mode == "MPO" else {}))
 
     np.testing.assert_array_equal(pixels_of(str(path), 8, 8), decode(path, 8).pixels)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [("RGB", "a.ico"), ("F", "a.tif"), ("I", "a.tif"), ("RGB", "a.png")]
+)
+def test_the_script_refuses_what_training_refuses(mode, name, tmp_path, monkeypatch):
+    picture = Image.new(mode, (32, 32), 2**20 if mode == "I" else 1)
+    picture.save(tmp_path / name)
+    monkeypatch.setattr(decode_module, "MOST_PIXELS", 1000)
+    monkeypatch.setattr(infer, "MOST_PIXELS", 1000)
+
+    with pytest.raises(UndecodableError):
+        decode(tmp_path / name, 8)
+    with pytest.raises((OSError, ValueError)):
+        infer.pixels_of(str(tmp_path / name), 8, 8)
+
+
+def test_the_script_reads_what_training_reads():
+    assert decode_module.FORMATS == infer.FORMATS
+    assert decode_module.MOST_PIXELS == infer.MOST_PIXELS
 
 
 def test_the_check_agrees_with_the_card_and_needs_no_torch(own_export):
