@@ -10,6 +10,7 @@ import bz2
 import dataclasses
 import io
 import json
+import os
 import pickle
 import re
 import resource
@@ -42,6 +43,7 @@ from latency.models.calibration import read_calibration
 from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.training.trained_folder import read_training
+from nas.export.on_board.infer import pixels_of
 from nas.report.summary import SCHEMA, Summary, read_summary
 from nas.search.checkpoint import Checkpoint
 from nas.search.journal import read_journal
@@ -195,9 +197,21 @@ def parquet_images():
 
 
 def image(kind):
-    file = io.BytesIO()
-    Image.effect_noise((9, 7), 50).convert("RGB").save(file, kind)
-    read_all = lambda path: decode(path.read_bytes(), 8)  # noqa: E731 - short
+    file, picture = io.BytesIO(), Image.effect_noise((70, 50), 50).convert("RGB")
+    picture.save(
+        file, kind, **({"save_all": True, "append_images": [picture]} if kind == "MPO" else {})
+    )
+
+    def read_all(path):
+        """Read a picture in training and by the script of an export: alike, or both refuse it."""
+        try:
+            expected = decode(path.read_bytes(), 8).pixels
+        except UndecodableError:
+            with pytest.raises(Exception):  # noqa: B017, PT011 - whatever a decoder raises
+                pixels_of(str(path), 8, 8)
+            raise
+        np.testing.assert_array_equal(pixels_of(str(path), 8, 8), expected)
+
     return Foreign(f"i.{kind}", file.getvalue(), read_all, (UndecodableError,))
 
 
@@ -293,7 +307,7 @@ FILES = {
         nats_pickles, parquet_images, onnx_network, summary, training_record,
         training_checkpoint, weights,
     )
-} | {kind: lambda kind=kind: image(kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")}  # fmt: skip
+} | {kind: lambda kind=kind: image(kind) for kind in ("PNG", "JPEG", "MPO", "GIF", "BMP", "TIFF", "WEBP", "PPM")}  # fmt: skip
 
 FEW = 4
 """Examples of a quick run, always the same ones."""
@@ -317,6 +331,17 @@ def test_a_damaged_file_is_read_or_refused(name, examples, tmp_path):
             foreign.read(path)
 
     check()
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.islower()])
+def test_a_pipe_is_not_read_as_a_file(name, tmp_path):
+    foreign = FILES[name]()
+    path = tmp_path / foreign.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+    with suppress(*foreign.refusals):
+        foreign.read(path)
 
 
 STRANGE_ARRAYS = (

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.training.untrained import renew_statistics
@@ -73,6 +74,7 @@ def with_weights(
     """
     network = space.network(architecture, task)
     try:
+        require_regular(file)
         weights = load_file(file)
     except (SafetensorError, OSError) as error:
         raise UserError(f"weights={file} is not a safetensors file: {error}") from error

@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from common.files.keyed_table import HasWholeTables, data_folder
+from common.files.safe_file import require_regular
 from common.types.architectures import Keys
 from common.types.errors import UserError
 
@@ -50,6 +51,7 @@ def load_torch_file(path: Path, most_bytes: int) -> object:
     """
     import torch  # noqa: PLC0415 - takes seconds, needed by these files alone
 
+    require_regular(path)
     if path.stat().st_size > most_bytes:
         raise UserError(
             f"{path} is larger than {most_bytes:,} bytes, so it is not a published file"

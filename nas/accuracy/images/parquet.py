@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.accuracy.images.class_folders import SPLITS
@@ -75,6 +76,7 @@ class ParquetImages:
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         try:
+            require_regular(self._path)
             with pq.ParquetFile(self._path) as file:
                 self._require_sound(file)
                 yield file

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from common.files.atomic_file import replacing
+from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
@@ -43,6 +44,7 @@ def load_supernet(space: HasSupernet, task: Task, path: Path) -> SharedNetwork:
     with torch.random.fork_rng(devices=[]):
         shared = space.supernet(task)
     try:
+        require_regular(path)
         module_of(shared).load_state_dict(load_file(path))
     except (SafetensorError, OSError, RuntimeError) as error:
         raise UserError(

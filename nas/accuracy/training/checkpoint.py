@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from common.files.atomic_file import replacing
+from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from nas.accuracy.training.optimization.step import restore
 
@@ -102,6 +103,7 @@ def epochs_of(path: Path) -> int | None:
 def _header(path: Path) -> tuple[Progress, dict[str, Any]]:
     """The past of a training, and its identity."""
     try:
+        require_regular(path)
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
         past, identity = json.loads(header["progress"]), dict(json.loads(header["identity"]))

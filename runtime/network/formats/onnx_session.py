@@ -13,6 +13,8 @@ import onnxruntime
 from jaxtyping import Shaped
 from numpy import ndarray
 
+from common.files.safe_file import require_regular
+
 
 class Provider(Enum):
     """Execution provider, with ONNX Runtime's names."""
@@ -51,6 +53,8 @@ class OnnxSession:
         options.log_severity_level = 3
         source = model if isinstance(model, bytes) else str(model)
         try:
+            if isinstance(model, Path):
+                require_regular(model)
             self._session = onnxruntime.InferenceSession(
                 source, options, providers=[provider.value]
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from common.files import safe_pickle
+from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
@@ -153,6 +154,7 @@ def load_bz2(path: Path, most_bytes: int = MOST_BYTES) -> object:
 def _decompress(path: Path, most_bytes: int) -> bytes:
     decompressor = bz2.BZ2Decompressor()
     try:
+        require_regular(path)
         content = decompressor.decompress(path.read_bytes(), most_bytes + 1)
     except OSError as error:  # bz2 reports bad bytes as one, without a strerror
         reason = error.strerror or "it is damaged, or not a bz2 file"
