@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
@@ -32,7 +31,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from common.files.atomic_file import remove_unfinished, replacing
-from common.files.safe_file import load_arrays, opened, read_text
+from common.files.safe_file import opened, read_text
 from common.types.architectures import Enumerable, EnumerableKeys, Keys
 from common.types.errors import UserError
 
@@ -50,7 +49,6 @@ _NO_TIME = re.compile(r"energy|joule|(?<![a-z])[mu]j(?![a-z])", re.IGNORECASE)
 PREDICTED, LOW, HIGH = "@predicted", "@low", "@high"
 """Endings of the names of columns with a model's predictions and their 90 % interval."""
 
-_CACHE_VERSION = 2
 _LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no table
 
 
@@ -230,7 +228,7 @@ def numeric_columns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_csv_table(path: Path, keys: Keys) -> CsvTable:
-    """Read a table, from the cache if the file has not changed since.
+    """Read a table, once in a process as long as the file does not change; its numbers are read-only.
 
     Raises:
       UserError: if the file is missing, unreadable, truncated or malformed.
@@ -239,17 +237,18 @@ def read_csv_table(path: Path, keys: Keys) -> CsvTable:
         status = path.stat()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    key = f"{_CACHE_VERSION} {keys.name} {status.st_size} {status.st_mtime_ns}"
-    cache = _cache_path(path, keys)
-    table = _from_cache(path, keys, cache, key)
-    if table is None:
-        table = parse_csv_table(path, keys)
-        _to_cache(table, keys, cache, key)
+    return _read_once(path, keys, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read_once(path: Path, keys: Keys, *_version: int) -> CsvTable:
+    table = parse_csv_table(path, keys)
+    table.values.setflags(write=False)
     return table
 
 
 def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
-    """Read a table from the file itself, whatever the cache holds.
+    """Read a table from the file, whether or not it was read before.
 
     Raises:
       UserError: if the file is missing, unreadable, truncated or malformed.
@@ -327,7 +326,7 @@ def write_csv_table(
 
 
 def _parse_with_arrow(path: Path, content: bytes) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415 - 0.1 s that a start with a cached table does not need
+    import pyarrow as pa  # noqa: PLC0415 - 0.1 s that a start without tables does not need
     from pyarrow import csv as arrow_csv  # noqa: PLC0415 - slow to import, and not always needed
 
     names = header(path)
@@ -403,35 +402,3 @@ def _numbers(
     ):
         raise UserError(f"{path}: column 'index' disagrees with the number of 'arch'")
     return numbers
-
-
-def _cache_path(path: Path, keys: Keys) -> Path:
-    digest = sha256(f"{keys.name} {path.resolve()}".encode()).hexdigest()[:16]
-    return Path(platformdirs.user_cache_dir("edgenas")) / f"{path.stem}-{digest}.npz"
-
-
-def _from_cache(path: Path, keys: Keys, cache: Path, key: str) -> CsvTable | None:
-    try:
-        stored = load_arrays(cache)
-    except (OSError, ValueError):
-        return None
-    if str(stored["key"]) != key:
-        return None
-    rows = stored["architectures"]
-    if isinstance(keys, Enumerable):  # its rows have one order, which need not be stored
-        rows = keys.architectures(np.arange(keys.size))
-    return CsvTable(path, rows, tuple(stored["columns"].tolist()), stored["values"])
-
-
-def _to_cache(table: CsvTable, keys: Keys, cache: Path, key: str) -> None:
-    try:
-        with replacing(cache) as file:
-            np.savez(
-                file,
-                key=key,
-                columns=np.array(table.columns),
-                values=table.values,
-                architectures=[] if isinstance(keys, Enumerable) else table.architectures,
-            )
-    except OSError:
-        return  # without a cache the next start reads the file again

@@ -1,12 +1,10 @@
-"""The open CSV layout: what is read, what is refused, and when the cache answers."""
+"""The open CSV layout: what is read, what is refused, and when a file is read again."""
 
 import os
-import sys
 
 import numpy as np
 import pytest
 
-from common.files import keyed_table as csv_tables
 from common.files.keyed_table import (
     data_folder,
     latency_files,
@@ -19,13 +17,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 STRINGS = NAS_BENCH_201.strings
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    return folder
 
 
 def write(path, lines, head="index,arch,ms"):
@@ -144,15 +135,13 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
     assert table.column("ms")[0] == 1.5
 
 
-def test_the_second_reading_comes_from_the_cache(tmp_path, monkeypatch):
-    path = whole(tmp_path)
-    first = read_csv_table(path, SPACE)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # importing it would now fail
+def test_a_file_is_read_once_and_for_all(tmp_path):
+    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
 
-    second = read_csv_table(path, SPACE)
+    table = read_csv_table(path, SPACE)
 
-    assert second.columns == first.columns
-    np.testing.assert_array_equal(second.values, first.values)
+    assert read_csv_table(path, SPACE) is table
+    assert not table.column("ms").flags.writeable
 
 
 def test_a_file_that_was_replaced_is_read_again(tmp_path):
@@ -163,56 +152,6 @@ def test_a_file_that_was_replaced_is_read_again(tmp_path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))  # on a coarse clock, too
 
     assert read_csv_table(path, SPACE).column("ms")[0] == 9.5
-
-
-def test_two_files_of_one_name_do_not_share_a_cache(tmp_path):
-    for folder, number in (("a", 1.5), ("b", 2.5)):
-        (tmp_path / folder).mkdir()
-        path = few(tmp_path / folder, f"0,{STRINGS[0]},{number}")
-        os.utime(path, ns=(0, 0))
-
-    assert read_csv_table(tmp_path / "a/few_ms.csv", SPACE).column("ms")[0] == 1.5
-    assert read_csv_table(tmp_path / "b/few_ms.csv", SPACE).column("ms")[0] == 2.5
-
-
-def flipped(content):
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda _: b"", lambda c: c[:100], lambda c: c[:-500] + bytes(500), flipped]
-)
-def test_a_damaged_cache_is_built_anew(tmp_path, cache, damage):
-    path = few(tmp_path, f"0,{STRINGS[0]},1.5")
-    read_csv_table(path, SPACE)
-    (cached,) = cache.rglob("*.npz")
-    cached.write_bytes(damage(cached.read_bytes()))
-
-    column = read_csv_table(path, SPACE).column("ms")
-
-    assert column[0] == 1.5
-    assert np.isnan(column[1:]).all()
-    with np.load(cached) as stored:
-        assert stored["columns"].tolist() == ["ms"]
-
-
-def test_a_cache_that_cannot_be_written_is_harmless(tmp_path, monkeypatch):
-    in_its_place = tmp_path / "file"
-    in_its_place.write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(in_its_place))
-
-    assert read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1.5"), SPACE).column("ms")[0] == 1.5
-
-
-def test_a_full_disk_leaves_no_half_cache(tmp_path, cache, monkeypatch):
-    def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(csv_tables.np, "savez", full)
-
-    assert read_csv_table(few(tmp_path, f"0,{STRINGS[0]},1.5"), SPACE).column("ms")[0] == 1.5
-    assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_nas_data_names_the_folder_and_without_it_it_is_the_users_own(tmp_path, monkeypatch):
@@ -303,16 +242,15 @@ class Digits:
             raise UserError(f"architecture {text!r} is not like 3-0-1") from error
 
 
-def test_a_table_of_a_space_without_numbers_keeps_the_order_of_its_file(tmp_path, monkeypatch):
+def test_a_table_of_a_space_without_numbers_keeps_the_order_of_its_file(tmp_path):
     rows = np.array([[3, 0, 1], [0, 1, 0], [1, 1, 2]])
     path = tmp_path / "board_ms.csv"
     write_csv_table(path, Digits(), {"board": np.array([1.5, np.nan, 2.5])}, rows)
-    first = read_csv_table(path, Digits())
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # the second reading is from the cache
 
-    for table in (first, read_csv_table(path, Digits())):
-        np.testing.assert_array_equal(table.architectures, rows[[0, 2]])
-        np.testing.assert_array_equal(table.column("board"), [1.5, 2.5])
+    table = read_csv_table(path, Digits())
+
+    np.testing.assert_array_equal(table.architectures, rows[[0, 2]])
+    np.testing.assert_array_equal(table.column("board"), [1.5, 2.5])
 
 
 def test_two_texts_of_one_architecture_are_one_too_many(tmp_path):
