@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice, takewhile
 from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request, check
 from runtime.scheduling.ledger import Ledger
-from runtime.scheduling.policies.base import PendingJobs, PlacementContext, Policy
+from runtime.scheduling.policies.base import PlacementContext, Policy
 
 
 @final
@@ -62,16 +60,10 @@ class Dispatcher:
         """Number of jobs on lanes, by request being served."""
         self._over: set[int] = set()
         """Requests being served that get no further job."""
-        by_arrival = sorted(range(len(requests)), key=lambda i: requests[i].arrival_ms)
-        self._not_arrived = dict.fromkeys(by_arrival)
-        """Requests not yet reported as arrived, by arrival time."""
-        self._latest: dict[int, Ticket] = {}
-        """Last job put, by network."""
 
     def arrived(self, request: int, now_ms: float) -> Ticket | None:
         """Record that a request arrived; return its first job if its network was idle."""
         network = self._requests[request].network
-        del self._not_arrived[request]
         waiting = self._waiting[network]
         waiting.append(request)
         if len(waiting) > 1:
@@ -134,52 +126,9 @@ class Dispatcher:
             return 0.0
         return self._ledger.remaining_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
 
-    def _predicted_ms(self, job: Job) -> tuple[float, ...]:
-        return self._chains[job.network].predicted_ms[job.index]
-
-    def _pending(
-        self, job: Job, previous_lane: int | None, now_ms: float
-    ) -> tuple[PendingJobs, ...]:
-        """Return the jobs to be placed, of all networks; those of this job's network first."""
-        came: dict[int, list[int]] = {network: [] for network in range(len(self._chains))}
-        for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._not_arrived):
-            came[self._requests[i].network].append(i)
-        first = PendingJobs(
-            (*self._rest(job), *self._waiting_jobs(job.network, came[job.network])),
-            previous_lane,
-            self._ready_ms(job, previous_lane, now_ms),
-        )
-        others = []
-        for network, requests in came.items():
-            if network == job.network:
-                continue
-            left: list[tuple[bool, tuple[float, ...]]] = []
-            ready_ms = 0.0
-            lane = None
-            if self._waiting[network]:
-                latest = self._latest[network]
-                ready_ms = self._ledger.remaining_ms(latest.job, latest.lane, now_ms)
-                if not (self.is_last(latest.job) or latest.job.request in self._over):
-                    lane = latest.lane
-                    left += self._rest(replace(latest.job, index=latest.job.index + 1))
-            left += self._waiting_jobs(network, requests)
-            if left:
-                others.append(PendingJobs(tuple(left), lane, ready_ms))
-        return first, *others
-
-    def _waiting_jobs(
-        self, network: int, came: Sequence[int]
-    ) -> Iterator[tuple[bool, tuple[float, ...]]]:
-        for request in (*islice(self._waiting[network], 1, None), *came):
-            yield from self._rest(Job(request, network, 0))
-
-    def _rest(self, job: Job) -> Iterator[tuple[bool, tuple[float, ...]]]:
-        for index in range(job.index, len(self._chains[job.network])):
-            yield index == 0, self._predicted_ms(replace(job, index=index))
-
     def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
         chain = self._chains[job.network]
-        predicted_ms = self._predicted_ms(job)
+        predicted_ms = chain.predicted_ms[job.index]
         placement = self._policy.place(
             PlacementContext(
                 job=job,
@@ -190,7 +139,6 @@ class Dispatcher:
                 backlog_ms=self._ledger.backlog_ms(now_ms),
                 previous_lane=previous_lane,
                 ready_ms=self._ready_ms(job, previous_lane, now_ms),
-                pending=partial(self._pending, job, previous_lane, now_ms),
             )
         )
         lane = placement.lane
@@ -206,6 +154,4 @@ class Dispatcher:
             )
         self._ledger.put(job, lane, placement.charged_ms)
         self._on_lanes[job.request] += 1
-        ticket = Ticket(job, lane, previous_lane)
-        self._latest[job.network] = ticket
-        return ticket
+        return Ticket(job, lane, previous_lane)

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.chain import Job, Lane
-
-
-@final
-@dataclass(frozen=True)
-class PendingJobs:
-    """Jobs of one network that have arrived and are not on a lane."""
-
-    jobs: tuple[tuple[bool, tuple[float, ...]], ...]
-    """By job: whether it is the first of its request, and its predicted times, one per lane."""
-    previous_lane: int | None
-    """Lane of the job before the first of these; None if the first begins a request."""
-    ready_ms: float
-    """Predicted time until that previous job ends; 0 if it has ended."""
 
 
 @final
@@ -43,9 +29,6 @@ class PlacementContext:
     """Lane of the previous job of the request; None for the first job."""
     ready_ms: float
     """Predicted time until the previous job of the request ends; 0 if it has ended."""
-    pending: Callable[[], tuple[PendingJobs, ...]] = field(default=tuple, compare=False, repr=False)
-    """Returns the pending jobs of all networks; this job comes first. Only valid while the job is
-    being placed; takes time proportional to the number of jobs."""
 
 
 @final
