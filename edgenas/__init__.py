@@ -40,6 +40,10 @@ _MODULES = {
 __all__ = [name for names in _MODULES.values() for name in names]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     """Import a function or class when it is first asked for."""
     from importlib import import_module  # noqa: PLC0415 - `edgenas.` lists what is ours

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from common.files.safe_file import read_text, require_regular
+from common.page.document import without_plotly
+from common.types.errors import UserError
 from nas.report.answer import Answer
 from nas.report.network import Network
 from nas.report.summary import Summary, read_summary
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raise `UserError` where a file of a run or study cannot be read."""
+    try:
+        yield
+    except Exception as error:  # PyArrow and OmegaConf have a dozen kinds
+        raise UserError(f"{path} cannot be read: {error}") from error
 
 
 @final
 @dataclass(frozen=True)
 class Page:
-    """A report as one HTML file; a notebook shows it."""
+    """A report as one HTML file; a notebook shows it without its charts, whose program has 5 MB."""
 
     path: Path
 
     def _repr_html_(self) -> str:
-        content = html.escape(self.path.read_text(encoding="utf-8"))
+        with _named(self.path):
+            content = html.escape(without_plotly(read_text(self.path)))
         return f'<iframe srcdoc="{content}" style="width:100%;height:80vh;border:1px solid #ccc"></iframe>'
 
     def __str__(self) -> str:
@@ -33,11 +49,14 @@ class Page:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Found:
-    """A finished search, read from its folder: `Found(Path("runs/2026-11-21/..."))`."""
+    """A finished search, read from its folder: `Found("runs/2026-11-21/...")`."""
 
     folder: Path
+
+    def __init__(self, folder: str | Path) -> None:
+        object.__setattr__(self, "folder", Path(folder).expanduser())
 
     @cached_property
     def summary(self) -> Summary:
@@ -60,10 +79,30 @@ class Found:
 
     @cached_property
     def trials(self) -> pa.Table:
-        """All trials, a row each in the order of the answers; `.to_pandas()` makes a data frame."""
+        """All trials, a row each in the order of the answers.
+
+        Raises:
+          UserError: if there is no such folder, or the search has not finished.
+        """
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
-        return pq.read_table(self.folder / "samples.parquet")
+        path = self.folder / "samples.parquet"
+        with _named(path):
+            require_regular(path)
+            return pq.read_table(path)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The trials as a data frame of pandas, which the extra `notebook` brings.
+
+        Raises:
+          UserError: if pandas is not installed, or as `trials` does.
+        """
+        try:
+            import pandas as pd  # noqa: F401, PLC0415 - an extra, which PyArrow imports
+        except ImportError as error:
+            raise UserError(f"pip install '.[notebook]' brings pandas: {error}") from error
+        return self.trials.to_pandas()
 
     @property
     def report(self) -> Page:
@@ -87,17 +126,21 @@ class Found:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Study:
-    """A finished study, read from its folder."""
+    """A finished study, read from its folder: `Study("runs/2026-11-21/...")`."""
 
     folder: Path
+
+    def __init__(self, folder: str | Path) -> None:
+        object.__setattr__(self, "folder", Path(folder).expanduser())
 
     @cached_property
     def results(self) -> dict[str, Any]:
         """Statistics over the seeds, as in `results.json`."""
-        results: dict[str, Any] = json.loads((self.folder / "results.json").read_bytes())
-        return results
+        path = self.folder / "results.json"
+        with _named(path):
+            return dict(json.loads(read_text(path)))
 
     @property
     def report(self) -> Page:

@@ -106,6 +106,12 @@ class HtmlPage:
         )
 
 
+def without_plotly(html: str) -> str:
+    """The text of a page without Plotly, which has 5 MB; a note stands for each chart."""
+    before, _, after = html.partition('<script id="plotly">')
+    return before + after.partition("</script>")[2]
+
+
 def _has_chart(parts: Sequence[PagePart | str]) -> bool:
     return any(
         isinstance(part, Figure) or (isinstance(part, Columns) and _has_chart(part.parts))

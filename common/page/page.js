@@ -20,7 +20,13 @@
     return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, style)]));
   };
 
+  // a notebook shows the page without Plotly
+  if (!window.Plotly) {
+    for (const { box } of charts) box.replaceWith("A chart: open report.html in a browser to see it.");
+  }
+
   const draw = () => {
+    if (!window.Plotly) return;
     const style = getComputedStyle(root);
     for (const { box, chart } of charts) {
       const layout = { uirevision: 1, ...chart.layout };

@@ -145,6 +145,37 @@ def test_an_interrupted_search_goes_on_with_the_same_parts(found):
     assert "<iframe" in found.report._repr_html_()
 
 
+def test_a_notebook_shows_the_page_without_the_program_of_its_charts(found):
+    assert len(found.report.path.read_bytes()) > 4_000_000
+    assert len(found.report._repr_html_()) < 500_000
+
+
+def test_the_trials_are_a_data_frame_or_the_extra_is_named(found, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(edgenas.UserError, match=r"\[notebook\]"):
+        edgenas.Found(found.folder).frame  # noqa: B018 - the property imports
+    monkeypatch.undo()
+    pytest.importorskip("pandas")
+
+    assert len(found.frame) == 40
+
+
+def test_a_folder_is_named_by_its_text_and_one_that_is_missing_refused(found, tmp_path):
+    assert edgenas.Found(str(found.folder)) == found
+    for read in (
+        lambda: edgenas.Found(tmp_path).summary,
+        lambda: edgenas.Found(tmp_path).trials,
+        lambda: edgenas.Found(f"{tmp_path}/no")._repr_html_(),
+        lambda: edgenas.Study(str(tmp_path)).results,
+    ):
+        with pytest.raises(edgenas.UserError, match=str(tmp_path)):
+            read()
+
+
+def test_the_library_lists_its_functions_and_classes():
+    assert {*edgenas._MODULES["edgenas.api"], "Found", "UserError"} <= {*dir(edgenas)}
+
+
 def test_a_reward_of_ones_own_is_an_object_with_settings(found):
     table = found.trials
     ratio = 11 / table["latency_ms"].to_numpy()
