@@ -8,6 +8,8 @@ them look feasible, they would win nearly every search.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
@@ -29,6 +31,9 @@ _DEVIATIONS = 6.0  # of the model's residuals
 _LEAST = 0.25  # logarithm of the factor below the model
 _BELOW_TWINS = 0.2  # logarithm of the factor below equal networks
 _NORMAL_MAD = 1.4826  # standard deviation of a normal over its median absolute deviation
+_ALL = slice(None)
+_FIRST = math.log(5)  # logarithm of the factor below the median from which on it is at first
+_ROUNDS = 20  # of leaving out
 
 
 def implausibly_fast(
@@ -56,7 +61,8 @@ def faster_than_others_say(
 ) -> Bool[ndarray, " n"]:
     """True where a time is a fault by those of other networks, for times as they are being measured.
 
-    Each network is predicted by a fit on none of its group; of fewer than `FEWEST_MEASURED`, none is one.
+    Each network is predicted by a fit on none of its group, and on no time that looks like a fault, so
+    that many faults do not hide each other; of fewer than `FEWEST_MEASURED`, none is one.
     """
     is_fast = np.zeros(len(latency_ms), bool)
     if len(latency_ms) < FEWEST_MEASURED:
@@ -66,9 +72,34 @@ def faster_than_others_say(
     if len(rows) < FEWEST_MEASURED:
         return is_fast
     timed = architectures[rows]
-    predicted_ms = held_out_ms(features[rows], latency_ms[rows], space.groups(timed))
-    is_fast[rows] = _faults(space, timed, np.log(latency_ms[rows]), np.log(predicted_ms))
+    log_ms, groups = np.log(latency_ms[rows]), space.groups(timed)
+    trusted = log_ms > np.median(log_ms) - _FIRST  # small networks come back in the next round
+    for _ in range(_ROUNDS):
+        predicted = _predicted(features[rows], latency_ms[rows], groups, trusted)
+        residual = log_ms - predicted
+        low = np.median(residual[trusted]) - max(_LEAST, _DEVIATIONS * _spread(residual[trusted]))
+        before, trusted = trusted, residual > low
+        if trusted.sum() < FEWEST_MEASURED // 2 or np.array_equal(before, trusted):
+            break
+    is_fast[rows] = _faults(space, timed, log_ms, predicted, before)
     return is_fast
+
+
+def _predicted(
+    features: Float64[ndarray, "n features"],
+    latency_ms: Float64[ndarray, " n"],
+    groups: Int64[ndarray, " n"],
+    trusted: Bool[ndarray, " n"],
+) -> Float64[ndarray, " n"]:
+    """Logarithm of each time by a fit on trusted ones of other groups."""
+    predicted_ms = fit(features[trusted], latency_ms[trusted]).predict_ms(features)
+    predicted_ms[trusted] = held_out_ms(features[trusted], latency_ms[trusted], groups[trusted])
+    return np.log(predicted_ms)
+
+
+def _spread(residual: Float64[ndarray, " n"]) -> float:
+    """Robust standard deviation."""
+    return _NORMAL_MAD * float(np.median(np.abs(residual - np.median(residual))))
 
 
 def _faults(
@@ -76,11 +107,11 @@ def _faults(
     architectures: Int64[ndarray, "n D"],
     log_ms: Float64[ndarray, " n"],
     predicted: Float64[ndarray, " n"],
+    trusted: Bool[ndarray, " n"] | slice = _ALL,
 ) -> Bool[ndarray, " n"]:
     """True where a time is far below both its prediction and its equal networks."""
     residual = log_ms - predicted
-    spread = _NORMAL_MAD * float(np.median(np.abs(residual - np.median(residual))))
-    fast = residual < -max(_LEAST, _DEVIATIONS * spread)
+    fast = residual < -max(_LEAST, _DEVIATIONS * _spread(residual[trusted]))
     if not fast.any():
         return np.zeros(len(fast), bool)
     below = _below_twins(space.canonical(architectures), log_ms)

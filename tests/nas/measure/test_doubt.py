@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from latency.models.plausibility import faster_than_others_say
 from latency.models.regression import embedded_models
 from nas.measure.doubt import FAST, confirmed_fast, doubted
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -50,3 +51,18 @@ def test_the_same_second_time_confirms_it_and_it_is_named(journal):
 
 def test_few_networks_say_nothing(journal):
     assert not disturbed([journal[FAULT], *journal[:40]])
+
+
+@pytest.mark.parametrize("device", ["gtx-1080ti/b1", "jetson-nano/fp32/b1"])
+def test_many_times_a_twentieth_of_the_true_ones_do_not_hide_each_other(device):
+    rng = np.random.default_rng(2)
+    rows = NAS_BENCH_201.rows[rng.permutation(NAS_BENCH_201.size)[:120]]
+    rows = rows[SPACE.features(rows)[:, SPACE.feature_names.index("connected")] == 1]
+    true_ms = embedded_models(SPACE)[device].model.predict_ms(SPACE.features(rows))
+    true_ms *= np.exp(rng.normal(0, 0.02, len(rows)))
+    wrong = rng.random(len(rows)) < 0.3
+
+    fast = faster_than_others_say(SPACE, rows, np.where(wrong, true_ms / 20, true_ms))
+
+    assert fast[wrong].mean() > 0.9
+    assert fast[~wrong].mean() < 0.05
