@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
@@ -32,6 +33,7 @@ from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 
 
@@ -150,7 +152,10 @@ def _in_words(origin: dict[str, Any]) -> str:
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
     corrected = origin["settings"]["correct_drift"]
     drift = f", their times divided by the control's drift of up to {origin['control_largest_drift']:.0%}"
-    how = drift * corrected
+    quiet, usual = origin["settings"]["quiet"], asdict(StabilityConfig())
+    given = [f"quiet.{name}={limit:g}" for name, limit in quiet.items() if limit != usual[name]]
+    by = f" by the limits given ({', '.join(given)})" if given else ""
+    how = by + drift * corrected
     return f"{origin['networks_measured']:,}{of} networks measured undisturbed{how}{noise}{doubt}"
 
 

@@ -64,9 +64,10 @@ def run(here, tmp_path):
 
 
 def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
-    status, _, stderr = run()
+    status, stdout, stderr = run()
 
     assert status == 0, stderr
+    assert "(quiet.control_drift=1000" in " ".join(stdout.split())
     table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv", SPACE)
     assert table.columns == ("here/torch/fp32/b1",)
     measured = table.values[0][~np.isnan(table.values[0])]
