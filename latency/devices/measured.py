@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from common.files.keyed_table import (
     HIGH,
+    JOURNAL_SUFFIX,
     LATENCY_SUFFIX,
     PREDICTED,
     CsvTable,
@@ -35,6 +36,7 @@ from latency.devices.registry import (
     find,
     id_of_statistic,
     registered,
+    slug_of,
     solo_id,
     unregistered,
 )
@@ -151,6 +153,12 @@ def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Pat
             f"the same `python -m nas.measure` without scenario= "
             f"(docs/how-to/when-the-board-is-busy.md)"
         )
+    for folder in (data_folder(), data_folder() / space.name):
+        for journal in folder.glob(f"{slug_of(name)}*{JOURNAL_SUFFIX}"):
+            raise UserError(
+                f"device {name!r} has no table yet: the measurement of {journal} has not ended; the same "
+                f"`python -m nas.measure` with out={folder} goes on"
+            )
     raise UserError(_unknown(space, name, files))
 
 

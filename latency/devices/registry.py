@@ -6,6 +6,7 @@ device.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -79,6 +80,11 @@ def tail_in_words(name: str) -> str | None:
 
 SCENARIO_MARK = "|"
 """Separates the id of a device from the scenario; `runtime.contention.scenario` writes it."""
+
+
+def slug_of(text: str) -> str:
+    """A device's id or another text as the beginning of a file's name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
 def solo_id(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
@@ -13,7 +12,7 @@ from omegaconf import OmegaConf
 from common.files.atomic_file import replacing
 from common.files.safe_file import read_text
 from common.types.errors import UserError
-from latency.devices.registry import solo_id
+from latency.devices.registry import slug_of, solo_id
 from latency.measuring.journal import judged, read
 from latency.measuring.settings import MeasureConfig
 from runtime.machine.stability import StabilityConfig
@@ -32,7 +31,7 @@ class MeasurementFolder:
         self.device_id = device_id
         self._quiet, self._correct = config.quiet, config.correct_drift
         self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
-        self.slug = _slug(device_id)
+        self.slug = slug_of(device_id)
         self.path = Path(config.out)
         self.path.mkdir(parents=True, exist_ok=True)
         number, parts = config.part
@@ -41,13 +40,13 @@ class MeasurementFolder:
         self.settings = self.path / f"{name}.settings.json"
         tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
         self.table = self.path / f"{self.slug}{tail}_ms.csv"
-        self.table_alone = self.path / f"{_slug(solo_id(device_id))}{tail}_ms.csv"
+        self.table_alone = self.path / f"{slug_of(solo_id(device_id))}{tail}_ms.csv"
         self.origin = self.table.with_suffix(".json")
         self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
 
     def journal_of(self, address: str) -> Path:
         """Journal of one of several boards, each of which has its own control times."""
-        name = f"{_slug(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
+        name = f"{slug_of(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
         return self.path / f"{self.slug}.part-{name}-of-boards.journal.csv"
 
     @property
@@ -92,10 +91,6 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
         flat.update(inner if inner is not None else {f"{prefix}{name}": value})
     return flat
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
 def rows_of(

@@ -185,6 +185,15 @@ def test_an_unknown_device_is_answered_with_the_nearest_names(folder):
         AutoLatencyConfig().build("my-bord", SPACE, TASKS["cifar10"])
 
 
+@pytest.mark.parametrize("part", ["", ".part-1-of-2"])
+def test_the_journal_of_a_measurement_is_no_table_and_the_way_on_is_named(folder, part):
+    journal = folder / f"mine-torch-fp32-b1{part}.journal.csv"
+    journal.write_text(f"arch,median_ms\n{NAS_BENCH_201.strings[7]},1.0\n")
+
+    with pytest.raises(UserError, match=rf"{journal.name} .*nas\.measure.* out={folder}"):
+        AutoLatencyConfig().build("mine/torch/fp32/b1", SPACE, TASKS["cifar10"])
+
+
 def test_a_table_that_is_not_there_is_answered_with_the_way_out():
     with pytest.raises(UserError, match=r"latency=auto"):
         TableLatencyConfig().build(JETSON, SPACE, TASKS["cifar10"])
