@@ -94,7 +94,7 @@ def _predicted(
     """Logarithm of each time by a fit on trusted ones of other groups."""
     predicted_ms = fit(features[trusted], latency_ms[trusted]).predict_ms(features)
     predicted_ms[trusted] = held_out_ms(features[trusted], latency_ms[trusted], groups[trusted])
-    return np.log(predicted_ms)
+    return np.asarray(np.log(predicted_ms))
 
 
 def _spread(residual: Float64[ndarray, " n"]) -> float:
