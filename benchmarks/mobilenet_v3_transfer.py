@@ -53,7 +53,13 @@ def main():
             boards = tuple(other.board for other in others)
             no_counts = np.empty((len(rows), 0))
             process = Known(
-                boards, boards, np.log(known_ms).T, linear, no_counts, everywhere, everywhere
+                boards,
+                boards,
+                np.log(known_ms).T,
+                linear,
+                no_counts,
+                np.arange(len(rows)),
+                everywhere,
             )
             predictions.append(process.transfer(timed, ms[timed]).latency_ms)
             predictions.append(

@@ -78,19 +78,19 @@ def without(known: Known, column):
     own = find(SPACE, column).board
     gone = {own} | SIBLINGS.get(own, set())
     kept = [i for i, board in enumerate(known.boards) if board not in gone]
-    return only(known, kept, known.eligible)
+    return only(known, kept, known.wanted)
 
 
-def only(known: Known, kept, eligible):
-    """Some of the devices, with these architectures as possible calibration networks."""
+def only(known: Known, kept, wanted):
+    """Some of the devices, with these architectures alone wanted."""
     return Known(
         tuple(known.boards[i] for i in kept),
         tuple(known.runtimes[i] for i in kept),
         known.log_ms[kept],
         known.linear,
         known.counts,
-        known.wanted,
-        eligible,
+        known.canonical,
+        wanted,
     )
 
 
@@ -302,7 +302,7 @@ def left_out_devices(known, count, accuracy):
     for number, device in enumerate(devices):
         truth = measured_on(SPACE, device).values_ms
         timed = np.isfinite(truth)
-        others = only(known, known.strangers(number), known.eligible & timed)
+        others = only(known, known.strangers(number), known.wanted & timed)
         probes = others.choose(count)
         found = others.transfer(probes, truth[probes])
         judged = timed & known.wanted

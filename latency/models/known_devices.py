@@ -7,7 +7,6 @@ of the architecture as it is written, `... needed` and `... live` those that a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -52,23 +51,9 @@ def known_from(
         log_ms=np.log(np.maximum(latency_ms, fastest)),
         linear=linear,
         counts=np.concatenate([live, needed], axis=1),
+        canonical=space.numbers(space.canonical(rows)),
         wanted=connected,
-        eligible=eligible(space),
     )
-
-
-@lru_cache(maxsize=4)
-def eligible(space: EnumerableSpace) -> Bool[ndarray, "size"]:
-    """True for one architecture of each set of equal networks whose output depends on the input."""
-    features = space.features(every_architecture(space))
-    return np.asarray(~disconnected(space, features) & is_canonical(space))
-
-
-@lru_cache(maxsize=4)
-def is_canonical(space: EnumerableSpace) -> Bool[ndarray, "size"]:
-    """True for one architecture of each set of equal networks."""
-    rows = every_architecture(space)
-    return np.asarray((space.canonical(rows) == rows).all(axis=-1))
 
 
 def _summed(

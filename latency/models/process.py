@@ -4,7 +4,8 @@ The logarithm of a device's latency is modelled as a draw from a process over ar
 is the mean of the known devices. Its covariance is that of the differences between known devices
 (Bonilla et al., NeurIPS 2007, with an empirical covariance) plus a kernel over features of the
 architectures, for a device that differs in other ways. The level of a device is free: it comes from
-its calibration networks alone.
+its calibration networks alone. Some runtimes run an architecture as it is written, others the network
+that is left without what the output does not need: both are predicted, each with its likelihood.
 
 Every constant was chosen by predicting HELP's nine training devices from each other and its four
 validation devices from them (`benchmarks/results/transfer.md`); around these values the error hardly moves.
@@ -12,8 +13,10 @@ validation devices from them (`benchmarks/results/transfer.md`); around these va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import final
 
 import numpy as np
@@ -27,6 +30,7 @@ FEWEST_NETWORKS = 3
 
 _SHAPE_SD = 0.5  # of the factor that stretches the mean of the known devices, around 1
 _DIFFERENCE_SD = 0.5  # of a device along what known ones differ in, in their standard deviations
+_PRUNED_SD = 0.5  # of the share that a device saves of what known ones lose on unneeded operations
 _COUNTS_SD, _COUNTS_LENGTH = 0.1, 5.0
 _KNOWN_SD, _KNOWN_LENGTH = 0.1, 2.0  # smooth, not linear, in the latencies of known devices
 
@@ -120,8 +124,8 @@ class Known:
         ndarray, "architectures features"
     ]  # scaled so that unit weight is the expected standard deviation
     counts: Float64[ndarray, "architectures counts"]
-    wanted: Bool[ndarray, " architectures"]  # which ones calibration networks are chosen for
-    eligible: Bool[ndarray, " architectures"]  # which ones may be calibration networks
+    canonical: Int64[ndarray, " architectures"]  # the first architecture that is the same network
+    wanted: Bool[ndarray, " architectures"]  # calibration networks: of these and chosen for these
 
     @cached_property
     def _centred(self) -> Float64[ndarray, "devices architectures"]:
@@ -145,6 +149,7 @@ class Known:
 
         here = self._centred[np.ix_(devices, index)]
         mean = here.mean(axis=0)
+        unneeded = mean - self._centred[np.ix_(devices, self.canonical[index])].mean(axis=0)
         differences = (here - mean).T @ directions[:, kept] / np.sqrt(max(many - 1, 1))
         return Prior(
             mean=mean,
@@ -153,6 +158,7 @@ class Known:
                     self.linear[index],
                     _SHAPE_SD * mean[:, None],
                     _DIFFERENCE_SD * differences,
+                    _PRUNED_SD * unneeded[:, None],
                 ],
                 axis=1,
             ),
@@ -160,9 +166,15 @@ class Known:
             known=np.concatenate([mean[:, None], differences], axis=1) / spread,
         )
 
+    def _forms(
+        self, index: Int64[ndarray, " n"], devices: Int64[ndarray, " some"] | None = None
+    ) -> tuple[Prior, Prior]:
+        """The prior as the architectures are written, and that of the networks they are."""
+        return self.prior(index, devices), self.prior(self.canonical[index], devices)
+
     @cached_property
-    def _everywhere(self) -> Prior:
-        return self.prior(np.arange(self.log_ms.shape[1]))
+    def _everywhere(self) -> tuple[Prior, Prior]:
+        return self._forms(np.arange(self.log_ms.shape[1]))
 
     def choose(self, count: int, seed: int = _SEED) -> Int64[ndarray, " networks"]:
         """Choose calibration networks: each lowers the remaining variance most, given those before it.
@@ -171,16 +183,13 @@ class Known:
         seed draws.
 
         Raises:
-          ValueError: if fewer architectures are eligible.
+          ValueError: if fewer architectures are wanted.
         """
-        candidates = np.flatnonzero(self.eligible)
+        candidates = np.flatnonzero(self.wanted)
         if count > len(candidates):
-            raise ValueError(
-                f"{count} calibration networks of {len(candidates)} eligible architectures"
-            )
+            raise ValueError(f"{count} calibration networks of {len(candidates)} architectures")
         rng = np.random.default_rng(seed)
-        wanted = np.flatnonzero(self.wanted)
-        targets = rng.choice(wanted, min(_DESIGN_TARGETS, len(wanted)), replace=False)
+        targets = rng.choice(candidates, min(_DESIGN_TARGETS, len(candidates)), replace=False)
         prior = self.prior(candidates)
         level = _DESIGN_LEVEL_SD**2
         with_targets = self.prior(targets).covariance(prior) + level
@@ -204,7 +213,7 @@ class Known:
         self, index: Int64[ndarray, " networks"], latency_ms: Float64[ndarray, " networks"]
     ) -> Transfer:
         """Predict every architecture from the times of a few."""
-        mean, sd = _posterior(self.prior(index), np.log(latency_ms), self._everywhere)
+        mean, sd = _posterior(self._forms(index), np.log(latency_ms), self._everywhere)
         return Transfer(np.exp(mean), np.exp(mean - Z_90 * sd), np.exp(mean + Z_90 * sd))
 
     def held_out(
@@ -214,12 +223,12 @@ class Known:
         devices: Int64[ndarray, " some"] | None = None,
     ) -> HeldOut:
         """Predict each network from the others; of more than 20, from those outside its fold."""
-        prior, log_ms = self.prior(index, devices), np.log(latency_ms)
+        forms, log_ms = self._forms(index, devices), np.log(latency_ms)
         fold = np.arange(len(index)) % _MOST_FOLDS
         mean, sd = np.empty_like(log_ms), np.empty_like(log_ms)
         for out in (fold == number for number in np.unique(fold)):
-            others = _rows(prior, ~out)
-            mean[out], sd[out] = _posterior(others, log_ms[~out], _rows(prior, out))
+            others, alone = ([_rows(form, which) for form in forms] for which in (~out, out))
+            mean[out], sd[out] = _posterior(others, log_ms[~out], alone)
         return HeldOut(np.exp(mean), latency_ms, np.abs(log_ms - mean) <= Z_90 * sd)
 
     def strangers(self, device: int) -> Int64[ndarray, " some"]:
@@ -251,18 +260,18 @@ def unlike(rms: float, of_known: Float64[ndarray, " devices"]) -> bool:
 
 
 def _posterior(
-    timed: Prior, log_ms: Float64[ndarray, " timed"], others: Prior
+    timed: Sequence[Prior], log_ms: Float64[ndarray, " timed"], others: Sequence[Prior]
 ) -> tuple[Float64[ndarray, " n"], Float64[ndarray, " n"]]:
     """Mean and standard deviation of the logarithm of one time of each architecture.
 
-    Noise and scale are averaged over, each with its likelihood; the level has a flat prior.
+    Forms, noise and scale are averaged over, each with its likelihood; the level has a flat prior.
     """
-    values, basis = np.linalg.eigh(timed.covariance(timed))  # one basis for every noise and scale
-    across = others.covariance(timed) @ basis
-    residual, ones = basis.T @ (log_ms - timed.mean), basis.sum(axis=0)
     means, variances, log_likelihoods = [], [], []
-    for scale in _SCALES:
-        for noise in _NOISES:
+    for here, there in zip(timed, others, strict=True):
+        values, basis = np.linalg.eigh(here.covariance(here))  # for every noise and scale
+        across = there.covariance(here) @ basis
+        residual, ones = basis.T @ (log_ms - here.mean), basis.sum(axis=0)
+        for scale, noise in product(_SCALES, _NOISES):
             precision = 1 / (scale**2 * np.maximum(values, 0) + noise**2)
             certainty = float(precision @ ones**2)
             level = float(precision @ (ones * residual)) / certainty
@@ -270,9 +279,9 @@ def _posterior(
             log_likelihoods.append(
                 (np.log(precision).sum() - precision @ off**2 - np.log(certainty)) / 2
             )
-            means.append(others.mean + level + scale**2 * across @ (precision * off))
+            means.append(there.mean + level + scale**2 * across @ (precision * off))
             variances.append(
-                scale**2 * others.variance
+                scale**2 * there.variance
                 - scale**4 * across**2 @ precision
                 + (1 - scale**2 * across @ (precision * ones)) ** 2 / certainty
                 + noise**2

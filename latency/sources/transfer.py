@@ -22,7 +22,7 @@ from latency.devices.registry import TimedDevice, find, registered
 from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.confidence import of_residuals
-from latency.models.known_devices import eligible, known_from
+from latency.models.known_devices import known_from
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
@@ -199,11 +199,11 @@ def choose_calibration(
     `setting` is the name of the user's setting for `count`.
 
     Raises:
-      UserError: if there are not as many distinct `connected` networks.
+      UserError: if there are not as many `connected` architectures.
     """
-    most = int(eligible(space).sum())
-    if count > most:  # before the tables of all known devices are read
-        raise UserError(f"{setting}={count}: {count} calibration networks of {most} eligible ones")
+    most = int(known_latency(space).wanted.sum())
+    if count > most:
+        raise UserError(f"{setting}={count}: {count} calibration networks of {most} connected ones")
     return _most_informative(space, count)
 
 

@@ -1,5 +1,7 @@
 """A new device from a few cells, on synthetic devices whose law is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,8 +26,8 @@ def known(counts):
         log_ms=np.log(3 + prices @ counts.T),
         linear=0.1 * (counts - counts.mean(axis=0)),
         counts=counts,
-        wanted=np.ones(CELLS, bool),
-        eligible=np.arange(CELLS) % 2 == 0,
+        canonical=np.arange(CELLS),
+        wanted=np.arange(CELLS) % 2 == 0,
     )
 
 
@@ -34,11 +36,11 @@ def new_ms(counts):
     return 40 * (3 + counts @ [0.6, 1.9, 1.0])
 
 
-def test_probes_are_eligible_distinct_and_the_same_every_time(known):
+def test_probes_are_wanted_distinct_and_the_same_every_time(known):
     probes = known.choose(10)
 
     assert len(set(probes.tolist())) == 10
-    assert known.eligible[probes].all()
+    assert known.wanted[probes].all()
     assert np.array_equal(probes, known.choose(10))
 
 
@@ -121,6 +123,19 @@ def test_many_probes_are_held_out_in_twenty_folds(known, new_ms):
     assert judge(held.predicted_ms, held.latency_ms).within_10_percent > 0.95
 
 
+@pytest.mark.parametrize("once_per_network", [False, True])
+def test_a_device_that_leaves_out_unneeded_operations_is_told_from_one_that_does_not(
+    known, new_ms, once_per_network
+):
+    copies = replace(known, canonical=np.arange(CELLS) // 5 * 5, wanted=np.ones(CELLS, bool))
+    times = new_ms[copies.canonical] if once_per_network else new_ms
+    probes = copies.choose(10)
+
+    transfer = copies.transfer(probes, times[probes])
+
+    assert judge(transfer.latency_ms, times).spearman > 0.98
+
+
 def test_some_devices_make_the_prior_that_they_would_make_alone(known):
     cells, some = np.arange(50), np.array([1, 4, 5, 9])
     alone = Known(
@@ -129,8 +144,8 @@ def test_some_devices_make_the_prior_that_they_would_make_alone(known):
         known.log_ms[some],
         known.linear,
         known.counts,
+        known.canonical,
         known.wanted,
-        known.eligible,
     )
 
     of_all, of_some = known.prior(cells, some), alone.prior(cells)
@@ -148,8 +163,8 @@ def test_one_known_device_is_enough_to_begin_with(known, new_ms):
         known.log_ms[:1],
         known.linear,
         known.counts,
+        known.canonical,
         known.wanted,
-        known.eligible,
     )
 
     assert judge(of_one.transfer(probes, new_ms[probes]).latency_ms, new_ms).spearman > 0.9
