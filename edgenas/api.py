@@ -96,7 +96,7 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
     arguments = dict(locals())
-    advice = register()
+    register()
     for group in ("reward", "controller", "accuracy", "latency"):
         part = arguments[group]
         if part is not None and not isinstance(part, str):
@@ -106,9 +106,7 @@ def search(
         name = _space(space)
         arguments["space"] = name if resume is None else None  # likewise
     chosen = _chosen(arguments)
-    with called(
-        "nas.search", "search", chosen, *search_command.USER_ERRORS, removed=advice
-    ) as composed:
+    with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
         folder = search_command.search(
             composed, chosen_names(), _words(chosen), console, progress or nothing
@@ -161,14 +159,14 @@ def study(
       UserError: if the study cannot be planned, or a setting failed.
     """
     arguments = dict(locals())
-    advice = study_command.register_study()
+    study_command.register_study()
     arguments |= {
         "rewards": _listed("reward", rewards),
         "controllers": _listed("controller", controllers),
         "+experiment": arguments.pop("experiment"),
     }
     chosen = _chosen(arguments)
-    with called("nas.study", "study", chosen, removed=advice) as composed:
+    with called("nas.study", "study", chosen) as composed:
         console = PlainConsole(quiet=quiet)
         written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
     return Study(written.path)

@@ -39,7 +39,6 @@ def hydra_command(
     file: str,
     task: Callable[[DictConfig], None],
     *also: type[Exception],
-    removed: Mapping[str, str] | None = None,
 ) -> None:
     """Compose the settings of the command line, and run the task with them.
 
@@ -51,13 +50,12 @@ def hydra_command(
       file: YAML file of the default settings, relative to conf/, without its ending.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
-      removed: advice for each `<group>/<name>` that an earlier version had.
 
     Raises:
       SystemExit: with status 2 after an error of the user, 130 after Ctrl-C.
     """
     path, words = CONF / file, sys.argv[1:]
-    with one_line_errors(), user_errors(command, *also, removed=removed):
+    with one_line_errors(), user_errors(command, *also):
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(
                 errors="backslashreplace"
@@ -207,7 +205,6 @@ def called(
     file: str,
     values: Mapping[str, Any],
     *also: type[Exception],
-    removed: Mapping[str, str] | None = None,
 ) -> Iterator[DictConfig]:
     """Compose settings for a program that calls a command as a function.
 
@@ -216,7 +213,6 @@ def called(
       file: likewise.
       values: settings that differ from the defaults, by their full names.
       also: as for `hydra_command`.
-      removed: likewise.
 
     Raises:
       UserError: where the command would print one line and exit with status 2.
@@ -224,7 +220,7 @@ def called(
     chosen = {name: value for name, value in values.items() if name.lstrip("+") in GROUPS}
     words = [f"{name}={choice}" for name, choice in chosen.items()]
     with (
-        user_errors(command, *also, removed=removed),
+        user_errors(command, *also),
         _composed(command, CONF / file, words) as composed,
     ):
         for name, value in values.items():
@@ -271,21 +267,14 @@ def _text(value: object) -> str:
 
 
 @contextmanager
-def user_errors(
-    command: str, *also: type[Exception], removed: Mapping[str, str] | None = None
-) -> Iterator[None]:
+def user_errors(command: str, *also: type[Exception]) -> Iterator[None]:
     """Raise `UserError` instead of an error of Hydra, OmegaConf or the operating system."""
     try:
         yield
     # before OSError, which a missing file of the settings is, too
     except (HydraException, OmegaConfBaseException) as error:
-        advice = (removed or {}).get(str(getattr(error, "missing_cfg_file", None)))
-        messages = [
-            _in_one_line(error),
-            *filter(None, [advice]),
-            f"see `python -m {command} --help`",
-        ]
-        raise UserError("; ".join(messages)) from None  # a notebook would show Hydra's own pages
+        message = f"{_in_one_line(error)}; see `python -m {command} --help`"
+        raise UserError(message) from None  # a notebook would show Hydra's own pages
     except OSError as error:
         raise UserError(reason(error)) from error
     except also as error:

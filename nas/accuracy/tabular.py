@@ -57,7 +57,3 @@ class TabularAccuracy:
         if self.sds is None:
             return np.full_like(fraction, np.nan)
         return np.asarray(self.sds[self.space.numbers(architectures)])
-
-    def __call__(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """`answer` without the kinds."""
-        return self.answer(architectures).fraction

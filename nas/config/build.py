@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, final
@@ -75,10 +74,6 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
 
-_ARCHIVE = "`python -m nas.data import FOLDER` converts the official archive into tables"
-REMOVED = {"accuracy/nats": _ARCHIVE, "latency/nats": _ARCHIVE}
-"""Advice for names of earlier versions, by group and name."""
-
 
 @dataclass
 class SearchConfig:
@@ -150,11 +145,8 @@ class _ImportedNode(ConfigNode):
         self._imported = node
 
 
-def register() -> Mapping[str, str]:
-    """Tell Hydra the names, those of plug-ins included.
-
-    Returns advice for each `<group>/<name>` of earlier versions.
-    """
+def register() -> None:
+    """Tell Hydra the names, those of plug-ins included."""
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
     OmegaConf.register_new_resolver("default_of", default_of, replace=True)
@@ -165,7 +157,6 @@ def register() -> Mapping[str, str]:
         nodes = store.repo.setdefault(group, {})
         for name, point in (points | plug_ins_of(group)).items():
             nodes[f"{name}.yaml"] = _ImportedNode(group, point)
-    return REMOVED
 
 
 def add_part(group: str, part: Any) -> dict[str, Any]:

@@ -28,7 +28,8 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
-    hydra_command("nas.search", "search", _run, *USER_ERRORS, removed=register())
+    register()
+    hydra_command("nas.search", "search", _run, *USER_ERRORS)
     if "nas.search.sweep" not in sys.modules:  # no job of a sweep has run
         return
     with one_line_errors():

@@ -51,13 +51,14 @@ def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
     `analyses` add their findings to the general report where they apply; `command` is the module that
     was started.
     """
-    hydra_command(command, "study", partial(_run, analyses, command), removed=register_study())
+    register_study()
+    hydra_command(command, "study", partial(_run, analyses, command))
 
 
-def register_study() -> Mapping[str, str]:
-    """Tell Hydra the names that a study may use; returns advice as `register` does."""
+def register_study() -> None:
+    """Tell Hydra the names that a study may use."""
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    return register()
+    register()
 
 
 def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> None:

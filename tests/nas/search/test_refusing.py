@@ -77,8 +77,6 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, contro
         (("controller.hidden_size=1000000",), "hidden_size=1000000"),
         (("budget=99999999999999999999",), "1,000,000,000"),
         (("reward.latency_weight=2",), "latency_weight=2"),
-        (("latency=nats",), "nas.data import"),
-        (("accuracy=nats",), "nas.data import"),
         (("reward=null",), "reward=null"),
         (("workers=0",), "workers=0"),
         (("space=ofa",), "nas_bench_201"),
