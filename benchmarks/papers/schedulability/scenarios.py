@@ -193,7 +193,7 @@ def schedulability(
                 fits |= fitted
         left = np.nonzero(~fits)[0]
         answers, by_solver = _answers(
-            drawn.ms[left], table.configurations, platform.restricted(used), generator, time_limit_s
+            drawn.ms[left], table.configurations, platform.restricted(used), time_limit_s
         )
         fits[left] = answers == FITS
         known[frozenset(used)] = fits
@@ -215,7 +215,6 @@ def _answers(
     ms: Float64[ndarray, "sets n configurations"],
     configurations: tuple[str, ...],
     platform: Platform,
-    generator: np.random.Generator,
     time_limit_s: float,
 ) -> tuple[ndarray, int]:
     sets, n, columns = ms.shape
@@ -223,7 +222,7 @@ def _answers(
     places = len(every.places)
     absent = (ms == 0).any(2)
     by_set = np.where(absent[:, :, None], 0.0, every.ms.reshape(sets, n, places))
-    answers, _ = screen(every, by_set, FRAME_MS, generator)
+    answers = screen(every, by_set, FRAME_MS)
     unsettled = np.nonzero((answers != FITS) & (answers != DOES_NOT_FIT))[0]
     for i in unsettled:
         there = ~absent[i]

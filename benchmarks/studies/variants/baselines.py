@@ -40,10 +40,8 @@ class Strategy:
 
     name: str
     fits: Interval  # share of the searches that find a network within T on some unit
-    fits_on: tuple[float, ...]  # share whose network is within T of each unit
     found: Interval | None  # test accuracy in percent of the networks found; None if nothing was
     gap: Interval | None  # points below the most accurate that fits anywhere, as searched on
-    optimal: Interval  # share of the searches that find one as accurate as that
     gain: Interval | None  # points of test accuracy of searching together over this
 
 
@@ -130,29 +128,23 @@ def searched(board: Board, curves: Mapping[str, LearningCurve]) -> Searched:
         optimum=tuple(_best_accuracy(survey) for survey in surveys),
         within=tuple(survey.feasible_share for survey in surveys),
         within_any=curves[together].whole.feasible_share,
-        strategies=tuple(_strategy(name, board, curves, found) for name in found),
+        strategies=tuple(_strategy(name, curves, found) for name in found),
         choosing=_choosing(board, [curves[name].answers for name in single]),
     )
 
 
 def _strategy(
     name: str,
-    board: Board,
     curves: Mapping[str, LearningCurve],
     found: Mapping[str, Int64[ndarray, "R outcomes"]],
 ) -> Strategy:
     numbers, survey, answers = found[name], curves[TOGETHER].whole, curves[TOGETHER].answers
-    below = _best_accuracy(survey) - np.where(numbers < 0, -np.inf, survey.accuracy[numbers])
-    units = [curves[alone(unit.device)] for unit in board.units]
-    on = [unit.answers.latency_ms[numbers] <= unit.limit_ms for unit in units]
     test = mean_test(numbers, answers)
     return Strategy(
         name=name,
         fits=mean_interval((numbers >= 0).mean(1)),
-        fits_on=tuple(float((within & (numbers >= 0)).mean()) for within in on),
         found=known_interval(test),
         gap=known_interval(mean_gap(numbers, survey)),
-        optimal=mean_interval((below <= _TOLERANCE).mean(1)),
         gain=None
         if name == TOGETHER
         else known_interval(mean_test(found[TOGETHER], answers) - test),

@@ -14,18 +14,13 @@ from benchmarks.studies.variants.baselines import (
     SHARED,
     Choosing,
     Searched,
-    Strategy,
-    alone,
 )
 from benchmarks.studies.variants.measure import Variants, applies, signed, variants
-from common.page.chart import limit
 from common.page.document import Section
-from common.page.markup import chart_text
-from common.page.palette import FAINT, SERIES
-from common.page.parts import Figure, PageNote, PagePart, Table
+from common.page.parts import PageNote, PagePart, Table
 from nas.study.analysis import Analysis
 from nas.study.evaluation.results import Results
-from nas.study.evaluation.statistics import Interval, text_of, with_intervals
+from nas.study.evaluation.statistics import Interval, with_intervals
 
 CAVEAT = (
     "Accuracies are those of the table, of networks trained and tested in fp32, on every unit: units "
@@ -88,7 +83,6 @@ def _parts(group: Variants, results: Results) -> Iterator[PagePart | str]:
     ]
     if predicted:
         yield PageNote(f"Some latencies are predictions, not measurements: {', '.join(predicted)}.")
-    yield _gains(group)
     budget = results.config.budget
     yield (
         f"Each line is a board, with the T of each unit. Found is in percent, after {budget:,} samples "
@@ -96,8 +90,6 @@ def _parts(group: Variants, results: Results) -> Iterator[PagePart | str]:
     )
     over_seeds = ", with 95 % intervals over seeds" if group.has_intervals else ""
     yield declared_table(group.boards, _board_columns(letters), f"The boards{over_seeds}")
-    searches = [(board, strategy) for board in group.boards for strategy in board.strategies]
-    yield declared_table(searches, _strategy_columns(letters), f"Every strategy{over_seeds}")
     choices = [(board, board.choosing) for board in group.boards if board.choosing]
     if choices:
         yield (
@@ -120,19 +112,6 @@ def _board_columns(letters: dict[str, str]) -> Declared[Searched]:
     }
 
 
-def _strategy_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Strategy]]:
-    short = {alone(device): alone(letter) for device, letter in letters.items()}
-    return {
-        "T (ms)": lambda pair: _limits(pair[0]),
-        "searched": lambda pair: short.get(pair[1].name, pair[1].name),
-        "share that fits": lambda pair: text_of(pair[1].fits, digits=2),
-        f"fits on {' / '.join(letters.values())}": lambda pair: _each(pair[1].fits_on, ".2f"),
-        "found (%)": lambda pair: text_of(pair[1].found, digits=2),
-        "gap to the best that fits (points)": lambda pair: text_of(pair[1].gap, digits=2),
-        "share that finds it": lambda pair: text_of(pair[1].optimal, digits=2),
-    }
-
-
 def _choosing_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Choosing]]:
     return {
         "T (ms)": lambda pair: _limits(pair[0]),
@@ -146,47 +125,6 @@ def _choosing_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Choos
         "saved, mean": lambda pair: f"{pair[1].saved:.2%}",
         "saved, most": lambda pair: f"{pair[1].saved_most:.1%}",
     }
-
-
-def _gains(group: Variants) -> Figure:
-    """Gain of searching together, a dot for each board and baseline."""
-    data = []
-    for title, colour in zip(group.boards[0].baselines, SERIES, strict=False):
-        gains = {
-            _limits(board): board.strategy(board.baselines[title]).gain for board in group.boards
-        }
-        known = {limits: gain for limits, gain in gains.items() if gain}
-        data.append(
-            {
-                "name": chart_text(title),
-                "x": [*known],
-                "y": [gain.middle for gain in known.values()],
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "visible": group.has_intervals,
-                    "array": [(gain.high or 0) - gain.middle for gain in known.values()],
-                    "arrayminus": [gain.middle - (gain.low or 0) for gain in known.values()],
-                    "color": colour,
-                },
-                "mode": "markers",
-                "marker": {"color": colour, "size": 8},
-            }
-        )
-    axis = f"T on {' | '.join(_letters(group).values())} (ms)"
-    return Figure(
-        "Gain of searching together, by boards",
-        data,
-        {
-            "xaxis": {"title": {"text": axis}, "type": "category"},
-            "yaxis": {"title": {"text": "test accuracy over the baseline (points)"}},
-            "shapes": [limit("y", 0, color=FAINT, dash="dot")],
-            "scattermode": "group",
-            "legend": {"orientation": "h", "y": 1.15},
-        },
-        "Above 0, searching for all units together is better than the baseline; mean over seeds.",
-        height=460,
-    )
 
 
 def _letters(group: Variants) -> dict[str, str]:

@@ -103,13 +103,12 @@ def test_every_strategy_is_judged_by_what_it_finds_and_where_that_fits(curves):
     assert one.within == (100 / SPACE, 150 / SPACE)
     assert one.within_any == (100 + 100) / SPACE
     gpu, random, both = (one.strategy(name) for name in (alone("gpu"), RANDOM, TOGETHER))
-    assert (gpu.fits.middle, gpu.fits_on) == (0.5, (0.5, 0))  # 99 is odd: not on the CPU
+    assert gpu.fits.middle == 0.5  # 99 is odd: not on the CPU
     assert gpu.found.middle == pytest.approx(100 * 99 / SPACE)
     assert gpu.gap.middle == pytest.approx(100 * (298 - 99) / SPACE)
     assert gpu.gain.middle == pytest.approx(100 * (298 - 99) / SPACE)  # of the seed that both know
-    assert (random.fits.middle, random.fits_on) == (0.75, (0.5, 0.5))  # 20 runs on both
-    assert random.optimal.middle == 0.25
-    assert (both.fits_on, both.optimal.middle, both.gain) == ((0, 0.5), 0.5, None)
+    assert random.fits.middle == 0.75  # 20 runs on both
+    assert both.gain is None
     assert one.baselines[BEST] == alone("cpu")
     assert one.baselines[WORST] == alone("gpu")
 
@@ -216,13 +215,8 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
             TOGETHER,
         }
         for strategy in strategies.values():
-            assert strategy["fits"]["middle"] <= sum(strategy["fits_on"]) + 1e-9
             assert strategy["gap"]["middle"] >= 0
             assert strategy["gap"]["low"] is None  # of four seeds
-        assert (
-            strategies[alone("synthetic-npu")]["fits_on"][1]
-            == strategies[alone("synthetic-npu")]["fits"]["middle"]
-        )
     assert [after["samples"] for after in found["after"]] == [50, 60]
     for after in found["after"]:
         assert set(after["gains"]) == {BEST, WORST, SHARED, RANDOM}

@@ -130,12 +130,12 @@ def test_the_quick_answers_are_those_of_the_solver():
         )
         for size, ms in zip(drawn.size, drawn.ms, strict=True):
             choices = mapping_choices(ms[:size], table.configurations, platform)
-            (quick,), _ = screen(choices, choices.ms[None], FRAME_MS, generator)
+            (quick,) = screen(choices, choices.ms[None], FRAME_MS)
             found = solve(choices, FRAME_MS, any_will_do=True, time_limit_s=30).answer
             if found is not Feasibility.unknown and quick != 0:
                 settled += 1
                 assert (quick == 1) == (found is Feasibility.feasible)
-    assert settled > 30
+    assert settled > 10
 
 
 def study(folder, **changes):
