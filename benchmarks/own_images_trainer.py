@@ -6,8 +6,7 @@ Parts: images per second of a plain torch loop, of the trainer alone
 and of several networks side by side; 12 cells of the table trained for 12 epochs by the benchmark's protocol
 `valid`, in a drawn half of CIFAR-10's training images.
 `--only full --minutes 20` has an independent loop train a cell for 200 epochs, on training and validation images
-together, judged on the test images. `trainer.json` and `trainer.md` hold the results. `--tiny` tries the
-script out on a CPU.
+together, judged on the test images. `trainer.json` holds the results. `--tiny` tries the script out on a CPU.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-import traceback
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -38,33 +36,6 @@ NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)
 """Cells of the published table that the specification quotes."""
 
 RECIPE = RECIPES["nas_bench_201"]
-
-
-class Report:
-    """Lines for readers and results as JSON, saved as they come."""
-
-    def __init__(self, folder, minutes):
-        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-        self.folder = folder
-        self.until_s = time.monotonic() + 60 * minutes
-        self.results = {"machine": f"torch {torch.__version__}, {gpu}"}
-        self.lines = ["# Trainer", "", self.results["machine"], ""]
-
-    @property
-    def left_s(self):
-        """Seconds of the budget that are left."""
-        return self.until_s - time.monotonic()
-
-    def say(self, line):
-        """Print a line, keep it, save all."""
-        say(line)
-        self.lines.append(line)
-        (self.folder / "trainer.json").write_text(json.dumps(self.results, indent=1, default=str))
-        (self.folder / "trainer.md").write_text("\n".join(self.lines) + "\n")
-
-    def failed(self, error):
-        """Keep the traceback of what failed."""
-        self.say("```\n" + "".join(traceback.format_exception(error)) + "```")
 
 
 def first(images, count):
@@ -151,7 +122,7 @@ def spread(values):
     return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})" if values else "-"
 
 
-def speed(images, report, tiny):
+def speed(images, left_s, tiny):
     """Images per second of each way, for the best cell and a middling one."""
     found = {}
     small = replace(images, valid=Images(images.valid.pixels[:1000], images.valid.labels[:1000]))
@@ -160,17 +131,17 @@ def speed(images, report, tiny):
     for number in (6111, middling):
         row = found[number] = {"plain": plain_loop(number, images, 4 if tiny else 100)}
         plain = median(row["plain"])
-        report.say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
+        say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
         for k in (1, 8, 16) if on_gpu else (1,):
             window_s = 1 if tiny else min(max(4.0, k), 15.0)
-            if report.left_s < window_s + 1.5 * k + 15:
+            if left_s() < window_s + 1.5 * k + 15:
                 continue
             if on_gpu:
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
             row[f"beside {k}"], start_s = rates([number] * k, small, window_s)
             memory = torch.cuda.max_memory_reserved() / 1e9 if on_gpu else 0
-            report.say(
+            say(
                 f"- cell {number}, {k} side by side: {spread(row[f'beside {k}'])} images/s, "
                 f"{median(row[f'beside {k}']) / plain:.2f} times the plain loop; peak {memory:.1f} GB, "
                 f"all have ended an epoch after {start_s:.1f} s"
@@ -185,14 +156,14 @@ def chosen_cells():
     return [*NAMED, *more]
 
 
-def agreement_with_table(images, report, tiny):
+def agreement_with_table(images, left_s, tiny):
     """Accuracies after 12 epochs, a network of each cell, beside the table's."""
     cells = chosen_cells()[: 3 if tiny else None]
     recipe = replace(RECIPE, epochs=1 if tiny else 12)
     seeds_done = []
     for seed in range(1 if tiny else 3):
         began_s = time.perf_counter()
-        if seed and report.left_s < 1.2 * seeds_done[-1]["seconds"]:
+        if seed and left_s() < 1.2 * seeds_done[-1]["seconds"]:
             break
         with TrainingPool(images, side_by_side=12) as pool:
             futures = [
@@ -208,24 +179,24 @@ def agreement_with_table(images, report, tiny):
         ours = []
         for result in results:
             if isinstance(result, BaseException):
-                report.failed(result)
+                say(f"failed: {result!r}")
             ours.append(np.nan if isinstance(result, BaseException) else 100 * result.accuracy)
         seeds_done.append({"accuracies": ours, "seconds": seconds})
-        report.say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
+        say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
     ours = np.array([one["accuracies"] for one in seeds_done])
     theirs, full = (100 * accuracy_of_table(cells, epochs) for epochs in (12, 200))
-    report.say(
+    say(
         "\n| cell | table, 200 epochs | table, 12 epochs | ours, 12 epochs | difference |\n|---|---|---|---|---|"
     )
     for position in np.argsort(-full):
         mine = ours[:, position]
-        report.say(
+        say(
             f"| {cells[position]} | {full[position]:.2f} | {theirs[position]:.2f} | "
             f"{', '.join(f'{one:.2f}' for one in mine)} | {mine.mean() - theirs[position]:+.2f} |"
         )
     taus = [float(kendalltau(our, theirs).statistic) for our in ours]
     differences = (ours - theirs).mean(axis=1)
-    report.say(f"\ntau {taus}, mean difference {differences.tolist()} points")
+    say(f"\ntau {taus}, mean difference {differences.tolist()} points")
     return {
         "cells": cells,
         "table_epoch12": theirs.tolist(),
@@ -237,7 +208,7 @@ def agreement_with_table(images, report, tiny):
     }
 
 
-def agreement_in_full(images, report, tiny):
+def agreement_in_full(images, _left_s, tiny):
     """Test accuracy of a cell that the independent loop has trained for 200 epochs.
 
     That of the trainer is written by `python -m nas.train arch=6584 data=<images> epochs=200`.
@@ -245,7 +216,7 @@ def agreement_in_full(images, report, tiny):
     number, epochs = 6584, 2 if tiny else 200
     train_on = (images.train, images.valid)
     accuracy = published_protocol(number, images, epochs, train_on, (images.test,))
-    report.say(f"- cell {number}: plain float32 loop, {epochs} epochs: {accuracy:.2%}")
+    say(f"- cell {number}: plain float32 loop, {epochs} epochs: {accuracy:.2%}")
     return {number: accuracy}
 
 
@@ -312,19 +283,22 @@ def main():
     parser.add_argument("--only", default="table,speed", help="parts; or full")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    report = Report(chosen.out, chosen.minutes)
+    until_s = time.monotonic() + 60 * chosen.minutes
+
+    def left_s():
+        return until_s - time.monotonic()
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    results = {"machine": f"torch {torch.__version__}, {gpu}"}
     images = images_of(tiny=chosen.tiny, side=32)
     if chosen.tiny:
         images = first(images, 48)
     for name in chosen.only.split(","):
-        if report.left_s < 0:
-            report.say(f"no time is left for {name}")
+        if left_s() < 0:
+            say(f"no time is left for {name}")
             continue
-        try:
-            report.results[name] = PARTS[name](images, report, chosen.tiny)
-        except Exception as error:  # noqa: BLE001 - the other parts may still work
-            report.failed(error)
-    report.say("done")
+        results[name] = PARTS[name](images, left_s, chosen.tiny)
+        (chosen.out / "trainer.json").write_text(json.dumps(results, indent=1, default=str))
 
 
 if __name__ == "__main__":
