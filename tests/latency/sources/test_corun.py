@@ -115,7 +115,7 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
 def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
     write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
 
-    with pytest.raises(UserError, match="a latency is positive"):
+    with pytest.raises(UserError, match=r"hog_ms\.csv: my-board"):
         CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
 
 
@@ -147,11 +147,11 @@ def test_a_search_warns_of_a_scenario_that_is_hardly_known(in_process, tmp_path,
 
 
 def test_a_search_in_which_no_sample_meets_t_has_no_winner(in_process, tmp_path, folder):
-    one_fast_ms = np.where(np.arange(15_625) == 0, 1e-6, HOG_MS / 1e4)
+    one_fast_ms = np.where(np.arange(15_625) == 0, 1e-5, HOG_MS / 1e4)
     write_table(folder, "alone", {BOARD: SOLO_MS / 1e4}, range(15_625))
     write_table(folder, "hog", {HOG: one_fast_ms}, range(0, 15_625, 40), TAKEN_GB_PER_S)
 
-    printed, summary = searched(in_process, tmp_path, "T=2e-6ms", "reward=constrained")
+    printed, summary = searched(in_process, tmp_path, "T=2e-5ms", "reward=constrained")
 
     assert summary["best"] is None
     (line,) = [one for one in printed.splitlines() if one.startswith("No network wins: ")]
