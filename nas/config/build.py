@@ -101,6 +101,7 @@ class SearchConfig:
     objectives: list[str] | None = None  # accuracy and latency: the front, for every T
     scenario: str | None = None  # what goes on beside the network, with latency=corun
     export: bool = False  # write the answer as ONNX files at the end
+    report: bool = True  # draw the page at the end
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
     accuracy: AccuracyConfig = MISSING

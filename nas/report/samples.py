@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool
-from numpy import ndarray
 
 from common.files.atomic_file import replacing
 from common.files.safe_file import require_regular
@@ -16,25 +14,34 @@ from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.spaces.base import SearchSpace
-from nas.trials.limits import Limits
+from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def write_record(
-    path: Path, trials: Trials, feasible: Bool[ndarray, "n"], space: SearchSpace, limits: Limits
-) -> None:
-    """Write the record; `index` is there where the space numbers its architectures.
+
+def write_record(path: Path, trials: Trials, problem: SearchProblem) -> None:
+    """Write the record.
 
     Raises:
       OSError: if it cannot be written.
     """
-    import pyarrow as pa  # noqa: PLC0415 - a run's first trial does not wait for it
     import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
+    with replacing(path) as file:
+        pq.write_table(record(trials, problem), file)
+
+
+def record(trials: Trials, problem: SearchProblem) -> pa.Table:
+    """A row for each trial; `index` is there where the space numbers its architectures."""
+    import pyarrow as pa  # noqa: PLC0415 - a run's first trial does not wait for it
+
+    space, limits = problem.space, problem.limits
     numbers = {}
     if isinstance(space, Enumerable):
         numbers = {"index": space.numbers(trials.architectures)}
-    table = pa.table(
+    return pa.table(
         {
             "sample": trials.number,
             **numbers,
@@ -44,7 +51,7 @@ def write_record(
             "accuracy_kind": [Kind(value).name for value in trials.accuracy_kind.tolist()],
             "latency_ms": trials.latency_ms,
             "latency_kind": [Kind(value).name for value in trials.latency_kind.tolist()],
-            "feasible": feasible,
+            "feasible": problem.feasible(trials),
             "reward": trials.rewards,
             "fidelity": trials.fidelity,
             "seconds": trials.seconds,
@@ -52,8 +59,6 @@ def write_record(
             **{limit.name: costs for limit, costs in zip(limits.each, trials.costs.T, strict=True)},
         }
     )
-    with replacing(path) as file:
-        pq.write_table(table, file)
 
 
 def read_row(path: Path, text: str) -> dict[str, Any] | None:

@@ -68,12 +68,18 @@ def print_front(console: Console, summary: Summary) -> None:
 
 
 def print_next(
-    console: Console, summary: Summary, folder: Path, page: Path, *, is_exported: bool = False
+    console: Console,
+    summary: Summary,
+    folder: Path,
+    page: Path | None,
+    *,
+    is_exported: bool = False,
 ) -> None:
     """Print where the page is and what can be done next, then the sources of the numbers."""
     answer = Answer(summary)
     console.print()
-    console.print(Text(f"page: {page}"), soft_wrap=True)
+    if page is not None:
+        console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not is_exported:
         which = " which=optimum" if answer.is_ranked else ""
         console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)

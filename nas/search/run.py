@@ -132,16 +132,17 @@ class Run:
             estimated=problem.estimated_share,
             stages=outcome.stages,
         )
-        feasible = problem.feasible(trials)
-        write_record(folder.samples, trials, feasible, problem.space, problem.limits)
-        html = self.strategy.page(summary, trials)
-        with replacing(folder.report) as file:
-            file.write(html.encode())
+        write_record(folder.samples, trials, problem)
+        if config.report:
+            html = self.strategy.page(summary, trials)
+            with replacing(folder.report) as file:
+                file.write(html.encode())
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
         self.strategy.clean(summary)
         print_summary(console, summary, verbose=config.verbose)
         if config.objectives is not None and summary.front:
             print_front(console, summary)
-        print_next(console, summary, folder.path, folder.report, is_exported=config.export)
+        page = folder.report if config.report else None
+        print_next(console, summary, folder.path, page, is_exported=config.export)
         return summary

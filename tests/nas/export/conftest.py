@@ -55,8 +55,7 @@ def run(tmp_path_factory):
     summary = summarise(
         trials, experiment.controller.mode()[0], problem, settings, seconds=0.0, resumed_at=0
     )
-    feasible = problem.feasible(trials)
-    write_record(folder / "samples.parquet", trials, feasible, problem.space, problem.limits)
+    write_record(folder / "samples.parquet", trials, problem)
     write_json(folder / "summary.json", summary)
     (folder / "config.yaml").touch()
     return folder

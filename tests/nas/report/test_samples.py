@@ -13,7 +13,6 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.report.samples import read_row, write_record
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.trial import State
 
 
@@ -24,7 +23,7 @@ def written(tmp_path):
     states = {4: State.failed, 5: State.failed}
     made = searched([*range(10), 4], problem_of(Oracle(kind=kinds)), states=states)
     path = tmp_path / "samples.parquet"
-    write_record(path, made.trials, made.problem.feasible(made.trials), SPACE, NO_FURTHER_LIMITS)
+    write_record(path, made.trials, made.problem)
     return path
 
 
