@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from common.command.hydra_command import called
 from common.files.safe_file import read_text, require_regular
 from common.page.document import without_plotly
 from common.types.errors import UserError
@@ -19,8 +20,12 @@ from nas.report.network import Network
 from nas.report.summary import Summary, read_summary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
     import pyarrow as pa
+
+    from nas.study.answers import Answers
 
 
 @contextmanager
@@ -30,6 +35,19 @@ def _named(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # PyArrow and OmegaConf have a dozen kinds
         raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def data_frame(table: pa.Table) -> pd.DataFrame:
+    """A table as a data frame.
+
+    Raises:
+      UserError: if pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: F401, PLC0415 - an extra, which PyArrow imports
+    except ImportError as error:
+        raise UserError(f"pip install '.[notebook]' brings pandas: {error}") from error
+    return table.to_pandas()
 
 
 @final
@@ -98,11 +116,7 @@ class Found:
         Raises:
           UserError: if pandas is not installed, or as `trials` does.
         """
-        try:
-            import pandas as pd  # noqa: F401, PLC0415 - an extra, which PyArrow imports
-        except ImportError as error:
-            raise UserError(f"pip install '.[notebook]' brings pandas: {error}") from error
-        return self.trials.to_pandas()
+        return data_frame(self.trials)
 
     @property
     def report(self) -> Page:
@@ -121,8 +135,8 @@ class Found:
 
         return train(run=self.folder, **settings)
 
-    def _repr_html_(self) -> str:
-        return self.report._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return self.report._repr_html_() if self.report.path.is_file() else None
 
 
 @final
@@ -141,6 +155,29 @@ class Study:
         path = self.folder / "results.json"
         with _named(path):
             return dict(json.loads(read_text(path)))
+
+    @cached_property
+    def trials(self) -> pa.Table:
+        """All samples of every setting and seed, a row each.
+
+        Raises:
+          UserError: if a file is missing or damaged, or the space is not known here.
+        """
+        from nas.study.command import register_study, stored_plan  # noqa: PLC0415 - not always needed
+        from nas.study.folder import StudyFolder  # noqa: PLC0415 - likewise
+        from nas.study.samples import read_samples  # noqa: PLC0415 - likewise
+
+        def answers() -> Mapping[str, Answers]:
+            resumed = {"resume": str(self.folder)}
+            with called("nas.study", "study", resumed, removed=register_study()) as composed:
+                return stored_plan(composed).answers
+
+        return read_samples(StudyFolder(self.folder), self.results["settings"], answers)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The samples as a data frame, as that of `Found`."""
+        return data_frame(self.trials)
 
     @property
     def report(self) -> Page:

@@ -115,6 +115,15 @@ def run_study(
     return folder
 
 
+def stored_plan(composed: DictConfig) -> Plan:
+    """The plan of the study in the folder `resume`.
+
+    Raises:
+      UserError: as `run_study` does.
+    """
+    return make_plan(_folder(composed, {}, ())[1])
+
+
 def _workers(plan: Plan) -> int:
     """Number of processes; one where a source is not a table, as it may be a single live board."""
     if not (plan.accuracy.instant and all(oracle.instant for oracle in plan.oracles.values())):
