@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from edgenas.api import measure as measure
     from edgenas.api import search as search
     from edgenas.api import study as study
+    from edgenas.api import suggest as suggest
     from edgenas.api import train as train
     from edgenas.api import transfer as transfer
     from edgenas.found import Found as Found
     from edgenas.found import Page as Page
     from edgenas.found import Study as Study
+    from edgenas.suggestions import Suggestions as Suggestions
     from nas.accuracy.base import Accuracies as Accuracies
     from nas.accuracy.base import Split as Split
     from nas.spaces.base import ChoiceSpace as ChoiceSpace
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from nas.spaces.function import space as space
 
 _MODULES = {
-    "edgenas.api": ("export", "measure", "search", "study", "train", "transfer"),
+    "edgenas.api": ("export", "measure", "search", "study", "suggest", "train", "transfer"),
     "edgenas.found": ("Found", "Page", "Study"),
+    "edgenas.suggestions": ("Suggestions",),
     "common.types.errors": ("UserError",),
     "common.types.kind": ("Kind",),
     "common.types.task": ("Task",),

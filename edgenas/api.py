@@ -14,16 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from numpy import ndarray
+
 from common.command.console import PlainConsole
 from common.command.hydra_command import called, chosen_names, typed_call, word
 from common.types.errors import UserError
 from controller.base import ControllerConfig
 from edgenas.found import Found, Study
+from edgenas.suggestions import Suggestions
 from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.config.build import add_part, register
+from nas.config.build import NAMES, add_part, build, register
 from nas.export import command as export_command
 from nas.export.config import ExportConfig
 from nas.measure import command as measure_command
@@ -61,6 +64,7 @@ def search(
     seed: int | None = None,
     workers: int | None = None,
     runs: _File | None = None,
+    report: bool | None = None,
     resume: _File | None = None,
     settings: Settings | None = None,
     progress: OnTrials | None = None,
@@ -86,6 +90,7 @@ def search(
       seed: same seed, same samples.
       workers: evaluations at once, of an asynchronous search.
       runs: folder of all runs.
+      report: whether to draw the page.
       resume: folder of an interrupted run; give own parts again, and nothing else.
       settings: further settings by name.
       progress: called with each batch of finished trials; what it raises stops the search, which
@@ -97,21 +102,60 @@ def search(
     """
     arguments = dict(locals())
     register()
-    for group in ("reward", "controller", "accuracy", "latency"):
-        part = arguments[group]
-        if part is not None and not isinstance(part, str):
-            values = add_part(group, part)
-            arguments |= values if resume is None else {group: None}  # else the folder has them
-    if not isinstance(space, str):
-        name = _space(space)
-        arguments["space"] = name if resume is None else None  # likewise
-    chosen = _chosen(arguments)
+    chosen = _chosen(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
         folder = search_command.search(
             composed, chosen_names(), _words(chosen), console, progress or nothing
         )
     return Found(folder.path)
+
+
+def suggest(
+    *,
+    T: str | None = None,  # noqa: N803 - as in `search`
+    device: str | Sequence[str] | None = None,
+    space: str | SearchSpace | None = None,
+    dataset: str | None = None,
+    reward: str | Reward | Callable[..., Any] | None = None,
+    controller: str | ControllerConfig | Callable[..., Any] | None = None,
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
+    E: str | None = None,  # noqa: N803 - as T
+    P: str | None = None,  # noqa: N803 - as T
+    seed: int | None = None,
+    settings: Settings | None = None,
+) -> Suggestions:
+    """Have architectures suggested to a loop of your own, which tells their accuracies.
+
+    Nothing is written; the arguments are those of `search`.
+
+    Args:
+      T: time limit with its unit, "17ms".
+      device: as in `search`.
+      space: as in `search`.
+      dataset: as in `search`.
+      reward: as in `search`.
+      controller: as in `search`.
+      latency: as in `search`.
+      E: as in `search`.
+      P: as in `search`.
+      seed: same seed, same suggestions after the same answers.
+      settings: as in `search`.
+
+    Raises:
+      UserError: if a setting cannot work, or a source cannot answer.
+    """
+    arguments = {**locals(), "accuracy": _told}
+    register()
+    chosen = _chosen(_with_own_parts(arguments))
+    with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
+        experiment = build(composed)
+    return Suggestions(experiment.problem, experiment.controller)
+
+
+def _told(_architectures: ndarray) -> ndarray:
+    """The accuracy source of `suggest`, whose accuracies are told and not asked."""
+    raise AssertionError
 
 
 def study(
@@ -122,6 +166,8 @@ def study(
     limits: Sequence[str] | None = None,
     space: str | SearchSpace | None = None,
     dataset: str | None = None,
+    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
     seeds: int | None = None,
     budget: int | None = None,
     compare: str | None = None,
@@ -143,6 +189,8 @@ def study(
       limits: times, or shares of the space that meet them: ["11ms", "30%"].
       space: as in `search`.
       dataset: as in `search`.
+      accuracy: as in `search`.
+      latency: as in `search`, for every device.
       seeds: number of seeds of each setting.
       budget: as in `search`, for each setting and seed.
       compare: "reward" or "controller": the axis that is compared.
@@ -165,7 +213,7 @@ def study(
         "controllers": _listed("controller", controllers),
         "+experiment": arguments.pop("experiment"),
     }
-    chosen = _chosen(arguments)
+    chosen = _chosen(_with_own_parts(arguments))
     with called("nas.study", "study", chosen) as composed:
         console = PlainConsole(quiet=quiet)
         written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
@@ -349,6 +397,20 @@ def _process_as_before() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(threads)
+
+
+def _with_own_parts(arguments: Settings) -> Settings:
+    """Arguments with the names of the user's own parts; a resumed folder has their settings."""
+    values, is_new = dict(arguments), arguments.get("resume") is None
+    for group in NAMES:
+        part = values.get(group)
+        if part is not None and not isinstance(part, str):
+            settings = add_part(group, part)
+            values |= settings if is_new else {group: None}
+    if not isinstance(values["space"], str):
+        name = _space(values["space"])
+        values["space"] = name if is_new else None
+    return values
 
 
 def _space(space: str | SearchSpace | None) -> str | None:

@@ -169,7 +169,8 @@ class Study:
 
         def answers() -> Mapping[str, Answers]:
             resumed = {"resume": str(self.folder)}
-            with called("nas.study", "study", resumed, removed=register_study()) as composed:
+            register_study()
+            with called("nas.study", "study", resumed) as composed:
                 return stored_plan(composed).answers
 
         return read_samples(StudyFolder(self.folder), self.results["settings"], answers)

@@ -108,13 +108,18 @@ def _numbers_of(
 ) -> Float64[ndarray, "*n"]:
     """The answer of a function of the user, which gets copies; UserError unless real, of the shape."""
     answer = function(*(argument.copy() for argument in arguments))
+    return real_numbers(f"{_name(function)} returned", answer, shape)
+
+
+def real_numbers(origin: str, values: Any, shape: tuple[int, ...]) -> Float64[ndarray, "*n"]:
+    """Values of the user as a new array; UserError, which begins with the origin, if they are none."""
     try:
-        numbers = np.asarray(answer)
+        numbers = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor with a gradient
         numbers = np.empty(())
-    if np.ma.isMA(answer) or numbers.dtype.kind not in "iuf" or numbers.shape != shape:
-        text = " ".join(str(answer).split())[:60]
-        raise UserError(f"{_name(function)} returned {text}, not an array of {shape} real numbers")
+    if np.ma.isMA(values) or numbers.dtype.kind not in "iuf" or numbers.shape != shape:
+        text = " ".join(str(values).split())[:60]
+        raise UserError(f"{origin} {text}, not an array of {shape} real numbers")
     return numbers.astype(float)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,6 +226,97 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
         search(reward="leaving")
 
 
+def test_a_study_takes_sources_of_ones_own_and_gives_every_sample(tmp_path):
+    settings = {"controllers": ["uniform"], "rewards": ["mnasnet"], "reference": "mnasnet"}
+    settings |= {"limits": ["11ms"], "devices": ["mine"], "seeds": 2, "budget": 10, "workers": 1}
+    own = {"accuracy": own_accuracy, "latency": lambda rows: 1.0 + rows.sum(1)}
+
+    folder = edgenas.study(**settings, **own, folder=tmp_path, quiet=True).folder
+    table = edgenas.study(resume=folder, **own, quiet=True).trials
+
+    space = space_named("nas_bench_201")
+    rows = np.array([space.parse(arch) for arch in table["arch"].to_pylist()])
+    assert table["accuracy"].to_pylist() == own_accuracy(rows).tolist()
+    assert table["latency_ms"].to_pylist() == (1.0 + rows.sum(1)).tolist()
+    assert table["seed"].to_pylist() == [0] * 10 + [1] * 10
+    assert table["sample"].to_pylist() == [*range(10), *range(10)]
+
+
+def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_path):
+    study = edgenas.study(
+        controllers=["uniform", "evolution"],
+        rewards=["mnasnet"],
+        compare="controller",
+        reference="uniform",
+        limits=["11ms"],
+        seeds=1,
+        budget=10,
+        workers=1,
+        folder=tmp_path / "study",
+        quiet=True,
+    )
+    device = study.trials["device"][0].as_py()
+    alone = search(device=device, reward="mnasnet", controller="uniform", budget=10, report=False)
+
+    for name in ("arch", "accuracy", "accuracy_kind", "latency_ms", "latency_kind"):
+        assert study.trials[name].to_pylist()[:10] == alone.trials[name].to_pylist()
+    assert study.trials["controller"].to_pylist() == ["uniform"] * 10 + ["evolution"] * 10
+    assert not alone.report.path.exists()
+    assert alone._repr_html_() is None
+
+
+@pytest.mark.parametrize("controller", ["guided", "evolution", "rnn"])
+def test_a_loop_of_ones_own_that_asks_and_tells_is_the_search(search, controller):
+    common = {"T": "11ms", "controller": controller, "seed": 2}
+    common["settings"] = {"controller.batch_size": 4}
+    expected = search(**common, accuracy=own_accuracy, report=False)
+
+    loop = edgenas.suggest(**common)
+    for _ in range(10):
+        rows = loop.ask(4)
+        loop.tell(rows, own_accuracy(rows).tolist())
+
+    for name in ("sample", "arch", "accuracy", "accuracy_kind", "latency_ms", "feasible", "reward"):
+        assert loop.trials[name].equals(expected.trials[name])
+    assert loop.problem.space.text(loop.best) == expected.best.arch
+
+
+def test_the_documented_loop_runs(monkeypatch):
+    monkeypatch.delenv("NAS_DATA", raising=False)
+    page = (Path(__file__).parents[2] / "docs/how-to/bring-your-own-data.md").read_text()
+    (code,) = (
+        part for part in page.split("```") if "edgenas.suggest(" in part and "\n" in part[:8]
+    )
+    names = {"my_training": lambda network: min(1.0, len(list(network.modules())) / 1000)}
+
+    code = code.removeprefix("python").replace("range(20)", "range(2)").replace(".frame", ".trials")
+    exec(code, names)  # noqa: S102 - ours
+
+    assert len(names["search"].trials) == 8
+
+
+def test_failed_evaluations_are_told_as_nan_and_nonsense_is_refused_in_a_line():
+    loop = edgenas.suggest(T="11ms", latency=lambda rows: 1.0 + rows.sum(1), controller="uniform")
+    assert loop.best is None
+    rows = loop.ask(3)
+
+    for wrong, accuracy in (
+        (rows, [0.5]),
+        (rows, [50, 60, 70]),
+        (rows, ["a", "b", "c"]),
+        (rows + 0.5, [0.5] * 3),
+        (rows + 9, [0.5] * 3),
+        (rows[:, 1:], [0.5] * 3),
+    ):
+        with pytest.raises(edgenas.UserError, match=r"^[^\n]*$"):
+            loop.tell(wrong, accuracy)
+    loop.tell(rows[::-1], [np.nan, 0.25, 0.5])
+    loop.tell(rows[:0], [])
+
+    assert loop.trials["state"].to_pylist() == ["failed", "done", "done"]
+    assert np.isnan(loop.trials["reward"].to_numpy()).tolist() == [True, False, False]
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
     import torch  # noqa: PLC0415 - most tests need no torch
@@ -265,6 +357,7 @@ def test_a_network_is_trained_in_full(tmp_path):
     ("function", "schema", "other"),
     [
         (edgenas.search, SearchConfig, {"settings", "progress", "quiet"}),
+        (edgenas.suggest, SearchConfig, {"settings"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),
         (edgenas.measure, MeasureConfig, {"settings", "quiet"}),
         (edgenas.transfer, TransferConfig, {"quiet"}),
