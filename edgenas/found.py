@@ -136,7 +136,9 @@ class Found:
         return train(run=self.folder, **settings)
 
     def _repr_html_(self) -> str | None:
-        return self.report._repr_html_() if self.report.path.is_file() else None
+        if self.summary and not self.report.path.is_file():  # report=False
+            return None
+        return self.report._repr_html_()
 
 
 @final
