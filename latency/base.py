@@ -173,7 +173,7 @@ class Uncertainty(Protocol):
         """Logarithm of the factor by which a prediction must be below a limit; not negative."""
 
     def confidence(self, margin: float) -> float:
-        """The confidence that a margin gives; 0 for a negative one."""
+        """The least probability that an answer with this margin of its own is within its limit."""
 
 
 @runtime_checkable

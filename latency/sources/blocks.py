@@ -10,7 +10,7 @@ A look-up is a YAML file that maps the text of a block to its times::
 It lies in the data folder, in the folder of the space's name or in `raw` inside that, and is named after
 the device: `note10.yaml` for images of any side, `note10_224.yaml` for those of 224 pixels.
 Networks with a block that no look-up holds have no latency: a model of the others predicts those that a
-search finds on another side 5 to 15 % too fast.
+search finds on another side too fast.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class SearchConfig:
     resume: str | None
     data: str | None = None  # own images
     side: int | None = None  # pixels of own images
-    confidence: float = 0.95  # that a network with a predicted latency is truly within T
+    confidence: float = 0.95  # share of answers of predicted latencies that are within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
     verbose: bool = False
     workers: int | None = None  # evaluations at once, of an asynchronous search

@@ -85,7 +85,7 @@ class Summary:
     schema: int
     settings: RunSettings
     T_ms: float
-    confidence: float  # that a network with a predicted latency is truly within T
+    confidence: float  # share of answers of predicted latencies that are within T
     margin: float  # logarithm of the factor by which a prediction must be below T for that
     limits: dict[str, LimitResult]  # beside T, by symbol
     accuracy_source: str

@@ -23,6 +23,13 @@ def cost_text(cost: float, unit: str, digits: int = 3) -> str:
     return f"{rounded:,g}" if rounded < _THOUSANDS else f"{rounded / 1e6:g} M"
 
 
+def share_text(share: float) -> str:
+    """A share in percent; one that is neither none nor all is never printed as 0.0% or 100.0%."""
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
+
+
 def label_of(symbols: Iterable[str]) -> str:
     """Symbols of all limits in words, given those beside T: T, or T, E and P."""
     *first, last = ("T", *symbols)

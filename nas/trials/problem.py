@@ -36,7 +36,7 @@ class SearchProblem:
     reward: Reward
     limit_ms: float
     limits: Limits = NO_FURTHER_LIMITS
-    confidence: float = 0.95  # that a network with a predicted latency is truly within T
+    confidence: float = 0.95  # share of answers of predicted latencies that are within T
 
     @cached_property
     def uncertainty(self) -> Uncertainty | None:

@@ -21,7 +21,7 @@ from common.types.kind import Kind, is_predicted
 from latency.base import EnumerableSpace, LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace
-from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+from nas.trials.limits import NO_FURTHER_LIMITS, Limits, share_text
 from rewards.base import Reward
 
 ESTIMATED_FROM = 10_000
@@ -143,8 +143,8 @@ class EstimatedShare:
 
     def __str__(self) -> str:
         return (
-            f"about {self.share:.1%} of the space ({self.low:.1%} to {self.high:.1%}, from "
-            f"{self.samples:,} uniform samples)"
+            f"about {share_text(self.share)} of the space ({share_text(self.low)} to "
+            f"{share_text(self.high)}, from {self.samples:,} uniform samples)"
         )
 
 
@@ -306,7 +306,7 @@ def describe_limit(survey: Survey, device: str) -> str:
             f"T={survey.limit_ms:g}ms cannot be met on {device}: its fastest architecture takes "
             f"{fastest:.3g} ms (median {median:.3g}, slowest {slowest:.3g}); raise T"
         )
-    shares = [f"T {within.mean():.1%}"]
+    shares = [f"T {share_text(within.mean())}"]
     ranges = [f"fastest {fastest:.2f}, median {median:.2f}, slowest {slowest:.2f} ms"]
     for limit, costs in zip(limits.each, survey.costs.T, strict=True):
         least, middle, most = map(limit.text, np.quantile(costs, [0, 0.5, 1]))
@@ -316,7 +316,7 @@ def describe_limit(survey: Survey, device: str) -> str:
                 f"{limit} cannot be met: the least is {least} (median {middle}, most {most}); "
                 f"raise {limit.symbol}"
             )
-        shares.append(f"{limit.symbol} {met.mean():.1%}")
+        shares.append(f"{limit.symbol} {share_text(met.mean())}")
         ranges.append(f"{limit.symbol} least {least}, median {middle}, most {most}")
     if not survey.feasible.any():
         raise UserError(
@@ -325,7 +325,7 @@ def describe_limit(survey: Survey, device: str) -> str:
         )
     alone = f"; alone, {', '.join(shares)}" if limits else ""
     return (
-        f"{survey.feasible_share:.1%} of the space is within {limits.label} "
+        f"{share_text(survey.feasible_share)} of the space is within {limits.label} "
         f"({'; '.join(ranges)}{alone})"
     )
 

@@ -70,7 +70,7 @@ class MobileNetV3(ChoiceSpace):
     ) -> MobileNetV3:
         """The networks on those sides of which every block is known; all where none is.
 
-        Models of other sides are wrong where a search finds their networks: up to 15 % too fast.
+        A model of the other sides would predict the networks that a search finds there too fast.
         """
         alike = [[2, *pair * MOST_BLOCKS] * STAGES for pair in product(range(3), range(3))]
         rows = np.array([[side, *blocks] for side in range(len(SIDES)) for blocks in alike])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from latency.models.confidence import MOST_CONFIDENCE, of_residuals
+from latency.models.confidence import MOST_CONFIDENCE, QUANTILES, of_residuals
 from latency.models.regression import embedded_models
 from nas.spaces.registry import space_named
 
@@ -25,9 +25,12 @@ def test_more_confidence_needs_a_wider_margin():
     assert margins[-1] == pytest.approx(1.96 * 0.05, rel=0.1)
 
 
-@pytest.mark.parametrize("confidence", [0.83, 0.91, 0.95, 0.978])
-def test_the_confidence_of_a_margin_is_the_one_that_asked_for_it(confidence):
-    assert NORMAL.confidence(NORMAL.margin(confidence)) == pytest.approx(confidence)
+@pytest.mark.parametrize("level", [0.75, 0.86, 0.89, 0.9, 0.95, 0.975, 0.99])
+def test_no_answer_is_said_to_be_more_probable_than_its_own_margin_makes_it(level):
+    margin = float(np.interp(level, QUANTILES, NORMAL.quantiles))
+
+    assert 0 < NORMAL.confidence(margin + 1e-9) <= level
+    assert NORMAL.confidence(margin) == NORMAL.without_slack().confidence(margin)
     assert NORMAL.confidence(-0.01) == 0
 
 

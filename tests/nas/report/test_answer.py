@@ -17,6 +17,7 @@ from nas.accuracy.training.trained_folder import Judged
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.number import Number
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.limits import share_text
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
 
@@ -93,6 +94,31 @@ def test_the_distance_from_the_optimum_is_in_points_and_by_rank():
     assert gap.value == f"{100 * answer.summary.gap:.2f} points"
     assert answer.optimum.accuracy.text in gap.note
     assert f"rank {answer.best.rank:,}" in gap.note
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0.0%"), (1 / 5000, "<0.1%"), (0.283, "28.3%"), (1 - 1e-6, ">99.9%"), (1.0, "100.0%")],
+)
+def test_a_share_is_never_rounded_to_none_or_to_all(share, text):
+    assert share_text(share) == text
+
+
+def test_a_predicted_optimum_is_named_as_a_prediction_with_its_expected_loss():
+    exact = answer_of(range(SPACE.size))
+    whole = Oracle(kind=Kind.regression)
+    predicted = answer_of(range(SPACE.size), problem_of(whole, Accuracy(kind=Kind.surrogate)))
+    searched_on_a_table = answer_of(range(SPACE.size), problem_of(whole))
+    elsewhere = replace(predicted.summary.settings, space="another")
+
+    assert (exact.expected_loss, figure(exact, "gap").value) == (None, "none")
+    assert figure(predicted, "gap").value == "~none"
+    assert "predicted optimum" in figure(predicted, "gap").note
+    assert "1.6 points" in figure(predicted, "gap").note
+    assert figure(predicted, "gap").tone is not Tone.good
+    assert predicted.expected_loss != searched_on_a_table.expected_loss
+    other = Answer(replace(predicted.summary, settings=elsewhere)).expected_loss
+    assert other not in {None, predicted.expected_loss}
 
 
 def test_where_the_whole_space_was_ranked_its_optimum_is_the_network_to_use():
