@@ -299,7 +299,7 @@ class Answer:
         probability = network.within_T_probability
         if latency.kind.is_predicted and probability is None:
             notes.append("a prediction of unknown error: measure it")
-        elif latency.kind.is_predicted:
+        elif latency.kind.is_predicted and probability is not None:
             percent = math.floor(100 * probability + 1e-9)
             notes.append(f"truly within T with a probability of at least {percent}%")
         tone = Tone.neutral if latency.kind in FLAGGED else Tone.good
