@@ -47,6 +47,7 @@ class ProbeLatency:
     instant: bool = False
     _known_ms: dict[str, float] = field(default_factory=dict, repr=False)
     _kind: dict[str, Kind] = field(default_factory=dict, repr=False)
+    _doubted: set[str] = field(default_factory=set, repr=False)  # timed again
     _flagged: Counter[str] = field(default_factory=Counter, repr=False)
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
@@ -120,12 +121,17 @@ class ProbeLatency:
             else:
                 self._known_ms[name], self._kind[name] = self._ms(cached), Kind.measured
         self._take(unknown)
-        self._doubt(names)
+        if names:
+            self._doubt()
 
-    def _doubt(self, names: Sequence[str]) -> None:
-        """Time implausibly fast networks again; one that stays so is marked."""
-        first_ms = self._measured_ms(names)
+    def _doubt(self) -> None:
+        """Time implausibly fast networks again, each once; one that stays so is marked.
+
+        The first networks are too few to contradict each other, and are judged when there are more.
+        """
+        first_ms = self._measured_ms(name for name in self._kind if name not in self._doubted)
         doubted = self._too_fast(first_ms)
+        self._doubted.update(doubted)
         self._take(doubted)
         for name in self._too_fast(self._measured_ms(doubted)):
             self._kind[name] = Kind.implausible

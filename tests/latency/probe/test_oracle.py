@@ -242,6 +242,18 @@ def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays
     assert [text for text, _ in asked] == ["1.2"]
 
 
+def test_a_time_that_only_later_ones_contradict_is_taken_again_then_and_once(make, asked):
+    oracle = make(too_fast=lambda rows, ms: always_1_2(rows, ms) & (len(rows) > 2))
+
+    first = oracle.answer(rows((1, 2), (2, 2))).kind
+    oracle.answer(rows((3, 3)))
+    oracle.answer(rows((0, 1)))
+
+    assert first.tolist() == [Kind.measured, Kind.measured]
+    assert [text for text, _ in asked] == ["1.2", "2.2", "3.3", "1.2", "0.1"]
+    assert oracle.answer(rows((1, 2))).kind.tolist() == [Kind.implausible]
+
+
 def always_1_2(rows, ms):
     assert len(rows) == len(ms)
     return (rows == [1, 2]).all(-1)
