@@ -21,6 +21,7 @@ from pathlib import Path
 # A process a core runs the tests, and others beside it: threads that wait for each other cost tenfold.
 # The processes that run the tests, and those that a test starts, inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub
 
 import jaxtyping
 import numpy as np

@@ -151,3 +151,15 @@ class SupernetConfig(OwnImagesConfig):
     by: ClassVar[str] = "supernet"
     order: ClassVar[Order] = Order.supernet
     shares: ClassVar[Mapping[str, float]] = {"scores": 0.45, "short": 0.10, "longer": 0.05}
+
+
+@final
+@dataclass
+class FineTuningConfig(OwnImagesConfig):
+    """`accuracy=fine_tuning`: frozen features, then fine-tunings, of a space with weights."""
+
+    recipe: str = "fine_tuning"
+
+    by: ClassVar[str] = "fine_tuning"
+    order: ClassVar[Order] = Order.proxies
+    shares: ClassVar[Mapping[str, float]] = {"scores": 0.12, "frozen": 0.13, "short": 0.25}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigNode, ConfigStore
@@ -25,7 +26,8 @@ from nas.accuracy.table import AutoAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
-from nas.spaces.registry import default_of, plug_ins_of, space_named
+from nas.spaces.pretrained.hub import hub_answers
+from nas.spaces.registry import default_of, default_space, plug_ins_of, space_named
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
@@ -57,6 +59,7 @@ NAMES: dict[str, dict[str, str]] = {
         "table": "nas.accuracy.table:TableAccuracyConfig",
         "surrogate": "nas.accuracy.table:SurrogateAccuracyConfig",
         "staged": "nas.accuracy.own_images:StagedConfig",
+        "fine_tuning": "nas.accuracy.own_images:FineTuningConfig",
         "proxy": "nas.accuracy.own_images:ProxyConfig",
         "short": "nas.accuracy.own_images:ShortConfig",
         "supernet": "nas.accuracy.own_images:SupernetConfig",
@@ -73,6 +76,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
+
+
+_PRETRAINED = "pretrained"
+_HERE = "here"
+"""Name of the space that has weights, and of this machine as a device."""
 
 
 @dataclass
@@ -92,6 +100,7 @@ class SearchConfig:
     runs: str
     resume: str | None
     data: str | None = None  # own images
+    weights: str | None = None  # folder of pretrained networks
     side: int | None = None  # pixels of own images
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
@@ -151,6 +160,7 @@ def register() -> None:
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
     OmegaConf.register_new_resolver("default_of", default_of, replace=True)
+    OmegaConf.register_new_resolver("default_space", _default_space, replace=True)
     store = ConfigStore.instance()
     store.store(name="search_schema", node=SearchConfig)
     for group, names in NAMES.items():
@@ -191,6 +201,13 @@ def _default_controller(latency: str) -> str:
     return "guided" if latency == "probe" else "reinforce"
 
 
+def _default_space(data: str | None, weights: str | None) -> str:
+    """The space of a search that names none: with own images, pretrained networks if they can be had."""
+    if data is None or (weights is None and (data == "digits" or not hub_answers())):
+        return default_space()
+    return _PRETRAINED
+
+
 def build(composed: DictConfig) -> Experiment:
     """The objects of a composed configuration.
 
@@ -214,7 +231,8 @@ def build(composed: DictConfig) -> Experiment:
         )
     _check_values(config)
     _choose_objectives(config)
-    space = space_named(config.space)
+    space = _space(config)
+    _measure_live(config)
     images = _own_images(config, space)
     task = task_named(space, config.dataset) if images is None else images.task
     oracle = _latency(config, limit_ms, space, task)
@@ -244,6 +262,41 @@ def build(composed: DictConfig) -> Experiment:
 
         source = simulated(problem, config.epochs)
     return Experiment(config, problem, controller, source, images)
+
+
+def _space(config: SearchConfig) -> SearchSpace:
+    """The search space; `weights=` makes one of a folder of pretrained networks.
+
+    Raises:
+      UserError: if there is none, or it needs what other settings lack.
+    """
+    if config.weights is not None:
+        if config.space != _PRETRAINED:
+            raise UserError(
+                f"weights= is for space={_PRETRAINED}, and space={config.space} was named"
+            )
+        folder = Path(config.weights).expanduser().absolute()
+        config.weights, config.space = str(folder), f"{_PRETRAINED}:{folder}"
+    if config.space.partition(":")[0] == _PRETRAINED:
+        if config.data is None:
+            raise UserError(f"space={_PRETRAINED} is for your own images; add data=")
+        if config.side is not None:
+            raise UserError(f"side={config.side}: with space={_PRETRAINED}, the search chooses it")
+    return space_named(config.space)
+
+
+def _measure_live(config: SearchConfig) -> None:
+    """Where the device is this machine or, with own images, an address, measure it live by default."""
+    is_here = addresses(config.device) == _HERE
+    if not is_here and (config.data is None or "://" not in addresses(config.device)):
+        return
+    from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
+    from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
+
+    if isinstance(config.latency, AutoLatencyConfig):
+        config.latency = ProbeLatencyConfig()
+    if is_here and config.latency.is_live:
+        config.device = "cmd://"
 
 
 def _choose_objectives(config: SearchConfig) -> None:
@@ -333,12 +386,16 @@ def _accuracy(
     if images is None:
         return chosen.build(space, task, config.split, config.epochs)
     from nas.accuracy.own_images import (  # noqa: PLC0415 - a search on tables has no images
+        FineTuningConfig,
         OwnImagesConfig,
         StagedConfig,
     )
 
+    begins_with_weights = config.space.partition(":")[0] == _PRETRAINED
     if isinstance(chosen, AutoAccuracyConfig):
-        chosen = config.accuracy = StagedConfig()
+        chosen = config.accuracy = FineTuningConfig() if begins_with_weights else StagedConfig()
+    if isinstance(chosen, FineTuningConfig) is not begins_with_weights:
+        raise UserError(f"this accuracy= is not for space={config.space}; leave it out")
     if not isinstance(chosen, OwnImagesConfig):
         raise UserError(
             f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -185,6 +185,9 @@ def _of_training(
             f"data={data} are not the images that {folder} was trained on, so that its test images may "
             f"be among them; name those images with data="
         )
+    images = replace(
+        images, mean=training.mean, sd=training.sd
+    )  # those of the weights it began with
     searched = None if network is None else network.searched
     weights = folder / WEIGHTS
     return ExportSubject(space, architecture, images.task, searched, weights, training, images)

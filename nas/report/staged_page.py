@@ -22,6 +22,8 @@ _TITLES = {
     "draw": "latencies",
     "proxies": "proxies",
     "supernet": "supernet",
+    "frozen": "frozen features",
+    "rule": "the rule of thumb",
     "short": "short trainings",
     "longer": "longer trainings",
     "full": "the winner",

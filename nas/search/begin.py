@@ -89,9 +89,12 @@ def _strategy(begun: Begun) -> Strategy:
     if begun.experiment.images is None:
         return ByController(begun)
     # searches on tables do not import torch
+    from nas.accuracy.own_images import FineTuningConfig  # noqa: PLC0415 - as said
+    from nas.search.own_images.fine_tuned import FineTuned  # noqa: PLC0415 - as said
     from nas.search.own_images.staged import Staged  # noqa: PLC0415 - as said
 
-    return Staged(begun)
+    fine_tunes = isinstance(begun.experiment.config.accuracy, FineTuningConfig)
+    return FineTuned(begun) if fine_tunes else Staged(begun)
 
 
 def _sources(experiment: Experiment) -> dict[str, str]:
@@ -116,7 +119,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
         problem.limits,
     )
     values = _values(asked.composed)
-    if experiment.images is not None:
+    if experiment.images is not None and experiment.config.weights is None:
         values["side"] = experiment.images.side  # the space's default, for commands that read it
     stored = {"command": asked.command, "choices": dict(asked.choices), "sources": dict(sources)}
     with replacing(folder.config) as file:

@@ -23,6 +23,7 @@ _FALLBACK = {
         "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
         "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
         "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
+        "pretrained": "nas.spaces.pretrained.space:pretrained_space",
     },
     "accuracy": {"ofa": "nas.spaces.mobilenet_v3.predictor:OfaAccuracyConfig"},
 }
@@ -99,7 +100,8 @@ def space_named(name: str) -> SearchSpace:
 
 @cache
 def _loaded(name: str) -> SearchSpace:
-    point = plug_ins_of("space").get(name)
+    plug_in, _, argument = name.partition(":")
+    point = plug_ins_of("space").get(plug_in)
     if point is None:
         raise UserError(
             f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
@@ -107,7 +109,8 @@ def _loaded(name: str) -> SearchSpace:
             f"{did_you_mean(name, space_names())}"
         )
     part = load("space", point)
-    part = part() if callable(part) and not isinstance(part, SearchSpace) else part
+    if callable(part) and not isinstance(part, SearchSpace):
+        part = part(argument) if argument else part()
     space = _checked(f"space={name}", point.value, part)
     if space.name != name:
         raise UserError(f"space={name}: {point.value} calls itself {space.name!r}")

@@ -28,6 +28,7 @@ class Recipe:
     label_smoothing: float = 0.0
     ema: float = 0.0  # share of the steps that the moving average of the weights spans; 0 for none
     clip: float | None = None  # largest norm of the gradient
+    body_lr: float = 1.0  # learning rate of all but the last linear layer, as a share of `lr`
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -52,6 +53,16 @@ RECIPES = {
     for recipe in (
         Recipe("nas_bench_201", lr_by_epoch=True),
         Recipe("modern", warm_up=0.05, rand_augment=True, label_smoothing=0.1, ema=0.02),
+        Recipe(
+            "fine_tuning",
+            epochs=30,
+            batch_size=32,
+            lr=0.004,
+            weight_decay=1e-4,
+            warm_up=0.05,
+            label_smoothing=0.1,
+            body_lr=0.3,
+        ),
     )
 }
 """`nas_bench_201` is the published protocol of the benchmark (Dong & Yang, ICLR 2020, section 2.2).

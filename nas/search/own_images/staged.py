@@ -8,10 +8,11 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Int64
+from numpy import ndarray
 
 from common.command.console import say
 from common.files.typed_json import typed_record
@@ -19,6 +20,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import LiveOracle
 from nas.accuracy.base import Accuracies, HasSupernet
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
@@ -44,7 +46,7 @@ from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import LONGER, Stages, stage_results
+from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
 from nas.trials.trial import Trials
 
 EPOCHS = (1, 3, 12, 36)
@@ -60,7 +62,6 @@ The winner sees whole images: sides of 32 pixels become 16, those of 224 become 
 """
 
 
-@final
 class Staged:
     """A strategy of a run: scores, short and longer trainings rank, and the winner is trained in full.
 
@@ -76,9 +77,7 @@ class Staged:
             raise TypeError(f"{type(accuracy).__name__} is not of own images")
         self._rule, self._accuracy, self._images = rule, accuracy, accuracy.images
         self._folder = begun.folder.path.absolute()  # as other processes see it
-        self._fidelities = tuple(
-            Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
-        )
+        self._fidelities = self._lengths()
         self._candidates: Candidates | None = None
         self._winner: Winner | None = None
         self._trials: list[Trials] = []  # of an earlier part
@@ -86,7 +85,7 @@ class Staged:
         self._began_s = self._ranked_from_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
 
-    def __enter__(self) -> Staged:
+    def __enter__(self) -> Staged:  # noqa: PYI034 - a subclass is one of it
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,7 +157,7 @@ class Staged:
                 )
             journal.note("candidates", self._candidates.values())
         self._proposer = StagedProposer(
-            Stages(self._candidates, self._fidelities, self._ends_s, self._parallel),
+            self._stages(self._candidates),
             self._config.seed,
             asked=self._asked,
             on_asked=journal.asked,
@@ -181,6 +180,16 @@ class Staged:
         source = self._trainings()
         loop = Asynchronous(self._problem, source, self._parallel, check, self._curve)
         yield from loop.search(self._proposer, elapsed_s=self._spent_s)
+
+    def _lengths(self) -> tuple[Fidelity, ...]:
+        """Lengths of the trainings that rank, the shortest first."""
+        return tuple(
+            Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
+        )
+
+    def _stages(self, candidates: Candidates) -> Jobs:
+        """What is trained next, and for how long."""
+        return Stages(candidates, self._fidelities, self._ends_s, self._parallel)
 
     @property
     def _elapsed_s(self) -> float:
@@ -285,7 +294,8 @@ class Staged:
         promising = set(self._proposer.stages.order(results)[:LONGER].tolist())
         for job in results:
             if job.candidate not in promising:
-                self._checkpoint(job.candidate, EPOCHS[job.fidelity]).unlink(missing_ok=True)
+                epochs = self._fidelities[job.fidelity].epochs
+                self._checkpoint(job.candidate, epochs).unlink(missing_ok=True)
 
     def _checkpoint(self, candidate: int, epochs: int) -> Path:
         row = self._drawn_candidates.architectures[candidate]
@@ -293,7 +303,7 @@ class Staged:
 
     def _curve(self, trial: Trials, evaluation: Evaluation) -> None:
         """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
-        epochs = EPOCHS[int(trial.fidelity[0, 0])]
+        epochs = self._fidelities[int(trial.fidelity[0, 0])].epochs
         name = f"training {trial.first + 1}, {epochs_text(epochs)}"
         folder = self._begun.folder.tensorboard / name
         events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
@@ -310,12 +320,7 @@ class Staged:
         """
         left_s = self._seconds - self._elapsed_s
         candidates, proposer = self._drawn_candidates, self._proposer
-        stages = stage_results(
-            proposer.stages,
-            proposer.results,
-            self._problem.space,
-            scores_are_accuracies=self._inherits,
-        )
+        stages = self._stage_results()
         for stage in stages:
             print_stage(self._begun.console, stage)
         order = proposer.stages.order(proposer.results).tolist()
@@ -350,6 +355,22 @@ class Staged:
             Trials.joined(trials), self._settings(training.epochs), stages=(*stages, last)
         )
 
+    def _stage_results(self) -> tuple[StageResult, ...]:
+        """Results of the stages before the winner's own training."""
+        stages = self._proposer.stages
+        if not isinstance(stages, Stages):
+            raise TypeError(f"{type(stages).__name__} is not of a staged search")
+        return stage_results(
+            stages,
+            self._proposer.results,
+            self._problem.space,
+            scores_are_accuracies=self._inherits,
+        )
+
+    def _images_of(self, architecture: Int64[ndarray, "D"]) -> ImageSet:  # noqa: ARG002 - all take the same
+        """Images as the network takes them."""
+        return self._images
+
     def _trained(self, at: int, accuracy: float, seconds: float) -> Trials:
         """Record of the winner's training, of a fidelity beyond those that rank."""
         return self._drawn_candidates.judged(
@@ -358,7 +379,7 @@ class Staged:
             np.array([at]),
             Accuracies(np.array([accuracy]), np.array([Kind.trained], np.int8)),
             seconds=seconds,
-            fidelity=len(EPOCHS),
+            fidelity=len(self._fidelities),
         )
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
@@ -372,7 +393,7 @@ class Staged:
                 journal.note("winner", asdict(winner))
         training = train_winner(
             self._begun.experiment,
-            self._images,
+            self._images_of(space.parse(winner.arch)),
             self._folder,
             winner,
             self._begun.console,
@@ -394,7 +415,8 @@ class Staged:
         row, ranked = self._drawn_candidates.architectures[at], self._ranked_epochs(at)
         winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, disturbed)
         left_s = ends_s - time.monotonic()
-        more = epochs_within(self._images, row, self._start(winner), winner.recipe, left_s)
+        images = self._images_of(row)
+        more = epochs_within(images, row, self._start(winner), winner.recipe, left_s)
         least = int(not ranked or self._ranking_side is not None)
         return replace(winner, epochs=ranked + max(least, min(more, most - ranked)))
 
@@ -402,7 +424,9 @@ class Staged:
         """Epochs of the longest ranking training that a candidate can go on from; 0 if there is none."""
         most = self._config.epochs - (self._ranking_side is not None)  # the rest is on whole images
         lengths = [
-            EPOCHS[job.fidelity] for job in self._proposer.results if job.candidate == candidate
+            self._fidelities[job.fidelity].epochs
+            for job in self._proposer.results
+            if job.candidate == candidate
         ]
         kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n <= most]
         return max(kept, default=0)
@@ -467,7 +491,7 @@ class Staged:
             summary,
             trials,
             self._problem,
-            epochs=(*EPOCHS, summary.settings.epochs),
+            epochs=(*(each.epochs for each in self._fidelities), summary.settings.epochs),
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),

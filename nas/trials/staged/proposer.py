@@ -9,7 +9,7 @@ import numpy as np
 from latency.base import Latencies
 from nas.trials.asynchronous import Proposal
 from nas.trials.loop import OnAsked
-from nas.trials.staged.stages import Result, StageJob, Stages
+from nas.trials.staged.stages import Jobs, Result, StageJob
 from nas.trials.trial import Trials
 
 
@@ -23,7 +23,7 @@ class StagedProposer:
 
     def __init__(
         self,
-        stages: Stages,
+        stages: Jobs,
         seed: int,
         *,
         asked: int = 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -52,6 +52,22 @@ class Result(NamedTuple):
 
     accuracy: float  # NaN where it failed
     seconds: float
+
+
+class Jobs(Protocol):
+    """Decides which candidates are trained, and who is best by the results."""
+
+    @property
+    def candidates(self) -> Candidates:
+        """Networks to choose from."""
+
+    def next(
+        self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
+    ) -> StageJob | None:
+        """The next training to begin; None where there is none now, or none any more."""
+
+    def order(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "k"]:
+        """Candidates by their claim to win, without those of which a training failed."""
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -95,10 +95,20 @@ class Step:
         self._rates = torch.tensor(rates, dtype=torch.float32, device=device)
         self.losses = torch.zeros(steps, device=device)
         """Loss of each step."""
-        self._weights = dict(model.network.named_parameters())
+        self._weights = {
+            name: weight
+            for name, weight in model.network.named_parameters()
+            if weight.requires_grad
+        }
         self._lr = torch.tensor(recipe.lr, device=device)
+        self._body_lr = torch.tensor(recipe.lr * recipe.body_lr, device=device)
+        groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
+        if recipe.body_lr != 1:
+            head = {*last_linear(model.network).parameters()}
+            body = [weight for weight in self._weights.values() if weight not in head]
+            groups = [{"params": list(head)}, {"params": body, "lr": self._body_lr}]
         self._optimizer = torch.optim.SGD(
-            self._weights.values(),
+            [group for group in groups if group["params"]],
             lr=self._lr,
             momentum=recipe.momentum,
             weight_decay=recipe.weight_decay,
@@ -136,6 +146,7 @@ class Step:
             which = self._in_batch + self._batch * self.batch_size
             pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
             self._lr.copy_(self._rates.index_select(0, self._step)[0])
+            torch.mul(self._lr, self._recipe.body_lr, out=self._body_lr)
             self._optimizer.zero_grad(set_to_none=True)
             loss = torch.zeros_like(self._lr)
             for part, truth in zip(
@@ -199,6 +210,11 @@ class Step:
         """Leave the average in the network, if the recipe has one, and free the gradients."""
         self._optimizer.zero_grad(set_to_none=True)
         restore(self._averaged, self._average)
+
+
+def last_linear(network: nn.Module) -> nn.Linear:
+    """The classifier."""
+    return [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,148 @@
+"""Trials of pretrained networks: frozen features first, then fine-tunings of several lengths."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from safetensors.numpy import load_file, save
+from torch import Tensor, nn
+
+from common.files.atomic_file import replacing
+from common.types.kind import Kind
+from common.types.task import Task
+from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
+from nas.accuracy.fine_tuning.tuning import HasWeights, absorb_statistics, freeze, set_classifier
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.open import open_images
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.trainer import TrainingOptions, train
+
+FROZEN = 0
+"""Epochs of the fidelity that trains nothing but a linear layer on frozen features."""
+
+_TIMED, _FEWEST = 16, 200
+"""Images whose features are timed, and the fewest of a split that are used all the same."""
+
+_STATISTICS_ON = 128
+"""Images that batch normalisation takes its statistics from before everything is tuned."""
+
+
+@final
+@dataclass(frozen=True)
+class PretrainedImages:
+    """The user's images as each network takes them: at its side, with its normalisation."""
+
+    space: HasWeights
+    data: str  # as `open_images` takes it
+
+    def __call__(self, architecture: Int64[ndarray, "D"]) -> ImageSet:
+        """The images of a network."""
+        mean, sd = self.space.normalisation(architecture)
+        images = open_images(self.data, side=self.space.side(architecture))
+        return replace(images, mean=mean, sd=sd)
+
+
+@final
+@dataclass(frozen=True)
+class PretrainedNetwork:
+    """Builds a network that is about to be tuned; its classifier is that of its frozen features."""
+
+    space: HasWeights
+    images: PretrainedImages
+    heads: Path  # folder of the classifiers
+
+    def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The network with weights, classifier and statistics, frozen as far as it is not tuned."""
+        network = self.space.start(architecture, task)
+        head = head_of(self.heads, self.space, architecture)
+        if head.is_file():
+            set_classifier(network, **load_file(head))
+        tuned = self.space.tuned(network, architecture)
+        if len(tuned) == len(list(network.parameters())):
+            absorb_statistics(network, _first_images(self.images(architecture)))
+        freeze(network, tuned)
+        return network
+
+
+@final
+@dataclass(frozen=True)
+class FineTuningTrial:
+    """Evaluates a pretrained network in whichever thread, process or machine it is called."""
+
+    network: PretrainedNetwork
+    recipe: Recipe  # with any number of epochs
+    num_classes: int
+    frozen_s: float = (
+        math.inf
+    )  # for the features of one network; fewer images where that is too short
+
+    def __call__(
+        self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
+    ) -> Evaluation:
+        """Accuracy by frozen features on left-out images, or after fine-tuning on validation images."""
+        began_s = time.perf_counter()
+        images = self.network.images(architecture)
+        if fidelity.epochs == FROZEN:
+            accuracy = self._frozen(architecture, images)
+            return Evaluation(accuracy, Kind.trained, time.perf_counter() - began_s)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            network = self.network(architecture, images.task)
+        options = TrainingOptions(seed=seed, evaluate_every=fidelity.epochs)
+        trained = train(network, images, replace(self.recipe, epochs=fidelity.epochs), options)
+        return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
+
+    def _frozen(self, architecture: Int64[ndarray, "D"], images: ImageSet) -> float:
+        """Judge the features, and store the classifier on them."""
+        network = self.network.space.start(architecture, images.task)
+        share = self._share(network, images)
+        splits = [
+            Images(split.pixels[:count], split.labels[:count])
+            for split in (images.train, images.valid)
+            for count in (max(_FEWEST, math.ceil(share * len(split))),)
+        ]
+        features = frozen_features(network, splits, images, device_named("auto"))
+        train_part, valid_part = (
+            (values, np.asarray(split.labels))
+            for values, split in zip(features, splits, strict=True)
+        )
+        result = frozen_result(train_part, valid_part, self.num_classes)
+        head = head_of(self.network.heads, self.network.space, architecture)
+        head.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(head) as file:
+            file.write(save({"weight": result.weight, "bias": result.bias}))
+        return result.left_out
+
+    def _share(self, network: nn.Module, images: ImageSet) -> float:
+        """Share of the images whose features fit into their time, by timing a few."""
+        few = Images(images.train.pixels[:_TIMED], images.train.labels[:_TIMED])
+        device = device_named("auto")
+        frozen_features(network, [few], images, device)  # finds a GPU's kernels
+        began_s = time.perf_counter()
+        frozen_features(network, [few], images, device)
+        all_s = (time.perf_counter() - began_s) / len(few) * (len(images.train) + len(images.valid))
+        return min(1.0, self.frozen_s / all_s)
+
+
+def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) -> Path:
+    """File of the classifier on a network's frozen features at its side."""
+    key = f"{architecture[0]}-{space.side(architecture)}"
+    return folder / f"head-{sha256(key.encode()).hexdigest()[:16]}.safetensors"
+
+
+def _first_images(images: ImageSet) -> Float[Tensor, "n 3 side side"]:
+    """The first training images, which are in random order, normalised."""
+    pixels = torch.from_numpy(np.array(images.train.pixels[:_STATISTICS_ON], np.float32))
+    mean, sd = (torch.tensor(part) * 255 for part in (images.mean, images.sd))
+    return ((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

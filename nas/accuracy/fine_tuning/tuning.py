@@ -1,0 +1,81 @@
+"""A pretrained network before it is tuned: its classifier, its statistics, and what stays frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Float32, Int64
+from numpy import ndarray
+from torch import Tensor, nn
+
+from common.types.task import Task
+from nas.accuracy.training.optimization.step import last_linear
+
+
+@runtime_checkable
+class HasWeights(Protocol):
+    """A space of networks that begin with weights."""
+
+    def start(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The network with its pretrained weights, and a new classifier."""
+
+    def side(self, architecture: Int64[ndarray, "D"]) -> int:
+        """Side of its images, pixels."""
+
+    def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
+        """Names of the parameters that are tuned; all of them if the body is."""
+
+    def normalisation(
+        self, architecture: Int64[ndarray, "D"]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of the images that the weights were trained on."""
+
+
+def set_classifier(
+    network: nn.Module,
+    weight: Float32[ndarray, "classes features"],
+    bias: Float32[ndarray, "classes"],
+) -> None:
+    """Begin with a linear layer that was fitted on frozen features."""
+    classifier = last_linear(network)
+    if classifier.weight.shape != weight.shape:
+        return  # it sees other features than those before timm's classifier
+    with torch.no_grad():
+        classifier.weight.copy_(torch.from_numpy(weight))
+        classifier.bias.copy_(torch.from_numpy(bias))
+
+
+def absorb_statistics(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> None:
+    """Set the statistics of batch normalisation to those of these images; outputs stay as they are."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    seen: dict[Any, tuple[Tensor, Tensor]] = {}
+
+    def note(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        values = inputs[0].detach()
+        seen[norm] = values.mean((0, 2, 3)), values.var((0, 2, 3))
+
+    hooks = [norm.register_forward_pre_hook(note) for norm in norms]
+    with torch.no_grad():
+        network.eval()(images)
+        for norm, (mean, variance) in seen.items():
+            scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+            shift = norm.bias - norm.running_mean * scale
+            norm.weight.copy_(scale * torch.sqrt(variance + norm.eps))
+            norm.bias.copy_(shift + scale * mean)
+            norm.running_mean.copy_(mean)
+            norm.running_var.copy_(variance)
+    for hook in hooks:
+        hook.remove()
+
+
+def freeze(network: nn.Module, tuned: Collection[str]) -> None:
+    """Keep all but these parameters, and the statistics of the batch normalisations without any."""
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(name in tuned)
+    for norm in network.modules():
+        parameters = list(norm.parameters(recurse=False))
+        if isinstance(norm, nn.BatchNorm2d) and not any(each.requires_grad for each in parameters):
+            norm.eval()
+            norm.train = lambda _mode=True, norm=norm: norm  # type: ignore[method-assign,misc]

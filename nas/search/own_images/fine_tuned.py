@@ -1,0 +1,283 @@
+"""Searches that begin with pretrained weights: latencies, frozen features, fine-tunings, the winner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.base import Latencies, UnmeasuredError
+from nas.accuracy.fine_tuning.trial import (
+    FROZEN,
+    FineTuningTrial,
+    PretrainedImages,
+    PretrainedNetwork,
+)
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.slow import Fidelity, SlowAccuracySource
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.share import take_share
+from nas.search.own_images.staged import Staged
+from nas.search.own_images.winner import Winner, epochs_within
+from nas.spaces.pretrained.space import PretrainedSpace
+from nas.train.job import Start
+from nas.trials.executor import Evaluated
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.fine_tunings import LEAST_EPOCHS, FineTunings
+from nas.trials.staged.stage_result import StageResult
+
+LENGTHS = (FROZEN, 3, 6, 12)
+"""Epochs of the trials that rank."""
+
+FROZEN_NETWORKS = 10
+"""Networks whose frozen features fit into their time, on fewer images if need be."""
+
+_HOPELESS = 1.2
+"""Predicted latency, as a share of the limit, above which a network is not timed."""
+
+
+@final
+class FineTuned(Staged):
+    """A strategy of a run on a space of networks with weights."""
+
+    @property
+    def _space(self) -> PretrainedSpace:
+        space = self._problem.space
+        if not isinstance(space, PretrainedSpace):
+            raise TypeError(f"{space.name} has no weights")
+        return space
+
+    def _lengths(self) -> tuple[Fidelity, ...]:
+        names = {FROZEN: "frozen features"}
+        return tuple(Fidelity(names.get(n, f"{n} epochs"), n) for n in LENGTHS)
+
+    @cached_property
+    def _pretrained(self) -> PretrainedNetwork:
+        images = PretrainedImages(self._space, str(self._config.data))
+        return PretrainedNetwork(self._space, images, self._checkpoints)
+
+    def _images_of(self, architecture: Int64[ndarray, "D"]) -> ImageSet:
+        return self._pretrained.images(architecture)
+
+    def _trainings(self) -> SlowAccuracySource:
+        recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
+        frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
+        return Evaluated(
+            FineTuningTrial(self._pretrained, recipe, classes, frozen_s),
+            self._fidelities,
+            workers=self._config.executor,
+            slots=self._parallel,
+            prepare=take_share,
+            source=self._accuracy.source,
+            description=self._accuracy.description,
+        )
+
+    def _stages(self, candidates: Candidates) -> FineTunings:
+        rows = candidates.architectures
+        sides = len(self._space.choices["side"])
+        return FineTunings(
+            candidates,
+            rows[:, 2],
+            rows[:, 0] * sides + rows[:, 1],
+            self._fidelities,
+            self._ends_s,
+            self._parallel,
+        )
+
+    @cached_property
+    def _ends_s(self) -> dict[str, float]:
+        shares, spent_s = self._rule.shares, self._drawn_candidates.seconds
+        left_s = max(self._seconds - spent_s, self._seconds / 2)
+        frozen_s = spent_s + left_s * shares["frozen"] / (1 - shares["scores"])
+        short_s = frozen_s + left_s * shares["short"] / (1 - shares["scores"])
+        return {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
+
+    def _drawn(self, check: Callable[[], None]) -> Candidates:
+        """Networks within the limits, by their latencies on the device.
+
+        Those of the best published accuracy are timed first, until their time is over; those whose
+        multiply-accumulates say that they are too slow are not timed.
+        """
+        began_s, space, problem = time.monotonic(), self._space, self._problem
+        rows = space.every_row("head")
+        prior, flops = space.prior(rows), self._flops(rows)
+        layers = space.canonical(rows)
+        _, first, group = np.unique(layers, axis=0, return_index=True, return_inverse=True)
+        measured = np.full(len(first), np.nan)
+        kinds = np.full(len(first), Kind.missing, np.int8)
+        ends_s = began_s + self._rule.shares["scores"] * self._seconds
+        best = np.array([prior[group == number].max() for number in range(len(first))])
+        skipped = np.zeros(len(first), bool)
+        while True:
+            predicted = _predicted_ms(rows[first], flops[first], measured)
+            hopeless = predicted > _HOPELESS * problem.limit_ms
+            open_ = np.isnan(measured) & ~skipped & ~hopeless
+            is_late = time.monotonic() >= ends_s and (measured <= problem.limit_ms).any()
+            if is_late or not open_.any():
+                break
+            at = int(np.argmax(np.where(open_, best, -np.inf)))
+            if np.isnan(measured).all():  # an easy one tells how fast the device is
+                at = int(np.argsort(flops[first])[len(first) // 4])
+            try:
+                answered = problem.oracle.answer(layers[first[at]][None])
+                measured[at], kinds[at] = answered.ms[0], answered.kind[0]
+            except UnmeasuredError as error:
+                skipped[at] = True
+                self._say(f"{space.text(rows[first[at]])}: {error}")
+            check()
+        answered = Latencies(measured[group], kinds[group])
+        return self._candidates_of(rows, prior, flops, answered, time.monotonic() - began_s)
+
+    def _candidates_of(
+        self,
+        rows: Int64[ndarray, "n 3"],
+        prior: Float64[ndarray, "n"],
+        flops: Float64[ndarray, "n"],
+        latencies: Latencies,  # NaN where it was not timed
+        seconds: float,
+    ) -> Candidates:
+        """Those within the limits, each tuned to every depth."""
+        problem, latency_ms = self._problem, latencies.ms
+        timed = ~np.isnan(latency_ms)
+        compared = problem.compared_ms(latencies)
+        within = timed & (compared <= problem.limit_ms)
+        if problem.limits.each:
+            within &= problem.limits.met(problem.limits.costs(rows))
+        kept = np.flatnonzero(within)
+        if not len(kept):
+            fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if timed.any() else ""
+            raise UserError(
+                f"no pretrained network is within {problem.limits.label} on "
+                f"{problem.oracle.device}{fastest}; raise T, or add smaller networks with weights="
+            )
+        self._say(
+            f"latencies: {timed.sum():,} of {len(rows):,} networks at their sides are known, "
+            f"{len(kept):,} are within {problem.limits.label}"
+        )
+        depths = np.arange(3)
+        every = np.repeat(rows[kept], len(depths), axis=0)
+        every[:, 2] = np.tile(depths, len(kept))
+        return Candidates(
+            every,
+            latency_ms=np.repeat(latency_ms[kept], len(depths)),
+            latency_kind=np.repeat(latencies.kind[kept], len(depths)),
+            flops=np.repeat(flops[kept], len(depths)),
+            prior=np.repeat(prior[kept], len(depths)),
+            drawn=len(rows),
+            distinct=int(timed.sum()),
+            within=len(kept),
+            draw_s=seconds,
+            score_s=0.0,
+        )
+
+    def _flops(self, rows: Int64[ndarray, "n 3"]) -> Float64[ndarray, "n"]:
+        """Multiply-accumulates; counted at one side of each network, in proportion at the others."""
+        sides = np.array([self._space.side(row) for row in rows], np.float64)
+        counted = {}
+        for row, side in zip(rows, sides, strict=True):
+            key = tuple(self._space.canonical(row)[[0]])
+            if key not in counted:
+                flops = self._space.costs(self._space.canonical(row), self._problem.task)["flops"]
+                counted[key] = float(flops) / side**2
+        keys = [tuple(self._space.canonical(row)[[0]]) for row in rows]
+        return np.array([counted[key] for key in keys]) * sides**2
+
+    def _decided(self, order: list[int], ends_s: float) -> Winner:
+        """The best that is confirmed, tuned as deep as its time allows."""
+        space, stages = self._space, self._proposer.stages
+        if not isinstance(stages, FineTunings):
+            raise TypeError(f"{type(stages).__name__} does not tune")
+        left_s = ends_s - time.monotonic()
+        order = stages.by_promise(order, self._proposer.results, left_s)
+        at, disturbed = self._confirmed(order)
+        epochs = 0
+        for depth in range(stages.affordable_depth(at, self._proposer.results, left_s), -1, -1):
+            row = self._drawn_candidates.architectures[stages.deepest(at, depth)]
+            winner = Winner(space.text(row), self._rule.recipe, 1, 0, disturbed)
+            images, start = self._images_of(row), self._start(winner)
+            left_s = ends_s - time.monotonic()
+            epochs = epochs_within(images, row, start, winner.recipe, left_s)
+            if epochs >= LEAST_EPOCHS:
+                break
+        return replace(winner, epochs=max(1, min(epochs, self._config.epochs)))
+
+    def _start(self, winner: Winner) -> Start:
+        row = self._space.parse(winner.arch)
+        pooled = self._space.pooled(row)
+        words = (
+            f"begun with the weights of {pooled.origin}, licence {pooled.licence}, SHA-256 "
+            f"{pooled.digest()}; tuned: {self._space.tuning(row)}"
+        )
+        return Start(self._pretrained, None, words)
+
+    def _stage_results(self) -> tuple[StageResult, ...]:
+        stages, results, space = self._proposer.stages, self._proposer.results, self._space
+        if not isinstance(stages, FineTunings):
+            raise TypeError(f"{type(stages).__name__} does not tune")
+        candidates, rows = stages.candidates, stages.candidates.architectures
+        stage_list = [StageResult("draw", candidates.drawn, candidates.within, candidates.draw_s)]
+        for fidelity, length in enumerate(LENGTHS):
+            jobs = [job for job in results if job.fidelity == fidelity]
+            at, accuracy = stages.trained(results, fidelity)
+            if not len(at):
+                continue
+            first = int(np.argmax(accuracy))
+            stage_list.append(
+                StageResult(
+                    "short" if length else "frozen",
+                    len(jobs),
+                    len(at),
+                    sum(results[job].seconds for job in jobs),
+                    length,
+                    space.text(rows[at[first]]),
+                    None,
+                    float(accuracy[first]),
+                    len(jobs) - len(at),
+                )
+            )
+        return (*stage_list, *self._rule_of_thumb(stages))
+
+    def _rule_of_thumb(self, stages: FineTunings) -> list[StageResult]:
+        """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
+        results, thumb = self._proposer.results, stages.rule_of_thumb
+        alike = {stages.deepest(thumb, depth) for depth in range(3)}
+        jobs = [job for job in results if job.candidate in alike]
+        if not jobs:
+            return []
+        longest = max(jobs, key=lambda job: job.fidelity)
+        return [
+            StageResult(
+                "rule",
+                1,
+                1,
+                sum(results[job].seconds for job in jobs),
+                LENGTHS[longest.fidelity],
+                self._space.text(stages.candidates.architectures[longest.candidate]),
+                None,
+                results[longest].accuracy,
+            )
+        ]
+
+
+def _predicted_ms(
+    rows: Int64[ndarray, "n 3"], flops: Float64[ndarray, "n"], measured_ms: Float64[ndarray, "n"]
+) -> Float64[ndarray, "n"]:
+    """Latencies in proportion to multiply-accumulates: those of the same network, else of all."""
+    rate = measured_ms / flops
+    if np.isnan(rate).all():
+        return np.full(len(rows), np.nan)
+    rates = np.full(len(rows), np.nanmedian(rate))
+    for network in np.unique(rows[:, 0]):
+        same = rows[:, 0] == network
+        if not np.isnan(rate[same]).all():
+            rates[same] = np.nanmedian(rate[same])
+    predicted: Float64[ndarray, "n"] = rates * flops
+    return predicted

@@ -1,0 +1,1 @@
+"""Networks that were trained before: `space=pretrained`."""

@@ -1,0 +1,29 @@
+"""Whether pretrained weights can be fetched from here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import cache
+from importlib.util import find_spec
+
+_HOST = "huggingface.co"
+_WAIT_S = 2.0
+
+HOW = (
+    "no pretrained network is at hand, so that networks begin with new weights; with internet and "
+    "`pip install 'edgenas[networks]'` the search takes those of timm, or copy files "
+    "<timm's name>.safetensors to a folder here and add weights=FOLDER"
+)
+
+
+@cache
+def hub_answers() -> bool:
+    """Whether timm is installed, and its hub answers."""
+    if find_spec("timm") is None or os.environ.get("HF_HUB_OFFLINE", "0") not in {"", "0"}:
+        return False
+    try:
+        with socket.create_connection((_HOST, 443), timeout=_WAIT_S):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,184 @@
+"""`space=pretrained`: which pretrained network, at which side, and how deep it is tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from common.types.task import Task
+from nas.spaces.base import ChoiceSpace
+from nas.spaces.pretrained.pool import PooledNetwork, folder_pool, hub_pool
+from nas.spaces.pretrained.timm_library import timm
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+SIDES = (96, 128, 160, 192, 224)
+"""Sides of images to choose from, pixels."""
+
+TUNING = ("head", "stage", "all")
+"""How deep a network is tuned: the classifier alone, the last stage as well, or everything."""
+
+_TUNED_GROUPS = 3
+"""Groups of layers of the last stage: it, what follows it, and the classifier."""
+
+_BELOW, _ABOVE = 0.08, 0.02
+"""Accuracy that a network loses by halving, and by doubling, the side that it was trained with."""
+
+_UNKNOWN = 0.6
+"""Accuracy that a network without a published one is expected to have."""
+
+_IMAGES = Task("images", 1000, SIDES[0], epochs=30)
+
+
+@final
+class PretrainedSpace(ChoiceSpace):
+    """Networks of timm with weights, at several sides."""
+
+    default_device = "here"
+    tasks: Mapping[str, Task] = MappingProxyType({_IMAGES.name: _IMAGES})
+
+    def __init__(
+        self, name: str, pool: Sequence[PooledNetwork], sides: Sequence[int] = SIDES
+    ) -> None:
+        self.name = name
+        self.pool = tuple(pool)
+        self.choices = {
+            "network": tuple(network.name for network in pool),
+            "side": tuple(sides),
+            "tuning": TUNING,
+        }
+
+    def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Whether the choices are options, and the network takes this side."""
+        inside = super().valid(architectures)
+        rows = np.where(inside[..., None], architectures, 0)
+        sides = np.array(self.choices["side"])[rows[..., 1]]
+        fixed = np.array([each.side if each.fixed_side else 0 for each in self.pool])[rows[..., 0]]
+        return np.asarray(inside & ((fixed == 0) | (fixed == sides)))
+
+    def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """The first row of the same layers: weights and the depth of tuning change none."""
+        rows: Int64[ndarray, "*n D"] = np.array(architectures, np.int64)
+        rows[..., 0] = self._first_alike[rows[..., 0]]
+        rows[..., 2] = 0
+        return rows
+
+    @cached_property
+    def _first_alike(self) -> Int64[ndarray, "networks"]:
+        layers = [(each.architecture, sorted(each.arguments.items())) for each in self.pool]
+        return np.array([layers.index(each) for each in layers])
+
+    def every_row(self, tuning: str) -> Int64[ndarray, "n 3"]:
+        """All networks at all their sides."""
+        sides = len(self.choices["side"])
+        rows = np.array(
+            [(n, s, TUNING.index(tuning)) for n in range(len(self.pool)) for s in range(sides)]
+        )
+        return np.asarray(rows[self.valid(rows)])
+
+    def pooled(self, architecture: Int64[ndarray, "D"]) -> PooledNetwork:
+        """The network that a row chooses."""
+        return self.pool[int(architecture[0])]
+
+    def side(self, architecture: Int64[ndarray, "D"]) -> int:
+        """Side of its images, pixels."""
+        return int(self.choices["side"][int(architecture[1])])
+
+    def tuning(self, architecture: Int64[ndarray, "D"]) -> str:
+        """How deep it is tuned."""
+        return TUNING[int(architecture[2])]
+
+    def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
+        """Names of the parameters that are tuned: of the classifier, the last stage too, or all."""
+        from nas.spaces.pretrained.weights import classifiers  # noqa: PLC0415 - imports torch
+
+        names = [name for name, _ in network.named_parameters()]
+        tuning = self.tuning(architecture)
+        if tuning == "head":
+            new = tuple(f"{name}." for name in classifiers(network))
+            return [name for name in names if name.startswith(new)]
+        if tuning == "all":
+            return names
+        matcher = network.group_matcher(coarse=True)  # type: ignore[operator]  # timm's
+        groups = timm().models.group_parameters(network, matcher, reverse=True)
+        last = sorted(set(groups.values()))[-_TUNED_GROUPS:]
+        return [name for name in names if groups[name] in last]
+
+    def normalisation(
+        self, architecture: Int64[ndarray, "D"]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of the images that the weights were trained on."""
+        return self.pooled(architecture).normalisation
+
+    def prior(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
+        """Published accuracy, less what is expected to be lost at another side."""
+        expected = []
+        for row in architectures:
+            pooled = self.pooled(row)
+            octaves = math.log2(self.side(row) / pooled.side)
+            lost = _ABOVE * octaves if octaves > 0 else -_BELOW * octaves
+            expected.append((_UNKNOWN if pooled.top1 is None else pooled.top1) - lost)
+        return np.array(expected)
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the network with new weights, for images of its side."""
+        from nas.spaces.pretrained.padding import with_static_padding  # noqa: PLC0415 - imports torch
+
+        pooled = self.pooled(architecture)
+        settings: dict[str, Any] = {**pooled.arguments, "num_classes": task.num_classes}
+        network = timm().create_model(pooled.architecture, **settings)
+        return with_static_padding(network, self.side(architecture))
+
+    def start(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The network with its pretrained weights, and a new classifier.
+
+        Raises:
+          UserError: if the weights cannot be had, or are of another network.
+        """
+        from nas.spaces.pretrained.weights import load_weights  # noqa: PLC0415 - imports torch
+
+        network = self.network(architecture, task)
+        load_weights(network, self.pooled(architecture))
+        return network
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
+        task = replace(task, image_side=self.side(architecture))
+        return super().example_input(architecture, task, batch_size)
+
+    def control(self) -> Int64[ndarray, "D"]:
+        """The smallest network at its own side."""
+        return self._smallest
+
+    @cached_property
+    def _smallest(self) -> Int64[ndarray, "D"]:
+        rows = self.every_row("head")
+        return np.asarray(rows[self.prior(rows).argmin()])
+
+    @property
+    def _counts_soon(self) -> bool:
+        """Building all networks to count them takes minutes."""
+        return False
+
+
+def pretrained_space(folder: str = "") -> PretrainedSpace:
+    """The space of timm's hub, or of a folder of weights.
+
+    Raises:
+      UserError: if the folder holds none.
+    """
+    if not folder:
+        return PretrainedSpace("pretrained", hub_pool())
+    return PretrainedSpace(f"pretrained:{folder}", folder_pool(Path(folder)))

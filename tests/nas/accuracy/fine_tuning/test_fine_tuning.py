@@ -1,0 +1,73 @@
+"""Fine-tuning: frozen features, the classifier that it begins with, and what it changes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nas.accuracy.fine_tuning.frozen import frozen_result
+from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
+from nas.accuracy.images.open import open_images
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.trainer import train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 10),
+    )
+
+
+def test_absorbing_statistics_leaves_the_outputs_as_they_are():
+    tested, images = network().eval(), torch.randn(16, 3, 8, 8)
+    before = tested(images)
+
+    absorb_statistics(tested, images)
+
+    assert torch.allclose(tested(images), before, atol=1e-5)
+    assert not torch.equal(tested[1].running_mean, torch.zeros(8))
+
+
+def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=300)
+    noise = generator.normal(size=(300, 20)).astype(np.float32)
+    telling = noise + 2 * np.eye(20, dtype=np.float32)[labels]
+    worth = [
+        frozen_result((x[:200], labels[:200]), (x[200:], labels[200:]), 3) for x in (noise, telling)
+    ]
+
+    assert worth[0].left_out < 0.5 < worth[1].left_out
+    logits = telling[200:] @ worth[1].weight.T + worth[1].bias
+    assert (logits.argmax(1) == labels[200:]).mean() == pytest.approx(worth[1].valid)
+
+
+def test_a_classifier_of_other_features_is_not_taken():
+    tested = network()
+    before = tested[-1].weight.clone()
+
+    set_classifier(tested, np.zeros((10, 9), np.float32), np.zeros(10, np.float32))
+
+    assert torch.equal(tested[-1].weight, before)
+
+
+def test_a_training_of_the_head_changes_nothing_else():
+    images, tested = open_images("digits", side=8), network()
+    freeze(tested, {"5.weight", "5.bias"})
+    before = {name: tensor.clone() for name, tensor in tested.state_dict().items()}
+
+    train(tested, images, replace(recipe_named("fine_tuning"), epochs=1))
+
+    after = tested.state_dict()
+    changed = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
+    assert changed == {"5.weight", "5.bias"}

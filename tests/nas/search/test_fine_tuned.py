@@ -1,0 +1,66 @@
+"""`python -m nas.search weights=...`: a whole search on digits, and settings that do not go with it."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from searching import one_line, only_run, search
+
+from common.types.errors import UserError
+from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.spaces.pretrained.timm_library import timm
+
+try:
+    timm()
+except UserError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+HERE = ("device=here", "latency=probe", "latency.on_disturbance=flag", "T=1000ms")
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """A folder of two networks with the weights of a seed, which were not trained."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    about = {"side": "96", "mean": "[0.5, 0.5, 0.5]", "sd": "[0.5, 0.5, 0.5]", "licence": "mit"}
+    for name in ("test_efficientnet", "test_resnet"):
+        torch.manual_seed(0)
+        state = timm().create_model(name, num_classes=3).state_dict()
+        save_file(state, folder / f"{name}.safetensors", about)
+    return folder
+
+
+def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, weights):
+    runs = tmp_path / "runs"
+
+    done = search(runs, "data=digits", f"weights={weights}", *HERE, "hours=0.01", "epochs=1")
+
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((only_run(runs) / "summary.json").read_text())
+    stages = {stage["name"]: stage for stage in summary["stages"]}
+    assert {"draw", "frozen", "rule", "full"} <= stages.keys()
+    training = read_training(trained_folder(only_run(runs), summary["best"]["arch"]))
+    assert "licence mit" in training.recipe["start"]
+    assert training.mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        (["space=pretrained"], "data="),
+        (["data=digits", "space=pretrained", "side=64"], "side=64"),
+        (["data=digits", "weights=none"], "weights="),
+        (["weights=none"], "weights="),
+        (["data=digits", "accuracy=fine_tuning"], "accuracy="),
+    ],
+)
+def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path, settings, hint):
+    assert hint in one_line(search_here(tmp_path, *settings, "device=jetson-nano/fp32/b1"))
+
+
+def test_a_limit_that_no_network_meets_names_the_fastest(search_here, tmp_path, weights):
+    settings = ("data=digits", f"weights={weights}", *HERE, "T=0.01ms", "reward=mnasnet")
+
+    assert "the fastest took" in one_line(search_here(tmp_path, *settings))
