@@ -22,6 +22,7 @@ from nas.study.evaluation.charts import (
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
 from nas.study.plan import Setting
+from nas.trials.limits import share_text
 
 COLUMNS = {
     "how good the best network is": (
@@ -153,7 +154,7 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
             latency_by_bins(curves, problem, limit_ms),
             fronts(curves, problem, limit_ms),
         ]
-        share = [f"{survey.feasible_share:.1%} of the space is within T."] if survey else []
+        share = [f"{share_text(survey.feasible_share)} of the space is within T."] if survey else []
         yield Section(problem, [*share, Columns(figures)])
 
 
