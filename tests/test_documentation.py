@@ -141,3 +141,16 @@ def test_the_space_of_the_tutorial_is_made():
     space = names["SPACE"]
     assert space.name == "tiny_space"
     assert space.parse("depth=2 width=8 kernel=5 tail=3").tolist() == [1, 1, 1, 1]
+
+
+def test_code_in_a_table_on_a_phone_is_on_one_line(visit, tmp_path):
+    (style,) = re.findall(r"extra_css: \[(.*)\]", (ROOT / "mkdocs.yml").read_text())
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"<style>code {{ word-break: break-word }} {(ROOT / 'docs' / style).read_text()}</style>"
+        f"<div class=md-typeset style='width:150px;overflow:auto'><table><tr>"
+        f"{'<td><code>controller=local_search</code></td>' * 2}</tr></table></div>"
+        f"<script>document.title = document.querySelector('code').getClientRects().length</script>"
+    )
+
+    assert "<title>1</title>" in visit(page).dom
