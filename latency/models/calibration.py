@@ -19,7 +19,7 @@ from numpy import ndarray
 from common.files.atomic_file import replacing
 from common.files.safe_file import read_bytes
 from common.types.errors import UserError
-from common.types.units import LEAST_MS, MOST_MS
+from common.types.units import require_ms
 from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
 
@@ -100,11 +100,7 @@ def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64
             raise UserError(f"{where}: {error}") from error
         if latency_ms is None:
             raise UserError(f"{where}: {arch} has no latency_ms; time it, or delete the line")
-        if not LEAST_MS <= latency_ms <= MOST_MS:
-            raise UserError(
-                f"{where}: latency_ms of {arch} is {latency_ms:g}; a latency is a positive number of "
-                f"milliseconds, at most {MOST_MS:g}"
-            )
+        require_ms(latency_ms, f"{where}: latency_ms of {arch} is")
         key = row.tobytes()
         row_of.setdefault(key, row)
         if taken.setdefault(key, latency_ms) != latency_ms:
