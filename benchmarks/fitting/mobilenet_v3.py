@@ -50,7 +50,7 @@ record the width of its networks.
 The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
 
 Answers of searches that are said to be within T with a probability (of their own margin, `python -m
-benchmarks.confident_answers`), and how many are, over six devices that took no part in its calibration:
+benchmarks.confident_answers`), and how many are, over six devices that are not in its calibration:
 
 | said, at least | .44 | .60 | .65 | .68 | .74 | .76 | .85 | .89 | .95 | .96 |
 |---|---|---|---|---|---|---|---|---|---|---|

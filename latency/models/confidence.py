@@ -51,10 +51,10 @@ LEVELS_WITHOUT_SLACK = {
     0.95: 0.976,
     0.96: 0.99,
 }
-"""Likewise, of answers that leave no part of T unused; over 9 devices of MobileNetV3, rounded down.
+"""Likewise, of answers that leave no part of T unused; over 9 devices of MobileNetV3.
 
-Of answers that are said to be within T with one of these probabilities at least as many are, in each
-band of .02, on these and on 44 other devices.
+They are lowered until, of answers that are said to be within T with a probability, at least as many are,
+in each band of .02, on these and on 44 other devices.
 """
 
 MOST_CONFIDENCE = max(LEVELS)

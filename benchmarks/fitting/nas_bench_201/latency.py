@@ -32,7 +32,7 @@ Quality is five-fold cross-validated; no two folds share a function. Another run
 device. `regression.safetensors` records the same figures.
 
 Answers of searches that are said to be within T with a probability (of their own margin, `python -m
-benchmarks.confident_answers`), and how many are, over 38 devices that took no part in its calibration:
+benchmarks.confident_answers`), and how many are, over 38 devices that are not in its calibration:
 
 | said, at least | .44 | .60 | .65 | .68 | .74 | .76 | .85 | .89 | .95 | .96 |
 |---|---|---|---|---|---|---|---|---|---|---|
