@@ -26,6 +26,7 @@ OFFLINE = ("accuracy=staged", "latency=regression")
         (["data=digits", "dataset=cifar10"], "dataset="),
         (["data=digits", "side=16"], "device=jetson-nano/fp32/b1"),
         (["data=digits", "hours=0"], "hours=0"),
+        (["data=digits", *OFFLINE, "hours=1e-6", "accuracy.draws=40"], "hours=1e-06"),
         (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1"),
     ],
 )
