@@ -33,6 +33,7 @@ from nas.accuracy.training.trained_folder import (
 )
 from nas.accuracy.training.trainer import (
     DivergedTrainingError,
+    Epoch,
     Trained,
     TrainingOptions,
     seconds_an_epoch,
@@ -143,6 +144,10 @@ class TrainingJob:
         is_judged_late = self._config.images is TrainOn.train_and_valid  # on the test images
         ends_s = min(self._ends_s, time.monotonic() + 3600 * (self._config.hours or math.inf))
         tensorboard = self._subject.folder / _TENSORBOARD if place()[0] == 0 else None
+
+        def left(epoch: Epoch) -> int:
+            return round(agreed((ends_s - time.monotonic()) / epoch.seconds))
+
         with TrainingProgress(self._console, tensorboard, recipe.epochs, done) as progress:
             options = TrainingOptions(
                 seed=self._config.seed,
@@ -150,7 +155,8 @@ class TrainingJob:
                 checkpoint=self._checkpoint,
                 continues=self._start.continues,
                 on_epoch=progress,
-                stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
+                epochs_left=None if math.isinf(ends_s) else left,
+                stop=lambda: agreed(time.monotonic() + progress.epoch_s / 2) > ends_s,
             )
             images, device, on = self._subject.images, self._device, self._config.images
             return train(self._network, images, recipe, options, device=device, on=on)
@@ -163,13 +169,14 @@ class TrainingJob:
             valid = Judged(fraction, len(images.valid))
             fraction = accuracy_of(self._network, images.test, images, device=self._device)
         test = Judged(fraction, len(images.test))
-        is_finished = trained.epochs == recipe.epochs
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
         training = Training(
             schema=SCHEMA,
-            state=(TrainingState.finished if is_finished else TrainingState.interrupted).value,
+            state=(
+                TrainingState.finished if trained.is_complete else TrainingState.interrupted
+            ).value,
             space=subject.space.name,
             arch=subject.arch,
             data=subject.data,
@@ -195,7 +202,7 @@ class TrainingJob:
             write_trained(subject.folder, self._network.state_dict(), training)
         for note in trained.notes:
             self._say(note)
-        if not is_finished:
+        if not trained.is_complete:
             self._say(
                 f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
             )

@@ -75,7 +75,8 @@ class Trained:
     losses: tuple[float, ...]  # mean of each epoch
     accuracies: tuple[float | None, ...]  # after each epoch; None where it was not evaluated
     seconds: float  # in all its parts, if it was resumed
-    epochs: int  # done; fewer than the recipe's if it was stopped
+    epochs: int  # done; fewer than the recipe's if it was stopped or shortened
+    is_complete: bool  # its schedule came to the end
     notes: tuple[str, ...]  # departures from the recipe, for the user
 
 
@@ -97,6 +98,8 @@ class TrainingOptions:
     stop: Callable[[], bool] = lambda: (
         False
     )  # asked after each epoch; a checkpoint can go on with it
+    epochs_left: Callable[[Epoch], int] | None = None
+    """Epochs that fit into the time after this one; a longer schedule is shortened to them."""
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
@@ -199,9 +202,10 @@ def training(
         past = load_checkpoint(checkpoint, run.step.state(), identity)
     if options.continues is not None and not past.losses:
         past = carry_over(options.continues, run.step.state())
-    while len(past.losses) < recipe.epochs:
+    end = recipe.epochs
+    while len(past.losses) < end:
         epoch = len(past.losses)
-        is_last = epoch + 1 == recipe.epochs
+        is_last = epoch + 1 == end
         began_s = time.perf_counter()
         loss = yield from run.epoch(epoch)
         seconds = time.perf_counter() - began_s
@@ -213,7 +217,11 @@ def training(
         if checkpoint is not None and is_due and place()[0] == 0:
             save_checkpoint(checkpoint, run.step.state(), past, identity)
         speed = run.images_an_epoch / seconds
-        options.on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
+        ended = Epoch(epoch + 1, end, loss, accuracy, whole_s, speed)
+        options.on_epoch(ended)
+        if options.epochs_left is not None and not is_last:
+            end = min(end, ended.number + max(1, options.epochs_left(ended)))
+            run.shorten(ended.number, end)
         if options.stop():
             break
     final = past.accuracies[-1]
@@ -222,7 +230,10 @@ def training(
     run.step.finish()
     yield from run.finished()
     network.eval()
-    return Trained(final, past.losses, past.accuracies, past.seconds, len(past.losses), run.notes())
+    done = len(past.losses)
+    return Trained(
+        final, past.losses, past.accuracies, past.seconds, done, done >= end, run.notes()
+    )
 
 
 def seconds_an_epoch(
@@ -290,6 +301,11 @@ class _Training:
             "seed": self._batches.seed,
             **dataclasses.asdict(self._batches.recipe),
         }
+
+    def shorten(self, done: int, epochs: int) -> None:
+        """Go through the rest of the schedule by the end of fewer epochs."""
+        steps = self._batches.steps
+        self.step.shorten(done * steps, epochs * steps)
 
     def notes(self) -> tuple[str, ...]:
         """Departures from the recipe."""

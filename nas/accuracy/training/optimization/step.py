@@ -91,6 +91,7 @@ class Step:
         self._in_batch = torch.arange(batch_size, device=device)
         self._batch = torch.zeros(1, dtype=torch.int64, device=device)  # in the segment
         self._step = torch.zeros(1, dtype=torch.int64, device=device)  # in the training
+        self._schedule = np.arange(steps)  # step of the recipe's schedule at each step
         rates = [recipe.lr_at(step, steps) for step in range(steps)]
         self._rates = torch.tensor(rates, dtype=torch.float32, device=device)
         self.losses = torch.zeros(steps, device=device)
@@ -139,6 +140,17 @@ class Step:
     def go_to(self, step: int) -> None:
         """Set the number of the next step, which the learning rate depends on."""
         self._step.fill_(step)
+
+    def shorten(self, step: int, steps: int) -> None:
+        """Go through the rest of the learning rates from this step to fewer steps in all."""
+        total, last = len(self._schedule), self._schedule[:steps]
+        now = int(self._schedule[step])
+        shorter = np.linspace(now, total, steps - step, endpoint=False).astype(int)
+        if np.array_equal(shorter, last[step:]):
+            return
+        self._schedule[step:steps] = shorter
+        rates = [self._recipe.lr_at(int(at), total) for at in shorter]
+        self._rates[step:steps] = torch.tensor(rates, dtype=torch.float32)
 
     def __call__(self) -> None:
         """Train on one batch."""

@@ -169,6 +169,18 @@ def test_a_longer_training_goes_on_from_a_shorter_one(tiny, brightness, tmp_path
     assert none.accuracy == shorter.accuracy  # no epoch is left
 
 
+def test_a_schedule_is_shortened_to_the_epochs_that_are_left(tiny, brightness):
+    whole = run(tiny(), brightness)
+    same = run(tiny(), brightness, epochs_left=lambda epoch: epoch.epochs - epoch.number)
+    shorter = run(tiny(), brightness, epochs_left=lambda _: 2)
+
+    assert same.losses == whole.losses
+    assert shorter.epochs == 3
+    assert shorter.is_complete
+    assert shorter.losses[0] == whole.losses[0]
+    assert shorter.losses[2] != whole.losses[2]  # its learning rate is near the end of the schedule
+
+
 def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
     trained = run(tiny(), brightness, evaluate_every=3)
 
