@@ -15,8 +15,12 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+import edgenas
 from common.command.conf_folder import CONF
+from common.command.plug_ins import GROUPS as PLUG_INS
+from common.command.plug_ins import plug_ins
 from edgenas.__main__ import _MODULES as COMMANDS
+from nas.config.build import NAMES
 from nas.data.__main__ import _parser
 from nas.report.network import Network
 from nas.report.summary import Summary
@@ -33,6 +37,7 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "runtime.map": ("runtime.mapping.command", "map"),
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
+FOLDERS = {"experiment": "experiment", "scenario": "scenarios"}
 OTHERS = {"benchmarks", "nas.data", "nas.ui", "benchmarks.fitting.nas_bench_201.bundle"}
 
 
@@ -119,6 +124,38 @@ def test_the_arguments_of_the_data_command_are_parsed():
 
     for words in DOCUMENTED["nas.data"]:
         parser.parse_args([word for word in words if not word.startswith("space=")])
+
+
+def registered():
+    """Setting and name of everything that a setting chooses by name."""
+    for setting, classes in NAMES.items():
+        yield from ((setting, name) for name in classes if not name.endswith("_schema"))
+    for setting, folder in {**{name: name for name in NAMES}, **FOLDERS}.items():
+        yield from ((setting, file.stem) for file in (CONF / folder).glob("*.yaml"))
+    for setting in PLUG_INS:
+        points = plug_ins(setting).items()
+        yield from ((setting, name) for name, point in points if point.dist.name == "edgenas")
+
+
+@pytest.mark.parametrize(("setting", "name"), sorted(registered()))
+def test_every_registered_name_stands_in_help_and_reference(setting, name):
+    help_ = (CONF / ("study.yaml" if setting == "experiment" else "search.yaml")).read_text()
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    code = " ".join(re.findall(r"`[^`\n]+`", "\n".join(pages)))
+
+    assert f"`{name}`" in code or f"{setting}={name}" in code
+    if setting != "space":  # whose names --help asks for
+        assert re.search(rf"\b{name}\b", help_.partition("template:")[2])
+
+
+def test_every_name_of_the_library_stands_in_its_reference():
+    page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+    (members,) = re.findall(r"edgenas\.api\n +options: {members: \[(.*?)\]", page)
+
+    assert set(members.split(", ")) == set(edgenas._MODULES["edgenas.api"])
+    assert {f"::: {module}" for module in ("edgenas.found", "edgenas.suggestions")} <= set(
+        page.splitlines()
+    )
 
 
 def test_the_example_of_a_summary_has_its_fields():
