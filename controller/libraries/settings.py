@@ -20,7 +20,7 @@ def _extra(controller: str, library: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"controller={controller} needs {library}, which is not installed; "
-            f"pip install 'edgenas[searchers]'"
+            f"pip install '.[searchers]'"
         ) from error
 
 

@@ -12,7 +12,7 @@ _WAIT_S = 2.0
 
 HOW = (
     "no pretrained network is at hand, so that networks begin with new weights; with internet and "
-    "`pip install 'edgenas[networks]'` the search takes those of timm, or copy files "
+    "`pip install '.[networks]'` the search takes those of timm, or copy files "
     "<timm's name>.safetensors to a folder here and add weights=FOLDER"
 )
 

@@ -34,7 +34,7 @@ def timm() -> Any:
         reason = (str(error) or repr(error)).splitlines()[0]
         raise UserError(
             f"space=pretrained needs timm, which cannot be imported ({reason}): "
-            f"pip install 'edgenas[networks]'"
+            f"pip install '.[networks]'"
         ) from error
     finally:
         torch.library.register_fake = register

@@ -47,7 +47,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, contro
         timeout=600,
     )
 
-    assert "pip install 'edgenas[searchers]'" in one_line(finished)
+    assert "pip install '.[searchers]'" in one_line(finished)
     assert not list(tmp_path.iterdir())
 
 
