@@ -37,6 +37,10 @@ def card(subject: ExportSubject, record: Export) -> str:
     )
 
 
+_WORST = 20
+"""Classes whose results are listed."""
+
+
 def _accuracy(form: Form, _: Export) -> str:
     return "" if form.accuracy is None else f"{form.accuracy.fraction:.2%}"
 
@@ -105,6 +109,14 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
         if judged is not None:
             accuracy = f"{judged.fraction:.2%} of {judged.images:,} {name} images"
             yield f"{name} accuracy, by the training", accuracy
+    worst = sorted(training.by_class, key=lambda result: result.right / result.images)[:_WORST]
+    if worst:
+        texts = (
+            f"{plain(result.name)} {result.right} of {result.images}"
+            + ("" if result.taken_for is None else f" (else mostly {plain(result.taken_for)})")
+            for result in worst
+        )
+        yield "test images by class, the worst first", "; ".join(texts)
 
 
 def _data(subject: ExportSubject) -> Iterator[tuple[str, str]]:

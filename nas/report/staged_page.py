@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Console
 
 from common.command.console import say
 from common.page.document import HtmlPage, Section
 from common.page.parts import PagePart, Table, TextListing
+from nas.accuracy.training.trained_folder import ClassResult
 from nas.report.answer import Answer
+from nas.report.charts.candidates import candidates
 from nas.report.environment import Environment
 from nas.report.number import amount
 from nas.report.run_page import answer_parts, provenance
@@ -52,13 +56,14 @@ def staged_page(
     problem: SearchProblem,
     *,
     epochs: tuple[int, ...],
+    by_class: Sequence[ClassResult],
     environment: Environment,
     command: str,
     config: str,
 ) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
-    `epochs` is the length of training of each fidelity.
+    `epochs` is the length of training of each fidelity, `by_class` the winner's test results.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
     network: list[PagePart | str] = [reported_networks(answer)]
@@ -73,12 +78,34 @@ def staged_page(
         answer=answer_parts(answer),
         key_figures=answer.figures,
         sections=[
-            Section("The network", network),
-            Section("The stages", [_stages(summary.stages)]),
+            Section("The network", [*network, _classes(by_class)]),
+            Section(
+                "The stages",
+                [candidates(trials, epochs, problem, summary), _stages(summary.stages)],
+            ),
             Section("All trainings", [_trainings(trials, epochs, problem)]),
         ],
         provenance=provenance(answer, environment, command),
         provenance_parts=[TextListing("config.yaml", config)],
+    )
+
+
+def _classes(by_class: Sequence[ClassResult]) -> Table:
+    """A row a class, the worst first."""
+    ordered = sorted(by_class, key=lambda result: result.right / result.images)
+    return Table(
+        ["class", "test images", "right", "accuracy", "otherwise mostly"],
+        [
+            [
+                result.name,
+                f"{result.images:,}",
+                f"{result.right:,}",
+                f"{result.right / result.images:.1%}",
+                result.taken_for or "-",
+            ]
+            for result in ordered
+        ],
+        "The winner on the test images of each class, the worst first.",
     )
 
 

@@ -20,7 +20,7 @@ from common.types.errors import UserError
 from nas.accuracy.base import at_chance
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
-from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.evaluation import classes_of
 from nas.accuracy.training.optimization.replicas import agreed, place
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
@@ -29,6 +29,7 @@ from nas.accuracy.training.trained_folder import (
     Judged,
     Training,
     TrainingState,
+    class_results,
     write_trained,
 )
 from nas.accuracy.training.trainer import (
@@ -164,11 +165,11 @@ class TrainingJob:
     def _write(self, recipe: Recipe, trained: Trained) -> Training:
         """Judge the network on the test images, write it, and say what came of it."""
         subject, images = self._subject, self._subject.images
-        fraction, valid = trained.accuracy, None
+        valid = None
         if self._config.images is TrainOn.train:
-            valid = Judged(fraction, len(images.valid))
-            fraction = accuracy_of(self._network, images.test, images, device=self._device)
-        test = Judged(fraction, len(images.test))
+            valid = Judged(trained.accuracy, len(images.valid))
+        answers = classes_of(self._network, images.test, images, device=self._device).cpu().numpy()
+        test = Judged(float((answers == images.test.labels).mean()), len(images.test))
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
@@ -197,6 +198,7 @@ class TrainingJob:
             seconds=trained.seconds,
             device=_title(self._device),
             versions=versions(),
+            by_class=class_results(images.classes, images.test.labels, answers),
         )
         if place()[0] == 0:  # else another process writes it
             write_trained(subject.folder, self._network.state_dict(), training)

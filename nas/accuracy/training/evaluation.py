@@ -35,27 +35,43 @@ def accuracy_of(
     device: torch.device | str = "auto",
 ) -> float:
     """Top-1 accuracy, a fraction, on a split of `image_set`; the network is moved to the device."""
+    answers = classes_of(network, images, image_set, device=device)
+    return float((answers.cpu().numpy() == images.labels).mean())
+
+
+def classes_of(
+    network: nn.Module, images: Images, image_set: ImageSet, *, device: torch.device | str = "auto"
+) -> Int64[Tensor, "n"]:
+    """The most likely class of each image of a split; the network is moved to the device."""
     device = device_named(device)
     model = Normalised(network, image_set.mean, image_set.sd, device)
-    source = DeviceImages([images], device)
-    return right_answers(model, source, device).item() / len(source)
+    return torch.cat(
+        [answers for answers, _ in _answers(model, DeviceImages([images], device), device)]
+    )
 
 
 def right_answers(
     model: Normalised, source: DeviceImages, device: torch.device
 ) -> Int64[Tensor, ""]:
     """Number of images whose most likely class is right, on the device; the mode is as before."""
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    for answers, labels in _answers(model, source, device):
+        right += (answers == labels).sum()
+    return right
+
+
+def _answers(
+    model: Normalised, source: DeviceImages, device: torch.device
+) -> Iterator[tuple[Int64[Tensor, "b"], Int64[Tensor, "b"]]]:
+    """Most likely and true classes, a batch at a time; the mode is as before."""
     was_training, is_gpu = model.training, device.type == "cuda"
     model.eval()
     size = _LARGE_BATCH if is_gpu and not has_many_shapes(model.network) else _BATCH
-    right = torch.zeros((), dtype=torch.int64, device=device)
     with torch.no_grad():
         for which, new in batches_of(len(source), size, equal=is_gpu):
             pixels, labels = source.gather(which)
-            answers = model(pixels).argmax(1) == labels
-            right += answers[-new:].sum()
+            yield model(pixels).argmax(1)[-new:], labels[-new:]
     model.train(was_training)
-    return right
 
 
 def batches_of(images: int, size: int, *, equal: bool) -> Iterator[tuple[Int64[Tensor, "b"], int]]:

@@ -14,6 +14,10 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
 from common.files.atomic_file import replacing
 from common.files.typed_json import read_json, write_json
 from common.types.errors import UserError
@@ -53,6 +57,32 @@ class Judged:
 
 @final
 @dataclass(frozen=True)
+class ClassResult:
+    """Test images of one class."""
+
+    name: str
+    images: int
+    right: int
+    taken_for: str | None  # most frequent wrong answer; None: all were right
+
+
+def class_results(
+    classes: tuple[str, ...], labels: Int64[ndarray, "n"], answers: Int64[ndarray, "n"]
+) -> tuple[ClassResult, ...]:
+    """Results of each class that has images."""
+    results = []
+    for number, name in enumerate(classes):
+        counts = np.bincount(answers[labels == number], minlength=len(classes))
+        right, images = int(counts[number]), int(counts.sum())
+        counts[number] = 0
+        wrong = classes[int(counts.argmax())] if counts.any() else None
+        if images:
+            results.append(ClassResult(name, images, right, wrong))
+    return tuple(results)
+
+
+@final
+@dataclass(frozen=True)
 class Training:
     """Record of a training: network, images, recipe, accuracies."""
 
@@ -78,6 +108,7 @@ class Training:
     seconds: float
     device: str
     versions: dict[str, str]  # of packages
+    by_class: tuple[ClassResult, ...] = ()  # on the test images
 
 
 def trained_folder(run: Path, arch: str) -> Path:

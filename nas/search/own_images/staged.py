@@ -29,7 +29,12 @@ from nas.accuracy.training.checkpoint import epochs_done
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.training.trained_folder import (
+    ClassResult,
+    Training,
+    read_training,
+    trained_folder,
+)
 from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import untrained
 from nas.report.event_file import EventFile
@@ -492,10 +497,17 @@ class Staged:
             trials,
             self._problem,
             epochs=(*(each.epochs for each in self._fidelities), summary.settings.epochs),
+            by_class=self._by_class(summary),
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),
         ).html()
+
+    def _by_class(self, summary: Summary) -> tuple[ClassResult, ...]:
+        """Test results of the winner."""
+        if summary.best is None:
+            return ()
+        return read_training(trained_folder(self._folder, summary.best.arch)).by_class
 
     def clean(self, summary: Summary) -> None:
         """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""
