@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
@@ -126,6 +126,45 @@ class HasSupernet(Keys, Protocol):
 
     def supernet(self, task: Task) -> SharedNetwork:
         """Build the untrained supernet."""
+
+
+@runtime_checkable
+class HasWeights(Keys, Protocol):
+    """A space of networks that begin with weights; a row chooses one, its side, and how deep it is tuned."""
+
+    depths: Sequence[str]  # of tuning, the classifier alone first
+
+    def every_network(self) -> Int64[ndarray, "n D"]:
+        """All networks at all their sides, of which the classifier alone is tuned."""
+
+    def tuned_to(self, architectures: Int64[ndarray, "*n D"], depth: int) -> Int64[ndarray, "*n D"]:
+        """The same networks at the same sides, tuned to a depth."""
+
+    def depth(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
+        """How deep each is tuned."""
+
+    def layers(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
+        """The same number for networks of the same layers, whatever their weights and side."""
+
+    def prior(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
+        """Accuracy that is expected of each before it is tried, as a rule of thumb."""
+
+    def origin(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Where the weights come from, their licence and their SHA-256."""
+
+    def side(self, architecture: Int64[ndarray, "D"]) -> int:
+        """Side of its images, pixels."""
+
+    def normalisation(
+        self, architecture: Int64[ndarray, "D"]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of the images that the weights were trained on."""
+
+    def start(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The network with its pretrained weights, and a new classifier."""
+
+    def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
+        """Names of the parameters that are tuned; all of them if everything is."""
 
 
 @dataclass

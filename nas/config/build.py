@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_hours
@@ -21,7 +21,7 @@ from controller.base import Controller, ControllerConfig
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.address import addresses
-from nas.accuracy.base import Accuracy, AccuracyConfig, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Split
 from nas.accuracy.table import AutoAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
@@ -81,6 +81,13 @@ NAMES: dict[str, dict[str, str]] = {
 _PRETRAINED = "pretrained"
 _HERE = "here"
 """Name of the space that has weights, and of this machine as a device."""
+
+NO_WEIGHTS = (
+    "no pretrained network is at hand, so that networks begin with new weights; with internet and "
+    "`pip install '.[networks]'` the search takes those of timm, or copy files "
+    "<timm's name>.safetensors to a folder here and add weights=FOLDER"
+)
+"""Advice for a search on own images that begins with new weights."""
 
 
 @dataclass
@@ -201,11 +208,16 @@ def _default_controller(latency: str) -> str:
     return "guided" if latency == "probe" else "reinforce"
 
 
-def _default_space(data: str | None, weights: str | None) -> str:
-    """The space of a search that names none: with own images, pretrained networks if they can be had."""
-    if data is None or (weights is None and (data == "digits" or not hub_answers())):
-        return default_space()
-    return _PRETRAINED
+def _default_space(data: str | None, weights: str | None, *, _root_: DictConfig) -> str:
+    """The space of a search that names none: with own images, pretrained networks if they can be had.
+
+    Devices that are known by their tables and models are those of the default space.
+    """
+    device = _root_._get_node("device")  # noqa: SLF001 - its value depends on the space by default
+    is_default = isinstance(device, Node) and device._is_interpolation()  # noqa: SLF001 - as above
+    is_live = is_default or addresses(_root_.device) == _HERE or "://" in addresses(_root_.device)
+    at_hand = weights is not None or (is_live and data != "digits" and hub_answers())
+    return _PRETRAINED if data is not None and at_hand else default_space()
 
 
 def build(composed: DictConfig) -> Experiment:
@@ -277,12 +289,13 @@ def _space(config: SearchConfig) -> SearchSpace:
             )
         folder = Path(config.weights).expanduser().absolute()
         config.weights, config.space = str(folder), f"{_PRETRAINED}:{folder}"
-    if config.space.partition(":")[0] == _PRETRAINED:
+    space = space_named(config.space)
+    if isinstance(space, HasWeights):
         if config.data is None:
-            raise UserError(f"space={_PRETRAINED} is for your own images; add data=")
+            raise UserError(f"space={config.space} is for your own images; add data=")
         if config.side is not None:
-            raise UserError(f"side={config.side}: with space={_PRETRAINED}, the search chooses it")
-    return space_named(config.space)
+            raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
+    return space
 
 
 def _measure_live(config: SearchConfig) -> None:
@@ -391,7 +404,7 @@ def _accuracy(
         StagedConfig,
     )
 
-    begins_with_weights = config.space.partition(":")[0] == _PRETRAINED
+    begins_with_weights = isinstance(space, HasWeights)
     if isinstance(chosen, AutoAccuracyConfig):
         chosen = config.accuracy = FineTuningConfig() if begins_with_weights else StagedConfig()
     if isinstance(chosen, FineTuningConfig) is not begins_with_weights:

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from common.command.console import say
 from latency.base import Doubtful
-from nas.config.build import Experiment
-from nas.spaces.pretrained.hub import HOW
+from nas.config.build import NO_WEIGHTS, Experiment
 from nas.spaces.registry import default_space
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
@@ -38,7 +37,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         for sentence in experiment.images.report:
             say(console, sentence)
         if config.space == default_space() and config.data != "digits":
-            say(console, HOW)
+            say(console, NO_WEIGHTS)
     lines = [
         *(_each_source(problem) if config.verbose else ()),
         (

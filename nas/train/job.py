@@ -61,6 +61,7 @@ class Start:
     network: NetworkOf
     continues: Path | None = None  # checkpoint of a shorter training
     words: str = ""  # for the record; empty if it begins with new weights
+    keeps_best: bool = False  # ends with the weights of the best epoch, or those it begins with
 
 
 @final
@@ -155,6 +156,7 @@ class TrainingJob:
                 evaluate_every=recipe.epochs if is_judged_late else 1,
                 checkpoint=self._checkpoint,
                 continues=self._start.continues,
+                keeps_best=self._start.keeps_best,
                 on_epoch=progress,
                 epochs_left=None if math.isinf(ends_s) else left,
                 stop=lambda: agreed(time.monotonic() + progress.epoch_s / 2) > ends_s,

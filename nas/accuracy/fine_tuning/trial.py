@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from common.files.atomic_file import replacing
 from common.types.kind import Kind
 from common.types.task import Task
+from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
-from nas.accuracy.fine_tuning.tuning import HasWeights, absorb_statistics, freeze, set_classifier
+from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.slow import Evaluation, Fidelity
@@ -137,8 +138,8 @@ class FineTuningTrial:
 
 def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) -> Path:
     """File of the classifier on a network's frozen features at its side."""
-    key = f"{architecture[0]}-{space.side(architecture)}"
-    return folder / f"head-{sha256(key.encode()).hexdigest()[:16]}.safetensors"
+    key = space.tuned_to(architecture, 0).tobytes()
+    return folder / f"head-{sha256(key).hexdigest()[:16]}.safetensors"
 
 
 def _first_images(images: ImageSet) -> Float[Tensor, "n 3 side side"]:

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float, Float32
 from numpy import ndarray
 from torch import Tensor, nn
 
-from common.types.task import Task
 from nas.accuracy.training.optimization.step import last_linear
-
-
-@runtime_checkable
-class HasWeights(Protocol):
-    """A space of networks that begin with weights."""
-
-    def start(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """The network with its pretrained weights, and a new classifier."""
-
-    def side(self, architecture: Int64[ndarray, "D"]) -> int:
-        """Side of its images, pixels."""
-
-    def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
-        """Names of the parameters that are tuned; all of them if the body is."""
-
-    def normalisation(
-        self, architecture: Int64[ndarray, "D"]
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of the images that the weights were trained on."""
 
 
 def set_classifier(

@@ -100,6 +100,8 @@ class TrainingOptions:
     )  # asked after each epoch; a checkpoint can go on with it
     epochs_left: Callable[[Epoch], int] | None = None
     """Epochs that fit into the time after this one; a longer schedule is shortened to them."""
+    keeps_best: bool = False
+    """End with the weights of the most accurate epoch, those of the beginning included."""
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
@@ -203,6 +205,7 @@ def training(
     if options.continues is not None and not past.losses:
         past = carry_over(options.continues, run.step.state())
     end = recipe.epochs
+    best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
     while len(past.losses) < end:
         epoch = len(past.losses)
         is_last = epoch + 1 == end
@@ -212,6 +215,7 @@ def training(
         evaluates = is_last or (epoch + 1) % options.evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
+        best.consider(accuracy)
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
         if checkpoint is not None and is_due and place()[0] == 0:
@@ -228,6 +232,8 @@ def training(
     if final is None:  # stopped at an epoch that is not evaluated
         final = yield from run.accuracy()
     run.step.finish()
+    if options.keeps_best:
+        final = best.restored()
     yield from run.finished()
     network.eval()
     done = len(past.losses)
@@ -255,6 +261,25 @@ def seconds_an_epoch(
     kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
     with opened_slot(device, kernels) as slot:
         return _Training(sources, deepcopy(network), recipe, options, slot).seconds_an_epoch()
+
+
+@final
+class _Best:
+    """Weights of the most accurate epoch, from the beginning on; none where that cannot be surpassed."""
+
+    def __init__(self, network: nn.Module, accuracy: float) -> None:
+        self._network, self._accuracy = network, accuracy
+        self._state = copied(network.state_dict()) if math.isfinite(accuracy) else {}
+
+    def consider(self, accuracy: float | None) -> None:
+        """Keep the weights of now, if they are better."""
+        if accuracy is not None and accuracy > self._accuracy:
+            self._accuracy, self._state = accuracy, copied(self._network.state_dict())
+
+    def restored(self) -> float:
+        """Put the best weights into the network; returns their accuracy."""
+        restore(self._network.state_dict(), self._state)
+        return self._accuracy
 
 
 @final

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -15,6 +15,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
+from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
     FineTuningTrial,
@@ -27,9 +28,9 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner, epochs_within
-from nas.spaces.pretrained.space import PretrainedSpace
+from nas.spaces.base import SearchSpace
 from nas.train.job import Start
-from nas.trials.executor import Evaluated
+from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import LEAST_EPOCHS, FineTunings
 from nas.trials.staged.stage_result import StageResult
@@ -40,8 +41,16 @@ LENGTHS = (FROZEN, 3, 6, 12)
 FROZEN_NETWORKS = 10
 """Networks whose frozen features fit into their time, on fewer images if need be."""
 
+_BRIEF_S = 600.0
+"""Time of a search of which the start of a process, which imports timm, would be a notable part."""
+
 _HOPELESS = 1.2
 """Predicted latency, as a share of the limit, above which a network is not timed."""
+
+
+@runtime_checkable
+class SpaceWithWeights(SearchSpace, HasWeights, Protocol):
+    """A search space of networks that begin with weights."""
 
 
 @final
@@ -49,11 +58,18 @@ class FineTuned(Staged):
     """A strategy of a run on a space of networks with weights."""
 
     @property
-    def _space(self) -> PretrainedSpace:
+    def _space(self) -> SpaceWithWeights:
         space = self._problem.space
-        if not isinstance(space, PretrainedSpace):
+        if not isinstance(space, SpaceWithWeights):
             raise TypeError(f"{space.name} has no weights")
         return space
+
+    @property
+    def _tunings(self) -> FineTunings:
+        stages = self._proposer.stages
+        if not isinstance(stages, FineTunings):
+            raise TypeError(f"{type(stages).__name__} does not tune")
+        return stages
 
     def _lengths(self) -> tuple[Fidelity, ...]:
         names = {FROZEN: "frozen features"}
@@ -69,11 +85,12 @@ class FineTuned(Staged):
 
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
+        is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         return Evaluated(
             FineTuningTrial(self._pretrained, recipe, classes, frozen_s),
             self._fidelities,
-            workers=self._config.executor,
+            workers=Workers.threads if is_brief else self._config.executor,
             slots=self._parallel,
             prepare=take_share,
             source=self._accuracy.source,
@@ -81,12 +98,12 @@ class FineTuned(Staged):
         )
 
     def _stages(self, candidates: Candidates) -> FineTunings:
-        rows = candidates.architectures
-        sides = len(self._space.choices["side"])
+        space, rows = self._space, candidates.architectures
+        _, network = np.unique(space.tuned_to(rows, 0), axis=0, return_inverse=True)
         return FineTunings(
             candidates,
-            rows[:, 2],
-            rows[:, 0] * sides + rows[:, 1],
+            space.depth(rows),
+            network.reshape(-1),
             self._fidelities,
             self._ends_s,
             self._parallel,
@@ -107,7 +124,7 @@ class FineTuned(Staged):
         multiply-accumulates say that they are too slow are not timed.
         """
         began_s, space, problem = time.monotonic(), self._space, self._problem
-        rows = space.every_row("head")
+        rows = space.every_network()
         prior, flops = space.prior(rows), self._flops(rows)
         layers = space.canonical(rows)
         _, first, group = np.unique(layers, axis=0, return_index=True, return_inverse=True)
@@ -117,7 +134,7 @@ class FineTuned(Staged):
         best = np.array([prior[group == number].max() for number in range(len(first))])
         skipped = np.zeros(len(first), bool)
         while True:
-            predicted = _predicted_ms(rows[first], flops[first], measured)
+            predicted = _predicted_ms(space.layers(rows[first]), flops[first], measured)
             hopeless = predicted > _HOPELESS * problem.limit_ms
             open_ = np.isnan(measured) & ~skipped & ~hopeless
             is_late = time.monotonic() >= ends_s and (measured <= problem.limit_ms).any()
@@ -138,7 +155,7 @@ class FineTuned(Staged):
 
     def _candidates_of(
         self,
-        rows: Int64[ndarray, "n 3"],
+        rows: Int64[ndarray, "n D"],
         prior: Float64[ndarray, "n"],
         flops: Float64[ndarray, "n"],
         latencies: Latencies,  # NaN where it was not timed
@@ -162,11 +179,10 @@ class FineTuned(Staged):
             f"latencies: {timed.sum():,} of {len(rows):,} networks at their sides are known, "
             f"{len(kept):,} are within {problem.limits.label}"
         )
-        depths = np.arange(3)
-        every = np.repeat(rows[kept], len(depths), axis=0)
-        every[:, 2] = np.tile(depths, len(kept))
+        depths = range(len(self._space.depths))
+        every = np.stack([self._space.tuned_to(rows[kept], depth) for depth in depths], axis=1)
         return Candidates(
-            every,
+            every.reshape(-1, every.shape[-1]),
             latency_ms=np.repeat(latency_ms[kept], len(depths)),
             latency_kind=np.repeat(latencies.kind[kept], len(depths)),
             flops=np.repeat(flops[kept], len(depths)),
@@ -178,23 +194,20 @@ class FineTuned(Staged):
             score_s=0.0,
         )
 
-    def _flops(self, rows: Int64[ndarray, "n 3"]) -> Float64[ndarray, "n"]:
+    def _flops(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
         """Multiply-accumulates; counted at one side of each network, in proportion at the others."""
         sides = np.array([self._space.side(row) for row in rows], np.float64)
-        counted = {}
-        for row, side in zip(rows, sides, strict=True):
-            key = tuple(self._space.canonical(row)[[0]])
-            if key not in counted:
-                flops = self._space.costs(self._space.canonical(row), self._problem.task)["flops"]
-                counted[key] = float(flops) / side**2
-        keys = [tuple(self._space.canonical(row)[[0]]) for row in rows]
-        return np.array([counted[key] for key in keys]) * sides**2
+        counted: dict[int, float] = {}
+        for row, number, side in zip(rows, self._space.layers(rows).tolist(), sides, strict=True):
+            if number not in counted:
+                flops = self._space.costs(row, self._problem.task)["flops"]
+                counted[number] = float(flops) / side**2
+        per_pixel = [counted[number] for number in self._space.layers(rows).tolist()]
+        return np.asarray(per_pixel * sides**2)
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The best that is confirmed, tuned as deep as its time allows."""
-        space, stages = self._space, self._proposer.stages
-        if not isinstance(stages, FineTunings):
-            raise TypeError(f"{type(stages).__name__} does not tune")
+        space, stages = self._space, self._tunings
         left_s = ends_s - time.monotonic()
         order = stages.by_promise(order, self._proposer.results, left_s)
         at, disturbed = self._confirmed(order)
@@ -210,18 +223,13 @@ class FineTuned(Staged):
         return replace(winner, epochs=max(1, min(epochs, self._config.epochs)))
 
     def _start(self, winner: Winner) -> Start:
-        row = self._space.parse(winner.arch)
-        pooled = self._space.pooled(row)
-        words = (
-            f"begun with the weights of {pooled.origin}, licence {pooled.licence}, SHA-256 "
-            f"{pooled.digest()}; tuned: {self._space.tuning(row)}"
-        )
-        return Start(self._pretrained, None, words)
+        space, row = self._space, self._space.parse(winner.arch)
+        tuned = space.depths[int(space.depth(row))]
+        words = f"begun with the weights of {space.origin(row)}; tuned: {tuned}"
+        return Start(self._pretrained, None, words, keeps_best=True)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
-        stages, results, space = self._proposer.stages, self._proposer.results, self._space
-        if not isinstance(stages, FineTunings):
-            raise TypeError(f"{type(stages).__name__} does not tune")
+        stages, results, space = self._tunings, self._proposer.results, self._space
         candidates, rows = stages.candidates, stages.candidates.architectures
         stage_list = [StageResult("draw", candidates.drawn, candidates.within, candidates.draw_s)]
         for fidelity, length in enumerate(LENGTHS):
@@ -248,7 +256,7 @@ class FineTuned(Staged):
     def _rule_of_thumb(self, stages: FineTunings) -> list[StageResult]:
         """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
         results, thumb = self._proposer.results, stages.rule_of_thumb
-        alike = {stages.deepest(thumb, depth) for depth in range(3)}
+        alike = {stages.deepest(thumb, depth) for depth in range(len(self._space.depths))}
         jobs = [job for job in results if job.candidate in alike]
         if not jobs:
             return []
@@ -268,15 +276,15 @@ class FineTuned(Staged):
 
 
 def _predicted_ms(
-    rows: Int64[ndarray, "n 3"], flops: Float64[ndarray, "n"], measured_ms: Float64[ndarray, "n"]
+    layers: Int64[ndarray, "n"], flops: Float64[ndarray, "n"], measured_ms: Float64[ndarray, "n"]
 ) -> Float64[ndarray, "n"]:
     """Latencies in proportion to multiply-accumulates: those of the same network, else of all."""
     rate = measured_ms / flops
     if np.isnan(rate).all():
-        return np.full(len(rows), np.nan)
-    rates = np.full(len(rows), np.nanmedian(rate))
-    for network in np.unique(rows[:, 0]):
-        same = rows[:, 0] == network
+        return np.full(len(layers), np.nan)
+    rates = np.full(len(layers), np.nanmedian(rate))
+    for number in np.unique(layers):
+        same = layers == number
         if not np.isnan(rate[same]).all():
             rates[same] = np.nanmedian(rate[same])
     predicted: Float64[ndarray, "n"] = rates * flops

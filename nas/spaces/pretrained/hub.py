@@ -10,12 +10,6 @@ from importlib.util import find_spec
 _HOST = "huggingface.co"
 _WAIT_S = 2.0
 
-HOW = (
-    "no pretrained network is at hand, so that networks begin with new weights; with internet and "
-    "`pip install '.[networks]'` the search takes those of timm, or copy files "
-    "<timm's name>.safetensors to a folder here and add weights=FOLDER"
-)
-
 
 @cache
 def hub_answers() -> bool:

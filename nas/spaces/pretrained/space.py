@@ -45,6 +45,7 @@ class PretrainedSpace(ChoiceSpace):
     """Networks of timm with weights, at several sides."""
 
     default_device = "here"
+    depths = TUNING
     tasks: Mapping[str, Task] = MappingProxyType({_IMAGES.name: _IMAGES})
 
     def __init__(
@@ -73,18 +74,35 @@ class PretrainedSpace(ChoiceSpace):
         rows[..., 2] = 0
         return rows
 
+    def layers(self, architectures: Int64[ndarray, "n 3"]) -> Int64[ndarray, "n"]:
+        """The same number for networks of the same layers, whatever their weights and side."""
+        return np.asarray(self._first_alike[architectures[:, 0]])
+
     @cached_property
     def _first_alike(self) -> Int64[ndarray, "networks"]:
         layers = [(each.architecture, sorted(each.arguments.items())) for each in self.pool]
         return np.array([layers.index(each) for each in layers])
 
-    def every_row(self, tuning: str) -> Int64[ndarray, "n 3"]:
-        """All networks at all their sides."""
+    def every_network(self) -> Int64[ndarray, "n 3"]:
+        """All networks at all their sides, of which the classifier alone is tuned."""
         sides = len(self.choices["side"])
-        rows = np.array(
-            [(n, s, TUNING.index(tuning)) for n in range(len(self.pool)) for s in range(sides)]
-        )
+        rows = np.array([(n, s, 0) for n in range(len(self.pool)) for s in range(sides)])
         return np.asarray(rows[self.valid(rows)])
+
+    def tuned_to(self, architectures: Int64[ndarray, "*n 3"], depth: int) -> Int64[ndarray, "*n 3"]:
+        """The same networks at the same sides, tuned to a depth."""
+        rows: Int64[ndarray, "*n 3"] = np.array(architectures, np.int64)
+        rows[..., 2] = depth
+        return rows
+
+    def depth(self, architectures: Int64[ndarray, "*n 3"]) -> Int64[ndarray, "*n"]:
+        """How deep each is tuned."""
+        return np.asarray(architectures[..., 2])
+
+    def origin(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Where the weights come from, their licence and their SHA-256."""
+        pooled = self.pooled(architecture)
+        return f"{pooled.origin}, licence {pooled.licence}, SHA-256 {pooled.digest()}"
 
     def pooled(self, architecture: Int64[ndarray, "D"]) -> PooledNetwork:
         """The network that a row chooses."""
@@ -94,16 +112,12 @@ class PretrainedSpace(ChoiceSpace):
         """Side of its images, pixels."""
         return int(self.choices["side"][int(architecture[1])])
 
-    def tuning(self, architecture: Int64[ndarray, "D"]) -> str:
-        """How deep it is tuned."""
-        return TUNING[int(architecture[2])]
-
     def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
         """Names of the parameters that are tuned: of the classifier, the last stage too, or all."""
         from nas.spaces.pretrained.weights import classifiers  # noqa: PLC0415 - imports torch
 
         names = [name for name, _ in network.named_parameters()]
-        tuning = self.tuning(architecture)
+        tuning = TUNING[int(architecture[2])]
         if tuning == "head":
             new = tuple(f"{name}." for name in classifiers(network))
             return [name for name in names if name.startswith(new)]
@@ -164,7 +178,7 @@ class PretrainedSpace(ChoiceSpace):
 
     @cached_property
     def _smallest(self) -> Int64[ndarray, "D"]:
-        rows = self.every_row("head")
+        rows = self.every_network()
         return np.asarray(rows[self.prior(rows).argmin()])
 
     @property

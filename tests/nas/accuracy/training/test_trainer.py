@@ -181,6 +181,17 @@ def test_a_schedule_is_shortened_to_the_epochs_that_are_left(tiny, brightness):
     assert shorter.losses[2] != whole.losses[2]  # its learning rate is near the end of the schedule
 
 
+def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
+    network = tiny()
+    run(network, brightness)
+    before = weights(network)
+
+    trained = run(network, brightness, replace(SHORT, lr=50.0), keeps_best=True)
+
+    assert_equal(network, before)
+    assert trained.accuracy > trained.accuracies[-1]
+
+
 def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
     trained = run(tiny(), brightness, evaluate_every=3)
 

@@ -51,10 +51,10 @@ def space(tmp_path):
 
 
 def test_rows_are_networks_at_sides_tuned_to_depths(space):
-    rows = space.every_row("all")
+    rows = space.tuned_to(space.every_network(), 2)
 
     assert len(rows) == 2 * len(SIDES)
-    assert {space.tuning(row) for row in rows} == {TUNING[-1]}
+    assert {space.describe(row)[2] for row in rows} == {TUNING[-1]}
     assert space.parse(space.text(rows[3])).tolist() == rows[3].tolist()
 
 
