@@ -289,7 +289,7 @@ def test_the_documented_loop_runs(monkeypatch):
     )
     names = {"my_training": lambda network: min(1.0, len(list(network.modules())) / 1000)}
 
-    code = code.removeprefix("python").replace("range(20)", "range(2)").replace(".frame", ".trials")
+    code = code.removeprefix("python").replace("range(20)", "range(2)")
     exec(code, names)  # noqa: S102 - ours
 
     assert len(names["search"].trials) == 8
