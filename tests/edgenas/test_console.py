@@ -62,9 +62,11 @@ def test_a_command_works_without_standard_streams(words, tmp_path):
     assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
 
 
-def test_files_of_the_user_that_are_named_like_ours_break_nothing_or_are_named(script, tmp_path):
-    (tmp_path / "runtime.py").write_text("raise SystemExit('the user\\'s own')")
-    (tmp_path / "controller.py").write_text("")
+@pytest.mark.parametrize("name", ["common.py", "runtime.py", "controller.py"])
+def test_a_file_of_the_user_that_is_named_like_ours_breaks_nothing_or_is_named(
+    name, script, tmp_path
+):
+    (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
 
     installed = start(script, "transfer", "--help", cwd=tmp_path)
     module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
@@ -72,7 +74,8 @@ def test_files_of_the_user_that_are_named_like_ours_break_nothing_or_are_named(s
     assert installed.returncode == 0, installed.stderr
     assert "calibration networks" in installed.stdout
     assert module.returncode == 2
-    assert re.fullmatch(r"edgenas: .*(runtime|controller).py hides a package.*\n", module.stderr)
+    assert module.stderr.startswith(f"edgenas: {tmp_path / name} ")
+    assert module.stderr.count("\n") == 1
 
 
 def test_the_completion_of_bash_knows_commands_and_settings(command, script):
