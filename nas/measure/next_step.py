@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
-from latency.base import EnumerableSpace, Space
+from latency.base import Space
 from latency.devices.measured import open_table
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.measuring.folder import MeasurementFolder
@@ -40,7 +41,7 @@ def next_step(
     """
     in_scenario = SCENARIO_MARK in folder.device_id
     fewest = FEWEST_BOTH_WAYS if in_scenario else FEWEST_MEASURED
-    is_whole = isinstance(space, EnumerableSpace) and len(latency_ms) >= len(distinct(space))
+    is_whole = isinstance(space, Enumerable) and len(latency_ms) >= len(distinct(space))
     if len(latency_ms) < fewest and not is_whole:
         return (
             f"next: measure more; a search predicts what was not measured from {fewest} architectures "
