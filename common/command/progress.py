@@ -7,17 +7,16 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 
 
-def progress_bar(console: Console, counted: ProgressColumn | None = None) -> Progress:
+def progress_bar(console: Console) -> Progress:
     """A bar with a count, the task's description and the time left; nothing where no terminal is."""
     return Progress(
         BarColumn(bar_width=20),
-        counted or MofNCompleteColumn(),
+        MofNCompleteColumn(),
         TextColumn("{task.description}", markup=False),
         TimeRemainingColumn(compact=True),
         console=console,

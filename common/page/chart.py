@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Real, Shaped
 from numpy import ndarray
 
-from common.page.palette import GREY, GROUND, VERMILLION
+from common.page.palette import GROUND, VERMILLION
 
 Values = Sequence[Any] | Shaped[ndarray, "n"]
 
@@ -27,19 +27,7 @@ def points(name: str, x: Values, y: Values, *, text: Values = (), **style: Any) 
     return _trace("scatter", name, x, y, mode="markers", text=text, marker=style)
 
 
-def bars(name: str, x: Values, y: Values, **style: Any) -> dict[str, Any]:
-    """Bars from 0; `style` has Plotly's names, such as `color`."""
-    return _trace("bar", name, x, y, marker=style)
-
-
-def diagonal(least: float, most: float) -> dict[str, Any]:
-    """A dotted line from the smallest value to the largest, on which both axes are equal."""
-    return line("equal", [least, most], [least, most], dash="dot", color=GREY)
-
-
-def limit(
-    axis: str, value: float, *, color: str = VERMILLION, dash: str = "dash"
-) -> dict[str, Any]:
+def limit(axis: str, value: float) -> dict[str, Any]:
     """The shape of a line across the whole chart where the axis, `x` or `y`, has this value."""
     other = "y" if axis == "x" else "x"
     ends = {
@@ -49,7 +37,7 @@ def limit(
         f"{other}0": 0,
         f"{other}1": 1,
     }
-    return {"type": "line", **ends, "line": {"color": color, "dash": dash, "width": 1.5}}
+    return {"type": "line", **ends, "line": {"color": VERMILLION, "dash": "dash", "width": 1.5}}
 
 
 def limit_line(value: float, name: str) -> dict[str, Any]:
@@ -85,22 +73,9 @@ def count_map(x: Values, y: Values, numbers: Real[ndarray, "y x"], title: str) -
     }
 
 
-def axes(
-    x: str = "", y: str = "", *, log: str = "", from_0: str = "", **layout: Any
-) -> dict[str, Any]:
-    """A layout with titles of the axes.
-
-    `log` names the logarithmic axes, such as `xy`, and `from_0` those that begin at 0.
-    """
-    for name, title in (("x", x), ("y", y)):
-        axis: dict[str, Any] = {"title": {"text": title}} if title else {}
-        if name in log:
-            axis["type"] = "log"
-        if name in from_0:
-            axis["rangemode"] = "tozero"
-        if axis:
-            layout[f"{name}axis"] = axis
-    return layout
+def axes(x: str, y: str, **layout: Any) -> dict[str, Any]:
+    """A layout with titles of the axes."""
+    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, **layout}
 
 
 def _trace(kind: str, name: str, x: Values, y: Values, **more: Any) -> dict[str, Any]:

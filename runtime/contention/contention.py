@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, final
 from runtime.contention.hogs.control_page import GB, MB
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.isolation import Isolation, ProcessLimit, Stop
+from runtime.contention.isolation import Isolation, Stop
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,6 @@ class Contention:
         limit_mb_per_s: float | None = None,
         isolation: Isolation = Isolation.none,
         count: int | None = None,
-        process_limit: Callable[[Sequence[int]], ProcessLimit] | None = None,
         victim_sms: int | None = None,
     ) -> None:
         """Check the arguments; nothing runs before the context is entered.
@@ -44,7 +43,6 @@ class Contention:
             bytes.
           isolation: protection of the network.
           count: only the first `count` hogs take part; None for all.
-          process_limit: makes a limit of your own, of the ids of the hogs' processes.
           victim_sms: multiprocessors of the network under `Isolation.partition`, a multiple of 8.
 
         Raises:
@@ -60,7 +58,6 @@ class Contention:
         self._limit_mb_per_s = limit_mb_per_s
         self._isolation = isolation
         self._count = count
-        self._make_limit = Stop if isolation is Isolation.stop else process_limit
         self._victim_sms = victim_sms
         self._stream: torch.cuda.Stream | None = None
         self._lock: Callable[[], None] = _nothing
@@ -78,8 +75,8 @@ class Contention:
             else:
                 self._hogs = opened.enter_context(RunningHogs(self._described, self._victim_sms))
             opened.callback(self._hogs.park)
-            if self._make_limit is not None:
-                limit = self._make_limit(self._process_ids())
+            if self._isolation is Isolation.stop:
+                limit = Stop(self._process_ids())
                 opened.callback(limit.close)
                 self._lock, self._unlock = limit.apply, limit.release
             elif self._isolation is Isolation.fine_lock:

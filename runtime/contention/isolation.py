@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import os
 import signal
-from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 
 class Isolation(Enum):
@@ -67,36 +66,19 @@ class Isolation(Enum):
         return (demand_mb_per_s if self is Isolation.fine_lock else limited), limited
 
 
-@runtime_checkable
-class ProcessLimit(Protocol):
-    """Limits some processes while the network runs."""
-
-    @abstractmethod
-    def apply(self) -> None:
-        """Apply the limit, before the network runs."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Lift the limit, after the network has run."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Restore the processes to their original state."""
-
-
 @final
-class Stop(ProcessLimit):
+class Stop:
     """Stops each process by SIGSTOP and resumes it by SIGCONT."""
 
     def __init__(self, processes: Sequence[int]) -> None:
         self._processes = processes
 
     def apply(self) -> None:
-        """Stop the processes."""
+        """Stop the processes, before the network runs."""
         self._send(signal.SIGSTOP)
 
     def release(self) -> None:
-        """Resume the processes."""
+        """Resume the processes, after the network has run."""
         self._send(signal.SIGCONT)
 
     def close(self) -> None:

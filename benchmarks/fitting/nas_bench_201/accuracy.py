@@ -29,10 +29,12 @@ from common.command.exit_status import one_line_errors
 from common.files.keyed_table import CsvTable, data_folder, read_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201
-from nas.spaces.nas_bench_201.surrogate import CARD, METADATA_KEY, TARGETS, WEIGHTS, chance
+from nas.spaces.nas_bench_201.surrogate import METADATA_KEY, TARGETS, WEIGHTS, chance
 from nas.spaces.nas_bench_201.surrogate_network import functions, output, predict, shapes
 
 log = logging.getLogger(__name__)
+
+CARD = WEIGHTS.with_suffix(".md")
 
 _FOLD_SEED, _WEIGHT_SEED = 20260, 1
 

@@ -80,15 +80,16 @@ class BlockShape:
 def widths(multiplier: float) -> Widths:
     """Channels for a width multiplier, multiples of 8."""
     stem, *stages, final_, features = (
-        divisible(multiplier * channels) for channels in (_STEM, *_STAGE_WIDTHS, _FINAL, _FEATURES)
+        _multiple_of_8(multiplier * channels)
+        for channels in (_STEM, *_STAGE_WIDTHS, _FINAL, _FEATURES)
     )
     return Widths(stem, tuple(stages), final_, features)
 
 
-def divisible(channels: float, divisor: int = 8) -> int:
-    """The multiple of the divisor next to a number, never less than 90 % of it (MobileNetV2)."""
-    rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
-    return rounded + divisor if rounded < 0.9 * channels else rounded
+def _multiple_of_8(channels: float) -> int:
+    """The multiple of 8 next to a number, never less than 90 % of it (MobileNetV2)."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
 def image_side(side: int, task: Task) -> int:
@@ -131,7 +132,7 @@ def stage_block(
         outputs,
         kernel,
         stride=STRIDES[stage] if place == 0 else 1,
-        squeeze=divisible(hidden / 4) if SQUEEZES[stage] else 0,
+        squeeze=_multiple_of_8(hidden / 4) if SQUEEZES[stage] else 0,
         hard_swish=HARD_SWISHES[stage],
         side=before if place == 0 else after,
     )

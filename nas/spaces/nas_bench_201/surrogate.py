@@ -26,7 +26,6 @@ from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
 from nas.spaces.nas_bench_201.surrogate_network import predict
 
 WEIGHTS = Path(__file__).with_name("surrogate.safetensors")
-CARD = Path(__file__).with_name("surrogate.md")
 METADATA_KEY = "fit"
 
 TARGETS = tuple(

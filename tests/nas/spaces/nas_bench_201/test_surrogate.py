@@ -19,7 +19,6 @@ from nas.accuracy.table import SurrogateAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.surrogate import (
-    CARD,
     METADATA_KEY,
     TARGETS,
     WEIGHTS,
@@ -128,7 +127,7 @@ def test_the_weights_are_smaller_than_300_kilobytes():
 
 
 def test_the_card_says_what_the_weights_record(metadata):
-    assert CARD.read_text(encoding="utf-8") == render(metadata)
+    assert WEIGHTS.with_suffix(".md").read_text(encoding="utf-8") == render(metadata)
 
 
 def test_importing_the_source_does_not_import_torch():
