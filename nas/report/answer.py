@@ -6,19 +6,22 @@ Terminal, pages, sweeps, the card of an export and `edgenas.Found` lay it out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import final
 
 from common.page.document import KeyFigure, Tone
+from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
 from nas.report.summary import Summary, predicted_shares
+from nas.spaces.base import ComparedOptima
+from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
 from nas.trials.statistics import WINDOW
 
@@ -28,13 +31,6 @@ _WHY_FLAGGED = {
     "measurements of the networks",
     Kind.implausible: "taken twice, and each time far below what the other networks let expect",
 }
-_EXPECTED_LOSS = {  # by space and data set: where accuracies are predicted too, where they are of a table
-    ("nas_bench_201", "cifar10"): (0.7, 0.5),
-    ("nas_bench_201", "cifar100"): (1.6, 1.0),
-    ("nas_bench_201", "imagenet16"): (1.9, 1.3),
-}
-"""Points that answers of predicted latencies are below the true optimum, mean over devices and limits
-(`python -m benchmarks.predicted_optimum`)."""
 
 
 class Status(Enum):
@@ -137,7 +133,7 @@ class Answer:
         summary, settings = self.summary, self.summary.settings
         if self.optimum_name == "exact optimum":
             return None
-        losses = _EXPECTED_LOSS.get((settings.space, settings.dataset))
+        losses = _expected_losses(settings.space).get(settings.dataset)
         if losses is None or summary.space_latency_predicted != 1:
             return "how far the true one is above is not known"
         loss = losses[0] if summary.accuracy_is_predicted else losses[1]
@@ -417,6 +413,14 @@ class Answer:
                 share = trials.get(kind, 0.0)
                 of = "" if share in {0.0, 1.0} else f" of {share:.1%} of the trials"
                 yield f"{what}{of} {kind.words.removeprefix('predicted ')}"
+
+
+def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:
+    try:
+        named = space_named(space)
+    except UserError:  # a run of a plug-in that is not installed here
+        return {}
+    return named.expected_loss if isinstance(named, ComparedOptima) else {}
 
 
 def _cost_name(cost: str) -> str:

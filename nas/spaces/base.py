@@ -90,6 +90,15 @@ class Layered(SearchSpace, Protocol):
 
 
 @runtime_checkable
+class ComparedOptima(Protocol):
+    """A space whose predicted optima were compared with true ones."""
+
+    expected_loss: Mapping[str, tuple[float, float]]
+    """By task, points of accuracy from the optimum of predicted latencies to the true one, in the mean:
+    where accuracies are predicted too, and where a table has them."""
+
+
+@runtime_checkable
 class PartlyKnown(Protocol):
     """A space of which whole parts may have no latency on a device."""
 

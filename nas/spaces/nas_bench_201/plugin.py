@@ -42,6 +42,11 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     feature_names = FEATURES
     resources: Path | None = Path(__file__).parent
     table_prefix = "nb201_"
+    expected_loss: Mapping[str, tuple[float, float]] = {  # python -m benchmarks.predicted_optimum
+        "cifar10": (0.7, 0.5),
+        "cifar100": (1.6, 1.0),
+        "imagenet16": (1.9, 1.3),
+    }
     choices: Mapping[str, Sequence[str]] = {f"{start} → {end}": OPERATIONS for start, end in EDGES}
 
     def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
