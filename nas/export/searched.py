@@ -14,6 +14,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.docstring import plain
+from nas.report.answer import Status
 from nas.report.network import Network
 from nas.report.number import Number, percent
 from nas.report.run_folder import RunFolder
@@ -129,16 +130,16 @@ def find(
     if network is None:
         offer = [f"which={other.value}" for other, one in networks.items() if one is not None]
         raise UserError(
-            f"run={run} {_WHY_NONE[which].format(T=summary.T_ms)}; export another network with "
+            f"run={run} (T = {summary.T_ms:g} ms): {_WHY_NONE[which]}; export another network with "
             f"{', '.join([*offer, 'arch=<one of its samples>'])}"
         )
     return _reported(summary, network, space, run, which.value)
 
 
 _WHY_NONE = {
-    Which.best: "found no network within T = {T:g} ms",
-    Which.mode: "knows no mode: its controller has no policy, or no source knows it",
-    Which.optimum: "knows no exact optimum: nothing is within T, or asking for all is not free",
+    Which.best: Status.none.value,
+    Which.mode: "its controller has no policy, or no source knows the mode",
+    Which.optimum: Status.unranked.value,
 }
 
 

@@ -75,6 +75,11 @@ class Answer:
         """Whether the network to use is not a trial, but the optimum of the ranked space."""
         return self.network is not None and self.network is not self.best
 
+    @property
+    def which(self) -> str:
+        """Name of the network to use, as `which=` of an export."""
+        return "optimum" if self.is_ranked else "best"
+
     @cached_property
     def networks(self) -> dict[str, Network]:
         """Every network that is reported, by its role."""

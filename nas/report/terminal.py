@@ -81,7 +81,7 @@ def print_next(
     if page is not None:
         console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not is_exported:
-        which = " which=optimum" if answer.is_ranked else ""
+        which = f" which={answer.which}" if answer.is_ranked else ""
         console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:
             say(console, "to measure it: the same with latency=probe device=ssh://<board>")

@@ -10,6 +10,7 @@ from rich.console import Console
 from common.command.console import say
 from latency.base import Doubtful
 from nas.config.build import NO_WEIGHTS, Experiment
+from nas.report.answer import Status
 from nas.spaces.registry import default_space
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
@@ -60,10 +61,8 @@ def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
         is_said = verbose or of_reward.startswith("warning")
         return [describe_limit(survey, problem.oracle.device), *[of_reward][:is_said]]
     share = problem.estimated_share
-    unknown = "the exact optimum is unknown: asking for the whole space is not free here"
-    if share is None:
-        return [unknown]
-    return [f"{share} is within {problem.limits.label}", unknown]
+    unranked = Status.unranked.value
+    return [*([] if share is None else [f"{share} is within {problem.limits.label}"]), unranked]
 
 
 def sources(problem: SearchProblem) -> str:

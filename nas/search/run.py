@@ -83,12 +83,12 @@ class Run:
         """Write the network of the answer as files for the board."""
         begun = self.begun
         if answer.network is None:
-            begun.console.print("nothing to export: no network is within the limits")
+            begun.console.print(f"nothing to export: {answer.status.value}")
             return
         from nas.export.command import export_run  # noqa: PLC0415 - few searches export
 
         begun.console.print()
-        export_run(begun.folder.path, "optimum" if answer.is_ranked else "best", begun.console)
+        export_run(begun.folder.path, answer.which, begun.console)
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from common.command.console import say
 from common.files.typed_json import read_json, write_json
 from common.types.errors import UserError
 from common.types.printable import printable
-from nas.report.answer import OVERVIEW, Answer, overview
+from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.run_folder import RunFolder
 from nas.report.summary import read_summary
 
@@ -137,7 +137,7 @@ def _most_accurate(answers: dict[str, Answer]) -> str:
         return "The runs search different problems: compare those of the same one."
     best = {label: answer.best for label, answer in answers.items() if answer.best is not None}
     if not best:
-        return "No run found a network within its limits."
+        return f"In every run {Status.none.value}."
     label = max(best, key=lambda name: best[name].accuracy.value)
     return (
         f"The most accurate network within T is of {label}: `{best[label].arch}`. "

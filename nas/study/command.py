@@ -202,7 +202,7 @@ def _announce(plan: Plan, console: Console) -> None:
     if plan.why_not_exact:
         say(
             console,
-            f"the optimum is not known, as {plan.why_not_exact}: searches are compared by the best "
+            f"the optimum is not known: {plan.why_not_exact}; searches are compared by the best "
             f"network that they find and by their share of samples within T",
         )
 

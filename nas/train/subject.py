@@ -15,6 +15,7 @@ from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.trained_folder import trained_folder
+from nas.report.answer import Status
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
@@ -75,7 +76,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     elif summary.best is not None:
         architecture = space.parse(summary.best.arch)
     else:
-        raise UserError(f"run={run} found no network within its limits; choose one with arch=")
+        raise UserError(f"run={run}: {Status.none.value}; choose a network with arch=")
     data, side = config.data or settings.get("data"), config.side or settings.get("side")
     if data is None:
         raise UserError(f"run={run} searched on a table, without images; choose them with data=")
