@@ -24,6 +24,7 @@ _FALLBACK = {
         "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
         "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
         "pretrained": "nas.spaces.pretrained.space:pretrained_space",
+        "residual": "nas.spaces.residual:SPACE",
     },
     "accuracy": {"ofa": "nas.spaces.mobilenet_v3.predictor:OfaAccuracyConfig"},
 }

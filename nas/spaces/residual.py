@@ -1,0 +1,74 @@
+"""`space=residual`: small ResNets, quick to train on a CPU, from 3 to 9 blocks.
+
+With stride 1, kernel 3, width 16, growth 2 and 3 blocks it is ResNet-8 of MLPerf Tiny
+(Banbury et al., NeurIPS Datasets and Benchmarks 2021).
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from common.types.task import Task
+from nas.spaces.function import space
+
+_MOST_WIDTH = 64
+
+
+@final
+class _Block(nn.Module):
+    """Two convolutions beside a shortcut, which is a convolution where the shape changes."""
+
+    def __init__(self, inputs: int, width: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(inputs, width, kernel, stride, kernel // 2, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, kernel, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(width),
+        )
+        self.shortcut = (
+            nn.Identity()
+            if inputs == width and stride == 1
+            else nn.Conv2d(inputs, width, 1, stride, bias=False)
+        )
+        self.relu = nn.ReLU()
+
+    def forward(self, features: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d i j"]:
+        output: Tensor = self.relu(self.convolutions(features) + self.shortcut(features))
+        return output
+
+
+def residual(
+    task: Task, *, stride: int, kernel: int, width: int, growth: float, blocks: int
+) -> nn.Module:
+    """A ResNet of three stages, each but the first of half the side and `growth` times the width.
+
+    Stages have as many blocks each; what is left over goes to the last ones.
+    """
+    network = nn.Sequential(
+        nn.Conv2d(task.channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+    )
+    inputs = width
+    for stage in range(3):
+        outputs = min(_MOST_WIDTH, int(width * growth**stage))
+        for block in range((blocks + stage) // 3):
+            network.append(_Block(inputs, outputs, kernel, 1 + (stage > 0 and block == 0)))
+            inputs = outputs
+    return network.extend(
+        (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, task.num_classes))
+    )
+
+
+SPACE = space(
+    residual,
+    default_device="here",
+    stride=[1, 2],
+    kernel=[3, 5],
+    width=[8, 16, 32],
+    growth=[1, 1.5, 2],
+    blocks=range(3, 10),
+)
