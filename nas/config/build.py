@@ -31,6 +31,7 @@ from nas.spaces.registry import default_of, default_space, plug_ins_of, space_na
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
+from rewards.constrained import ConstrainedReward
 
 if TYPE_CHECKING:
     from nas.accuracy.images.image_set import ImageSet
@@ -78,9 +79,11 @@ NAMES: dict[str, dict[str, str]] = {
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
 
 
-_PRETRAINED = "pretrained"
-_HERE = "here"
+_PRETRAINED, _HERE = "pretrained", "here"
 """Name of the space that has weights, and of this machine as a device."""
+
+FROM_SCRATCH = "residual"
+"""Name of the space of own images where no weights are at hand."""
 
 NO_WEIGHTS = (
     "no pretrained network is at hand, so that networks begin with new weights; with internet and "
@@ -209,15 +212,18 @@ def _default_controller(latency: str) -> str:
 
 
 def _default_space(data: str | None, weights: str | None, *, _root_: DictConfig) -> str:
-    """The space of a search that names none: with own images, pretrained networks if they can be had.
+    """The space of a search that names none: of own images, pretrained networks if they can be had.
 
     Devices that are known by their tables and models are those of the default space.
     """
-    device = _root_._get_node("device")  # noqa: SLF001 - its value depends on the space by default
-    is_default = isinstance(device, Node) and device._is_interpolation()  # noqa: SLF001 - as above
-    is_live = is_default or addresses(_root_.device) == _HERE or "://" in addresses(_root_.device)
-    at_hand = weights is not None or (is_live and data != "digits" and hub_answers())
-    return _PRETRAINED if data is not None and at_hand else default_space()
+    if data is None:
+        return default_space()
+    if weights is None and not OmegaConf.is_interpolation(_root_, "device"):
+        device = addresses(_root_.device)
+        if device != _HERE and "://" not in device:
+            return default_space()
+    at_hand = weights is not None or (data != "digits" and hub_answers())
+    return _PRETRAINED if at_hand else FROM_SCRATCH
 
 
 def build(composed: DictConfig) -> Experiment:
@@ -228,6 +234,9 @@ def build(composed: DictConfig) -> Experiment:
     """
     limit_ms = milliseconds(str(composed.T))
     require_complete(composed)
+    if composed.data is not None:  # own images are ranked without a reward
+        composed = composed.copy()
+        composed.reward = OmegaConf.structured(ConstrainedReward(limit_ms))
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:
@@ -299,15 +308,20 @@ def _space(config: SearchConfig) -> SearchSpace:
 
 
 def _measure_live(config: SearchConfig) -> None:
-    """Where the device is this machine or, with own images, an address, measure it live by default."""
+    """Where the device is this machine or, with own images, an address, measure it live by default.
+
+    Times of this machine, where other work goes on, are marked and do not stop the search.
+    """
     is_here = addresses(config.device) == _HERE
     if not is_here and (config.data is None or "://" not in addresses(config.device)):
         return
     from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
     from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
+    from runtime.machine.stability import OnDisturbance  # noqa: PLC0415 - likewise
 
     if isinstance(config.latency, AutoLatencyConfig):
-        config.latency = ProbeLatencyConfig()
+        on_disturbance = OnDisturbance.flag if is_here else OnDisturbance.stop
+        config.latency = ProbeLatencyConfig(on_disturbance=on_disturbance)
     if is_here and config.latency.is_live:
         config.device = "cmd://"
 

@@ -98,7 +98,11 @@ def provenance(answer: Answer, machine: Environment, command: str) -> dict[str, 
     return {
         "command": f"`{command}`",
         "search space": settings.space,
-        "reward, controller": f"{settings.reward}, {settings.controller}",
+        **(
+            {"ranking": settings.controller}
+            if settings.reward is None
+            else {"reward, controller": f"{settings.reward}, {settings.controller}"}
+        ),
         "seed": str(settings.seed),
         "samples": (
             f"{summary.samples:,}; {summary.distinct_architectures:,} distinct architectures, "

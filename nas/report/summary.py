@@ -69,7 +69,7 @@ class RunSettings:
     space: str
     dataset: str
     dataset_title: str
-    reward: str
+    reward: str | None  # None on own images
     controller: str
     epochs: int  # that the searched accuracies were trained for
     test_epochs: int  # and the test accuracies

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from common.command.console import say
 from latency.base import Doubtful
-from nas.config.build import NO_WEIGHTS, Experiment
+from nas.config.build import FROM_SCRATCH, NO_WEIGHTS, Experiment
 from nas.report.answer import Status
-from nas.spaces.registry import default_space
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
 
@@ -37,7 +36,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
         for sentence in experiment.images.report:
             say(console, sentence)
-        if config.space == default_space() and config.data != "digits":
+        if config.space == FROM_SCRATCH and config.data != "digits":
             say(console, NO_WEIGHTS)
     lines = [
         *(_each_source(problem) if config.verbose else ()),

@@ -113,7 +113,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     problem = experiment.problem
     folder = new_run_folder(
         Path(asked.composed.runs),
-        asked.choices["reward"],
+        asked.choices["reward"] if experiment.images is None else None,
         problem.oracle.device,
         problem.limit_ms,
         problem.limits,

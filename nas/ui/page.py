@@ -138,7 +138,7 @@ def _finished(answer: Answer) -> list[Cell]:
         *overview(answer, answer.network),
         answer.limits,
         f"{summary.device}, {answer.dataset}",
-        f"{settings.controller}, {settings.reward}, seed {settings.seed}",
+        ", ".join(filter(None, (settings.controller, settings.reward, f"seed {settings.seed}"))),
         f"{summary.samples:,}",
         "UNCONFIRMED: " * (answer.status is Status.unconfirmed) + answer.status.value,
     ]
@@ -153,13 +153,15 @@ def _unfinished(root: Path, run: Path) -> list[Cell]:
     asked = max(map(int, _ASKED.findall(ends)), default=0)
     if values.data is None:
         done = f"{asked:,} of {values.budget:,}, {asked / max(1, values.budget):.0%}"
+        how = f"{choices.get('controller')}, {choices.get('reward')}, seed {values.seed}"
     else:
         done = f"{asked:,}, {_STAGES[[b'', *_NOTED.findall(ends)][-1]]}"
+        how = f"seed {values.seed}"
     limits = {"T": values.T, "E": values.E, "P": values.P}
     return [
         ", ".join(f"{symbol} = {limit}" for symbol, limit in limits.items() if limit is not None),
         stored.sources.get("device"),
-        f"{choices.get('controller')}, {choices.get('reward')}, seed {values.seed}",
+        how,
         done,
         _state(run / "config.yaml", "search"),
     ]

@@ -210,11 +210,11 @@ class FineTuned(Staged):
         space, stages = self._space, self._tunings
         left_s = ends_s - time.monotonic()
         order = stages.by_promise(order, self._proposer.results, left_s)
-        at, disturbed = self._confirmed(order)
+        at, ms, kind = self._confirmed(order)
         epochs = 0
         for depth in range(stages.affordable_depth(at, self._proposer.results, left_s), -1, -1):
             row = self._drawn_candidates.architectures[stages.deepest(at, depth)]
-            winner = Winner(space.text(row), self._rule.recipe, 1, 0, disturbed)
+            winner = Winner(space.text(row), self._rule.recipe, 1, 0, ms, kind)
             images, start = self._images_of(row), self._start(winner)
             left_s = ends_s - time.monotonic()
             epochs = epochs_within(images, row, start, winner.recipe, left_s)

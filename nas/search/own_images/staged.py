@@ -48,7 +48,13 @@ from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Evaluated, Workers
-from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
+from nas.trials.staged.candidates import (
+    LEAST_SCORED,
+    Candidates,
+    candidates_of,
+    draw,
+    scored,
+)
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
@@ -59,6 +65,12 @@ EPOCHS = (1, 3, 12, 36)
 
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
+
+LEAST_EPOCHS = 20
+"""Epochs that the time of the winner must suffice for, of networks that are considered on a CPU."""
+
+TOLD_EVERY_S = 5.0
+"""Seconds between two lines about how far a stage is."""
 
 CPU_SIDE, CPU_SHRUNK = 16, 7
 """Pixels of the images that rank on a CPU, and how many times smaller larger ones become at most.
@@ -87,7 +99,7 @@ class Staged:
         self._winner: Winner | None = None
         self._trials: list[Trials] = []  # of an earlier part
         self._asked = 0
-        self._began_s = self._ranked_from_s = time.monotonic()
+        self._began_s = self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
 
     def __enter__(self) -> Staged:  # noqa: PYI034 - a subclass is one of it
@@ -224,18 +236,44 @@ class Staged:
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
         seed, room_s = self._config.seed, self._seconds * self._rule.shares["scores"]
-        drawn = draw(self._problem, seed, self._rule.draws, room_s / 2)
+        drawn = draw(self._problem, seed, self._rule.draws, room_s / 2, self._tell)
         self._say(
             f"{drawn.drawn:,} draws: {drawn.within:,} of {drawn.distinct:,} distinct networks are "
             f"within {self._problem.limits.label}"
         )
+        drawn = self._trainable(drawn)
         if self._rule.order is Order.chance:
             return drawn.in_random_order(seed)
         began_s = time.monotonic()
         score = self._scores(room_s - drawn.draw_s, check)
         left_s = room_s - drawn.draw_s - (time.monotonic() - began_s)
-        candidates = scored(drawn, score.each, score.aggregate, left_s, check)
+        candidates = scored(
+            drawn, score.each, score.aggregate, left_s, check=check, tell=self._tell
+        )
         return replace(candidates, score_s=time.monotonic() - began_s)
+
+    def _trainable(self, drawn: Candidates) -> Candidates:
+        """Those that a CPU can train for enough epochs in the time of the winner; some in any case."""
+        if device_named("auto").type != "cpu":
+            return drawn
+        began_s, space = time.monotonic(), self._problem.space
+        by_flops = np.argsort(drawn.flops, kind="stable")
+        timed = int(by_flops[len(drawn) // 4])
+        start = Start(partial(untrained, space), None, "")
+        winner_s = self._seconds * (1 - sum(self._rule.shares.values()))
+        epochs = epochs_within(
+            self._images, drawn.architectures[timed], start, self._rule.recipe, winner_s
+        )
+        most = max(
+            drawn.flops[timed] * epochs / LEAST_EPOCHS,
+            drawn.flops[by_flops[:LEAST_SCORED][-1]],
+        )
+        kept = np.flatnonzero(drawn.flops <= most)
+        self._say(
+            f"{len(kept):,} of them can be trained here for {LEAST_EPOCHS} epochs in {winner_s:.0f} s"
+        )
+        seconds = time.monotonic() - began_s
+        return replace(drawn.rows(kept), draw_s=drawn.draw_s + seconds)
 
     def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
         """The signal that orders the candidates; a supernet is trained for most of these seconds first."""
@@ -409,16 +447,16 @@ class Staged:
         if training.test is not None:
             self._accuracy.tested[row.tobytes()] = training.test.fraction
         at = int((candidates.architectures == row).all(-1).argmax())
-        if winner.disturbed:
-            candidates.latency_kind[at] = Kind.disturbed
+        candidates.latency_ms[at] = winner.latency_ms
+        candidates.latency_kind[at] = winner.latency_kind
         return at, training
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
         space, most = self._problem.space, self._config.epochs
-        at, disturbed = self._confirmed(order)
+        at, ms, kind = self._confirmed(order)
         row, ranked = self._drawn_candidates.architectures[at], self._ranked_epochs(at)
-        winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, disturbed)
+        winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, ms, kind)
         left_s = ends_s - time.monotonic()
         images = self._images_of(row)
         more = epochs_within(images, row, self._start(winner), winner.recipe, left_s)
@@ -449,27 +487,31 @@ class Staged:
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words))
 
-    def _confirmed(self, order: list[int]) -> tuple[int, bool]:
-        """The first candidate that a live device finds within T again, and whether it was disturbed."""
+    def _confirmed(self, order: list[int]) -> tuple[int, float, int]:
+        """The first candidate that a live device finds within T again, with its latency and the kind."""
         if not order:
             raise UserError(
                 "every training failed; the journal in the run's folder holds the errors"
             )
-        oracle = self._problem.oracle
+        oracle, candidates = self._problem.oracle, self._drawn_candidates
+        first_ms, first_kind = candidates.latency_ms.tolist(), candidates.latency_kind.tolist()
         if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
-            return order[0], False
-        rows = self._drawn_candidates.architectures
+            return order[0], first_ms[order[0]], first_kind[order[0]]
+        rows = candidates.architectures
         disturbed = []
         for candidate in order[: oracle.confirm_top]:
             again = oracle.measure_again(rows[[candidate]])
-            kind, text = Kind(int(again.kind[0])), self._problem.space.text(rows[candidate])
-            self._say(f"timed again: {text} {again.ms[0]:.3f} ms, {kind.words}")
-            if again.ms[0] <= self._problem.limit_ms:
+            ms, kind = float(again.ms[0]), Kind(int(again.kind[0]))
+            self._say(
+                f"timed again: {self._problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
+                f"before {first_ms[candidate]:.3f} ms, {Kind(first_kind[candidate]).words}"
+            )
+            if ms <= self._problem.limit_ms:
                 if kind is not Kind.disturbed:
-                    return candidate, False
-                disturbed.append(candidate)
+                    return candidate, ms, kind
+                disturbed.append((candidate, ms, int(kind)))
         if disturbed:
-            return disturbed[0], True
+            return disturbed[0]
         raise UserError(
             f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
             f"board quiet, are its clocks fixed?"
@@ -481,7 +523,7 @@ class Staged:
             space=self._problem.space.name,
             dataset=task.name,
             dataset_title=str(task),
-            reward=self._begun.choices["reward"],
+            reward=None,
             controller=self._rule.by,
             epochs=epochs,
             test_epochs=epochs,
@@ -514,6 +556,12 @@ class Staged:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         if summary.best is not None:
             forget_checkpoint(self._folder, summary.best.arch)
+
+    def _tell(self, line: str) -> None:
+        """Say how far a stage is, not too often."""
+        if time.monotonic() >= self._told_s + TOLD_EVERY_S:
+            self._told_s = time.monotonic()
+            self._say(line)
 
     def _say(self, line: str) -> None:
         say(self._begun.console, line)

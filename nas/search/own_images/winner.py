@@ -38,7 +38,8 @@ class Winner:
     recipe: str
     epochs: int  # in all
     ranked_epochs: int  # of these, that it was trained for when it was ranked
-    disturbed: bool  # no candidate was timed again on an undisturbed board: it is not confirmed
+    latency_ms: float  # on a live device, as it was timed again
+    latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
 
 
 def train_winner(

@@ -13,14 +13,25 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from common.types.errors import UserError
+from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
+from latency.models.regression import fit
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 
-LEAST_SCORED = 100
+LEAST_SCORED = 20
 """Candidates that are scored however long it takes; among fewer there is little to choose."""
+
+MEASURED, PREDICTED = 60, 1000
+"""Most networks that a live device is asked for, and draws whose latency is known or predicted then."""
+
+_FEWEST_FITTED = 10
+"""Times that a model of the other latencies needs."""
+
+_COST_WEIGHT = 3.0
+"""Weight of the logarithms of costs beside the other features, all standardised."""
 
 
 @final
@@ -80,11 +91,17 @@ class Candidates:
 _COLUMNS = ("architectures", "latency_ms", "latency_kind", "flops", "prior")
 
 
-def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candidates:
+def draw(
+    problem: SearchProblem,
+    seed: int,
+    draws: int,
+    seconds: float,
+    tell: Callable[[str], None] = lambda _line: None,
+) -> Candidates:
     """Draw uniformly, and keep of equal networks the fastest one that is within every limit.
 
     An oracle that measures is asked for one draw after another until the seconds are over and two
-    are within the limit.
+    are within the limit; a model that is fitted to its answers predicts other draws.
 
     What has no path from the images to the output is dropped as well.
 
@@ -100,7 +117,7 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
         answered = oracle.answer(rows[is_known])
         latency_ms[is_known], kind[is_known] = answered.ms, answered.kind
     else:
-        draws = _measure(problem, rows, latency_ms, kind, began_s + seconds)
+        draws = _measure(problem, rows, latency_ms, kind, until_s=began_s + seconds, tell=tell)
     rows = rows[:draws]
     group = space.groups(rows)
     met = problem.limits.met(problem.limits.costs(rows)) & _connected(problem, rows)
@@ -142,18 +159,55 @@ def _measure(
     rows: Int64[ndarray, "n D"],
     latency_ms: Float64[ndarray, "n"],
     kind: Int8[ndarray, "n"],
+    *,
     until_s: float,
+    tell: Callable[[str], None],
 ) -> int:
-    """Ask for one row after another, for two within the limit at least; returns how many were asked for."""
-    for i, row in enumerate(rows):
-        if time.monotonic() >= until_s and (latency_ms[:i] <= problem.limit_ms).sum() > 1:
-            return i
+    """Ask for one network after another, for two within the limit at least, and predict others.
+
+    Returns how many rows were considered.
+    """
+    _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
+    asked: Int64[ndarray, "distinct"] = np.sort(first)
+    i = 0
+    for number, i in enumerate(map(int, asked)):
+        within = int((latency_ms <= problem.limit_ms).sum())
+        if (number >= MEASURED or time.monotonic() >= until_s) and within > 1:
+            break
+        tell(f"timed {number:,} networks, {within:,} are within {problem.limits.label}")
         try:
-            answered = problem.oracle.answer(row[None])
+            answered = problem.oracle.answer(rows[[i]])
         except UnmeasuredError:
             continue
         latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
-    return len(rows)
+    else:
+        return len(rows)
+    known = np.flatnonzero(~np.isnan(latency_ms))
+    if len(known) < _FEWEST_FITTED:
+        return i
+    considered = min(len(rows), max(i, PREDICTED))
+    unknown = asked[(asked >= i) & (asked < considered)]
+    model_rows = np.concatenate([rows[known], rows[unknown]])
+    features = _log_features(problem, model_rows)
+    model = fit(features[: len(known)], np.log(latency_ms[known]))
+    latency_ms[unknown] = np.exp(model.predict_ms(features[len(known) :]))
+    kind[unknown] = Kind.regression
+    return considered
+
+
+def _log_features(
+    problem: SearchProblem, rows: Int64[ndarray, "n D"]
+) -> Float64[ndarray, "n features"]:
+    """What the logarithm of a latency depends on: those of the costs, and the space's features."""
+    costs = problem.space.costs(rows, problem.task)
+    logs = np.log1p(np.stack([costs["parameters"], costs["flops"]], axis=-1))
+    features = np.concatenate([logs, problem.space.features(rows)], axis=-1)
+    spread = features.std(axis=0)
+    standard: Float64[ndarray, "n features"] = (features - features.mean(axis=0)) / np.where(
+        spread > 0, spread, 1
+    )
+    standard[:, : logs.shape[1]] *= _COST_WEIGHT
+    return standard
 
 
 def scored(
@@ -161,7 +215,9 @@ def scored(
     each: Callable[[Int64[ndarray, "n D"]], Iterable[Sequence[float]]],
     aggregate: Callable[[Float64[ndarray, "m c"]], Float64[ndarray, "m"]],
     seconds: float,
+    *,
     check: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _line: None,
 ) -> Candidates:
     """Score candidates, those of most FLOPs first, until the seconds are over; drop the others.
 
@@ -172,6 +228,7 @@ def scored(
       seconds: for all from the first score on, since processes may have to start; `LEAST_SCORED`
         candidates are scored at least.
       check: called after each; it raises to leave the search.
+      tell: told after each how many were scored.
     """
     began_s = time.monotonic()
     ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
@@ -181,6 +238,7 @@ def scored(
         scores.append(row)
         first_s = min(first_s, time.monotonic())
         check()
+        tell(f"scored {len(scores):,} of {len(ordered):,} networks")
         if len(scores) >= LEAST_SCORED and time.monotonic() - first_s >= seconds:
             break
     kept = ordered.rows(np.arange(len(scores)))
