@@ -14,7 +14,7 @@ from searching import interrupted, one_line, only_run, resume, sampled
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.spaces.registry import space_named
 
-OFFLINE = ("accuracy=staged", "latency=regression")
+OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ OFFLINE = ("accuracy=staged", "latency=regression")
         (["side=32"], "side=32"),
         (["data=digits", "accuracy=surrogate"], "accuracy="),
         (["data=digits", "dataset=cifar10"], "dataset="),
-        (["data=digits", "side=16"], "device=jetson-nano/fp32/b1"),
+        (["data=digits", "side=16", "device=jetson-nano/fp32/b1"], "device=jetson-nano/fp32/b1"),
         (["data=digits", "hours=0"], "hours=0"),
         (["data=digits", *OFFLINE, "hours=1e-6", "accuracy.draws=40"], "hours=1e-06"),
         (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1"),
