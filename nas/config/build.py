@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import MISSING, DictConfig, Node, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_hours

@@ -69,6 +69,6 @@ SPACE = space(
     stride=[1, 2],
     kernel=[3, 5],
     width=[8, 16, 32],
-    growth=[1, 1.5, 2],
+    growth=[1.0, 1.5, 2.0],
     blocks=range(3, 10),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -54,6 +54,7 @@ class Result(NamedTuple):
     seconds: float
 
 
+@runtime_checkable
 class Jobs(Protocol):
     """Decides which candidates are trained, and who is best by the results."""
 

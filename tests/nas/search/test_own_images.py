@@ -22,7 +22,7 @@ OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1"
     [
         (["accuracy=staged"], "add data=<folder>"),
         (["side=32"], "side=32"),
-        (["data=digits", "accuracy=surrogate"], "accuracy="),
+        (["data=digits", "accuracy=surrogate", "device=jetson-nano/fp32/b1"], "accuracy="),
         (["data=digits", "dataset=cifar10"], "dataset="),
         (["data=digits", "side=16", "device=jetson-nano/fp32/b1"], "device=jetson-nano/fp32/b1"),
         (["data=digits", "hours=0"], "hours=0"),

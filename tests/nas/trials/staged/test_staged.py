@@ -15,7 +15,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Simulated
 from nas.trials.limits import Limit, Limits
-from nas.trials.staged.candidates import LEAST_SCORED, candidates_of, draw, scored
+from nas.trials.staged.candidates import LEAST_SCORED, MEASURED, candidates_of, draw, scored
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stages import LONGER, Result, StageJob, Stages, stage_results
@@ -111,13 +111,25 @@ def test_draws_that_all_are_beyond_the_limit_are_one_clear_line():
 
 
 def test_an_oracle_that_measures_is_asked_one_by_one_and_may_lack_some():
-    live = problem_of(oracle=Oracle(instant=False, unmeasured_from_ms=10.0), limit_ms=17.0)
+    live = problem_of(oracle=Oracle(instant=False, unmeasured_from_ms=15.0), limit_ms=17.0)
 
-    found = draw(live, 0, 200, np.inf)
+    found = draw(live, 0, 50, np.inf)
 
-    assert found.drawn == 200
-    assert (found.latency_ms < 10).all()
-    assert draw(live, 0, 200, 0.0).drawn < 200
+    assert found.drawn == 50
+    assert (found.latency_ms < 15).all()
+    assert draw(live, 0, 50, 0.0).drawn < 50
+
+
+def test_a_live_device_is_asked_for_some_networks_and_a_model_predicts_others():
+    live = problem_of(oracle=Oracle(instant=False))
+
+    found = draw(live, 0, 2000, np.inf)
+
+    measured = found.latency_kind == Kind.measured
+    assert 0 < measured.sum() <= MEASURED < len(found)
+    assert (found.latency_kind[~measured] == Kind.regression).all()
+    truth_ms = live.oracle.answer(found.architectures).ms
+    assert np.median(np.abs(np.log(found.latency_ms / truth_ms))) < 0.05
 
 
 def test_those_without_a_score_in_time_are_dropped_and_most_flops_come_first():

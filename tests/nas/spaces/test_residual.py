@@ -1,0 +1,47 @@
+"""`space=residual`, by the published size of the network of it that MLPerf Tiny times."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from nas.spaces.registry import space_named
+
+SPACE = space_named("residual")
+TASK = SPACE.tasks["images"]
+
+
+def test_resnet_8_of_mlperf_tiny_is_a_row():
+    row = SPACE.parse("stride=1 kernel=3 width=16 growth=2.0 blocks=3")
+    network = SPACE.network(row, TASK)
+    layers = [*network.modules()]
+    biases = sum(layer.out_channels for layer in layers if isinstance(layer, nn.Conv2d))
+    statistics = sum(
+        2 * layer.num_features for layer in layers if isinstance(layer, nn.BatchNorm2d)
+    )
+    parameters, multiply_accumulates = SPACE.count(row, TASK)
+
+    # Keras adds a bias to each convolution, and counts moving statistics
+    assert parameters + biases + statistics == 78_666
+    assert multiply_accumulates == pytest.approx(12.5e6, rel=0.01)
+
+
+@pytest.mark.parametrize("blocks", range(3, 10))
+def test_a_network_has_so_many_blocks_and_widths_up_to_64(blocks):
+    row = SPACE.parse(f"stride=2 kernel=5 width=32 growth=2.0 blocks={blocks}")
+    network = SPACE.network(row, TASK).eval()
+    widths = [layer.out_channels for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+
+    shortcuts = 2
+    assert len(widths) == 1 + 2 * blocks + shortcuts
+    assert max(widths) == 64
+    assert network(torch.zeros(2, 3, 16, 16)).shape == (2, TASK.num_classes)
+
+
+def test_what_counting_leaves_out_changes_no_count():
+    row = SPACE.architectures(np.array(100))
+    network = SPACE.network(row, TASK).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.zeros(1, 3, 32, 32))
+    assert SPACE.count(row, TASK)[1] == counter.get_total_flops() / 2
