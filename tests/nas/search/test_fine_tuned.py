@@ -39,6 +39,8 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, 
 
     assert done.returncode == 0, done.stderr
     summary = json.loads((only_run(runs) / "summary.json").read_text())
+    assert summary["settings"]["reward"] is None
+    assert f"{summary['best']['latency_ms']:.3f} ms" in done.stdout.partition("timed again")[2]
     stages = {stage["name"]: stage for stage in summary["stages"]}
     assert {"draw", "frozen", "rule", "full"} <= stages.keys()
     training = read_training(trained_folder(only_run(runs), summary["best"]["arch"]))
@@ -61,6 +63,6 @@ def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path
 
 
 def test_a_limit_that_no_network_meets_names_the_fastest(search_here, tmp_path, weights):
-    settings = ("data=digits", f"weights={weights}", *HERE, "T=0.01ms", "reward=mnasnet")
+    settings = ("data=digits", f"weights={weights}", *HERE, "T=0.01ms")
 
     assert "the fastest took" in one_line(search_here(tmp_path, *settings))
