@@ -149,6 +149,7 @@ class FineTuned(Staged):
             except UnmeasuredError as error:
                 skipped[at] = True
                 self._say(f"{space.text(rows[first[at]])}: {error}")
+            self._tell(f"timed {int((~np.isnan(measured)).sum()):,} of {len(first):,} networks")
             check()
         answered = Latencies(measured[group], kinds[group])
         return self._candidates_of(rows, prior, flops, answered, time.monotonic() - began_s)
