@@ -86,9 +86,9 @@ FROM_SCRATCH = "residual"
 """Name of the space of own images where no weights are at hand."""
 
 NO_WEIGHTS = (
-    "no pretrained network is at hand, so that networks begin with new weights; with internet and "
-    "`pip install '.[networks]'` the search takes those of timm, or copy files "
-    "<timm's name>.safetensors to a folder here and add weights=FOLDER"
+    "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
+    "'.[networks]') they come from timm's hub, or copy files <timm's name>.safetensors into a folder here "
+    "and add weights=FOLDER"
 )
 """Advice for a search on own images that begins with new weights."""
 
@@ -304,6 +304,8 @@ def _space(config: SearchConfig) -> SearchSpace:
             raise UserError(f"space={config.space} is for your own images; add data=")
         if config.side is not None:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
+        if config.space == _PRETRAINED and not hub_answers():
+            raise UserError(f"space={_PRETRAINED}: {NO_WEIGHTS}")
     return space
 
 

@@ -37,7 +37,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         for sentence in experiment.images.report:
             say(console, sentence)
         if config.space == FROM_SCRATCH and config.data != "digits":
-            say(console, NO_WEIGHTS)
+            say(console, f"networks begin with new weights: {NO_WEIGHTS}")
     lines = [
         *(_each_source(problem) if config.verbose else ()),
         (

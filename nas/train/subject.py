@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
+from nas.accuracy.base import HasWeights
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.trained_folder import trained_folder
@@ -71,6 +72,10 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     summary = folder.finished_summary()
     settings, sources = _begun(folder.config)
     space = space_named(summary.settings.space)
+    if isinstance(space, HasWeights):
+        raise UserError(
+            f"run={run} tuned pretrained networks; for more epochs search with more hours="
+        )
     if config.arch is not None:
         architecture = architecture_named(space, config.arch)
     elif summary.best is not None:
