@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,7 @@ def begin(
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
       OSError: if a folder cannot be written.
     """
+    began_s = time.monotonic()
     for text in words:
         if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
@@ -81,7 +83,7 @@ def begin(
     folder = asked.folder or _new_folder(asked, experiment, sources)
     repeated = words_to_repeat(_values(asked.composed), asked.choices)
     again = shlex.join([f"resume={folder.path}", *repeated])
-    begun = Begun(experiment, asked.choices, folder, console, asked.command, again)
+    begun = Begun(experiment, asked.choices, folder, console, asked.command, again, began_s)
     return Run(begun, _strategy(begun), on_trials)
 
 

@@ -31,6 +31,7 @@ class Begun:
     console: Console
     command: str  # that begins the same run
     again: str  # settings that resume it
+    began_s: float  # on the monotonic clock, before images were opened and a board was connected
 
 
 @final

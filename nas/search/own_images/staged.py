@@ -48,13 +48,7 @@ from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Evaluated, Workers
-from nas.trials.staged.candidates import (
-    LEAST_SCORED,
-    Candidates,
-    candidates_of,
-    draw,
-    scored,
-)
+from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
@@ -66,7 +60,7 @@ EPOCHS = (1, 3, 12, 36)
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
 
-LEAST_EPOCHS = 20
+TRAINABLE_EPOCHS = 20
 """Epochs that the time of the winner must suffice for, of networks that are considered on a CPU."""
 
 TOLD_EVERY_S = 5.0
@@ -99,7 +93,8 @@ class Staged:
         self._winner: Winner | None = None
         self._trials: list[Trials] = []  # of an earlier part
         self._asked = 0
-        self._began_s = self._ranked_from_s = self._told_s = time.monotonic()
+        self._began_s = begun.began_s
+        self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
 
     def __enter__(self) -> Staged:  # noqa: PYI034 - a subclass is one of it
@@ -253,7 +248,7 @@ class Staged:
         return replace(candidates, score_s=time.monotonic() - began_s)
 
     def _trainable(self, drawn: Candidates) -> Candidates:
-        """Those that a CPU can train for enough epochs in the time of the winner; some in any case."""
+        """Those that a CPU can train for enough epochs in the time of the winner, a quarter at least."""
         if device_named("auto").type != "cpu":
             return drawn
         began_s, space = time.monotonic(), self._problem.space
@@ -264,13 +259,11 @@ class Staged:
         epochs = epochs_within(
             self._images, drawn.architectures[timed], start, self._rule.recipe, winner_s
         )
-        most = max(
-            drawn.flops[timed] * epochs / LEAST_EPOCHS,
-            drawn.flops[by_flops[:LEAST_SCORED][-1]],
-        )
-        kept = np.flatnonzero(drawn.flops <= most)
+        most_flops = drawn.flops[timed] * max(1.0, epochs / TRAINABLE_EPOCHS)
+        kept = np.flatnonzero(drawn.flops <= most_flops)
         self._say(
-            f"{len(kept):,} of them can be trained here for {LEAST_EPOCHS} epochs in {winner_s:.0f} s"
+            f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
+            f"{epochs * drawn.flops[timed] / drawn.flops[kept].max():.0f} epochs"
         )
         seconds = time.monotonic() - began_s
         return replace(drawn.rows(kept), draw_s=drawn.draw_s + seconds)

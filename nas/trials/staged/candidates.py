@@ -27,7 +27,7 @@ LEAST_SCORED = 20
 MEASURED, PREDICTED = 60, 1000
 """Most networks that a live device is asked for, and draws whose latency is known or predicted then."""
 
-_FEWEST_FITTED = 10
+_FEWEST_FITTED = 6
 """Times that a model of the other latencies needs."""
 
 _COST_WEIGHT = 3.0
@@ -172,7 +172,8 @@ def _measure(
     i = 0
     for number, i in enumerate(map(int, asked)):
         within = int((latency_ms <= problem.limit_ms).sum())
-        if (number >= MEASURED or time.monotonic() >= until_s) and within > 1:
+        enough = number >= (_FEWEST_FITTED if time.monotonic() >= until_s else MEASURED)
+        if enough and within > 1:
             break
         tell(f"timed {number:,} networks, {within:,} are within {problem.limits.label}")
         try:
