@@ -23,6 +23,7 @@ from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import classes_of
 from nas.accuracy.training.optimization.replicas import agreed, place
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import (
     SCHEMA,
@@ -98,6 +99,8 @@ class TrainingJob:
           UserError: if the time is too short, the training diverges, or memory is too small.
           OSError: if a file cannot be written.
         """
+        if self._device.type == "cpu":
+            take_share(0, 1)
         recipe = self._within_hours(self._config.chosen_recipe())
         subject = self._subject
         self._say(

@@ -21,6 +21,7 @@ from nas.accuracy.supernet.stored import load_supernet, save_supernet
 from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trainer import Epoch
 from nas.accuracy.training.untrained import untrained
 from nas.spaces.base import SearchSpace
@@ -56,6 +57,7 @@ class ProxyScores:
     def __init__(self, space: SearchSpace, images: ImageSet, seed: int) -> None:
         self._space, self._task, self._seed = space, images.task, seed
         on_gpu = torch.cuda.is_available()
+        take_share(0, 1)
         self._proxies = AGGREGATED if on_gpu else _ON_CPU
         self._signal = "aggregate" if on_gpu else "live_flops"
         self._batch = proxy_batch(images, _IMAGES)

@@ -14,6 +14,7 @@ from rich.console import Console
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import Training, trained_folder
 from nas.accuracy.training.trainer import seconds_an_epoch
@@ -97,6 +98,7 @@ def epochs_within(
 ) -> int:
     """Epochs that fit, each judged on the validation images, with the test and the report after them."""
     began_s = time.monotonic()
+    take_share(0, 1)
     network = start.network(architecture, images.task)
     epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), on=TrainOn.train)
     accuracy_of(network, images.valid, images)  # finds the GPU's kernels, which takes longer
