@@ -61,7 +61,7 @@ FEWEST_IN_BAND = 50
 
 @final
 @dataclass(frozen=True)
-class Outcomes:
+class AnswerOutcomes:
     """Answers of one device: by seed, rule and limit."""
 
     within: Bool[ndarray, "seeds rules limits"]
@@ -79,8 +79,8 @@ def main() -> None:
     parser.add_argument("--space", choices=WHOLE, default="nas_bench_201")
     arguments = parser.parse_args()
     seeds, space = arguments.seeds, space_named(arguments.space)
-    judged_on: dict[str, Outcomes] = {}
-    found: dict[str, Outcomes] = {}  # those with whole tables
+    judged_on: dict[str, AnswerOutcomes] = {}
+    found: dict[str, AnswerOutcomes] = {}  # those with whole tables
     for device in registered(space):
         measured = measured_on(space, device)
         is_judged = not isinstance(space, Enumerable) or "h200" not in device.id
@@ -141,7 +141,7 @@ def main() -> None:
     )
 
 
-def reliability(outcomes: Sequence[Outcomes]) -> str:
+def reliability(outcomes: Sequence[AnswerOutcomes]) -> str:
     """A row for each band of .02 that holds enough answers: how many there are, and how many within T."""
     said = np.concatenate([np.empty(0), *(one.said.ravel() for one in outcomes)])
     within = np.concatenate([np.empty(0), *(one.within.ravel() for one in outcomes)])
@@ -199,7 +199,7 @@ def judged(
     truth: Float64[ndarray, "n"],
     worth: Float64[ndarray, "n"],
     seeds: int,
-) -> Outcomes:
+) -> AnswerOutcomes:
     """Answers of one device by every rule, from predictions of held-out cells."""
     names, group = np.unique(groups, return_inverse=True)
     limits_ms = np.quantile(truth, LIMITS)
@@ -232,7 +232,7 @@ def judged(
                 for pair in zip(answers, own, strict=True)
             ]
         )
-    return Outcomes(np.array(within), np.array(tight), np.array(lost), np.array(said))
+    return AnswerOutcomes(np.array(within), np.array(tight), np.array(lost), np.array(said))
 
 
 def chosen(

@@ -77,7 +77,7 @@ def searched(config, problem, seeds):
     return (*joined, controller.mode())
 
 
-class Journal:
+class PolicyJournal:
     """Measures of each setting's searches, a line of a file each; what the file holds is not searched again."""
 
     def __init__(self, path):
@@ -173,7 +173,7 @@ def ablation(journal, devices, seeds):
 def main():
     run, devices = {"judge": (judge, JUDGES), "ablation": (ablation, TUNING)}[sys.argv[1]]
     with settings_of_searches():
-        run(Journal(Path(sys.argv[3])), tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
+        run(PolicyJournal(Path(sys.argv[3])), tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ TOP1 = {
 """ImageNet top-1 of the float networks, by TF-slim's pages."""
 
 
-class Layer(NamedTuple):
+class TorchConvolution(NamedTuple):
     """A convolution as torch stores it."""
 
     weight: Float64[ndarray, "out in h w"]
@@ -70,7 +70,7 @@ def architecture_of(name: str) -> tuple[str, int] | None:
     }.get(name)
 
 
-def layers(interpreter: Any) -> Iterator[Layer]:
+def layers(interpreter: Any) -> Iterator[TorchConvolution]:
     """The convolutions in the order in which they are computed."""
     details = {detail["index"]: detail for detail in interpreter.get_tensor_details()}
 
@@ -97,7 +97,7 @@ def layers(interpreter: Any) -> Iterator[Layer]:
             stored = stored.transpose(3, 0, 1, 2)
         elif kind == "CONV_2D":
             stored = stored.transpose(0, 3, 1, 2)
-        yield Layer(stored, numbers(bias))
+        yield TorchConvolution(stored, numbers(bias))
 
 
 def converted(interpreter: Any, architecture: str) -> nn.Module:

@@ -16,7 +16,7 @@ from benchmarks.papers.pages import print_results
 from benchmarks.papers.placement.experiment import MEMORY
 from benchmarks.papers.predictor.experiment import PREDICTOR
 from benchmarks.papers.qs.experiment import QS
-from benchmarks.papers.results import Results
+from benchmarks.papers.results import PaperResults
 from benchmarks.papers.schedulability.experiment import SCHEDULABILITY
 from benchmarks.papers.simulator.experiment import SIMULATOR
 from benchmarks.papers.steps import measure
@@ -48,7 +48,7 @@ def _run(config: BenchConfig) -> None:
     require_writable(folder)
     experiment = EXPERIMENTS[config.experiment.value]
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    results = Results(experiment.name, settings, experiment_facts(config.device.value))
+    results = PaperResults(experiment.name, settings, experiment_facts(config.device.value))
     path = folder / f"{experiment.name}.json"
     try:
         measure(experiment.steps, config, results, path, console)

@@ -38,7 +38,7 @@ class ExperimentName(Enum):
 
 @final
 @dataclass
-class StudyConfig:
+class SchedulabilityConfig:
     """Settings of the schedulability study."""
 
     scenarios: list[str]
@@ -86,7 +86,7 @@ class BenchConfig:
     rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
-    studying: StudyConfig  # of schedulability
+    studying: SchedulabilityConfig  # of schedulability
 
     @property
     def on_gpu(self) -> bool:

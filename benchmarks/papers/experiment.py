@@ -11,7 +11,7 @@ from typing import Any, final
 
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.results import Row, grouped
-from benchmarks.papers.steps import Step
+from benchmarks.papers.steps import ExperimentStep
 from common.page.parts import Figure
 
 Rows = Callable[[list[Row]], Sequence[Row]]
@@ -56,7 +56,7 @@ class Shown:
 
 @final
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table of the rows that it takes; one for each group of them, and none without rows."""
 
     title: Text
@@ -131,13 +131,13 @@ def _measured(_: list[Row]) -> str:
 
 @final
 @dataclass(frozen=True)
-class Experiment:
+class PaperExperiment:
     """What is measured, and what is shown of it."""
 
     name: str
     title: str
-    steps: Callable[[BenchConfig], list[Step]]
-    tables: Sequence[Table]
+    steps: Callable[[BenchConfig], list[ExperimentStep]]
+    tables: Sequence[ResultTable]
     charts: Sequence[Chart] = ()
     sentences: Callable[[list[Row]], list[str]] = _nothing
     """The answer in words, one line each."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 from torch import Tensor
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -81,7 +81,7 @@ class Lanes:
         """Compile one network for all lanes."""
         return Compiled(program, x, [lane.engine for lane in self.lanes])
 
-    def alone_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
+    def alone_ms(self, source: DispatchedNetwork, *, repeats: int) -> list[tuple[float, float]]:
         """Measure each job alone on one lane of the GPU and one of the CPU, ms.
 
         Scaled so that their sum is the time of an inference, with the gaps between jobs.
@@ -101,7 +101,7 @@ class Lanes:
         gpu, cpu = scales
         return [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in chain.predicted_ms]
 
-    def chain(self, source: Source, times_ms: Sequence[tuple[float, float]]) -> Chain:
+    def chain(self, source: DispatchedNetwork, times_ms: Sequence[tuple[float, float]]) -> Chain:
         """The chain for a policy: the times alone, on every lane of each group."""
         return Chain(
             source.name,

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.papers.experiment import Experiment, Shown
-from benchmarks.papers.results import Results, Row
+from benchmarks.papers.experiment import PaperExperiment, Shown
+from benchmarks.papers.results import PaperResults, Row
 from common.files.atomic_file import write_whole
 from common.page.document import HtmlPage, Section
 from common.page.parts import PageNote, PagePart, TextListing
@@ -20,7 +20,9 @@ from common.page.print import print_lines
 _STEADY = "Every step was measured, and the control runs found the machine steady."
 
 
-def print_results(results: Results, experiment: Experiment, path: Path, console: Console) -> None:
+def print_results(
+    results: PaperResults, experiment: PaperExperiment, path: Path, console: Console
+) -> None:
     """Print the results of `path`, and write their page as `<path>.html`.
 
     Raises:
@@ -46,7 +48,7 @@ def print_results(results: Results, experiment: Experiment, path: Path, console:
     )
 
 
-def results_page(results: Results, experiment: Experiment) -> HtmlPage:
+def results_page(results: PaperResults, experiment: PaperExperiment) -> HtmlPage:
     """The page of one results file."""
     rows = results.rows
     flagged, timed = experiment.flagged(rows)
@@ -82,7 +84,7 @@ def results_page(results: Results, experiment: Experiment) -> HtmlPage:
     )
 
 
-def _without_time(results: Results) -> Iterator[str]:
+def _without_time(results: PaperResults) -> Iterator[str]:
     if results.not_measured:
         yield f"no time was left for {', '.join(results.not_measured)}"
     if results.cut_short:
@@ -104,7 +106,7 @@ def _rich_table(shown: Shown) -> Table:
     return table
 
 
-def _provenance(results: Results) -> dict[str, str]:
+def _provenance(results: PaperResults) -> dict[str, str]:
     facts = {name: str(value) for name, value in results.machine.items() if name != "versions"}
     versions = results.machine.get("versions", {})
     return facts | {"versions": ", ".join(f"{name} {text}" for name, text in versions.items())}

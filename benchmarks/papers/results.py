@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @final
 @dataclass
-class Results:
+class PaperResults:
     """Rows, control runs and the circumstances of one experiment."""
 
     experiment: str

@@ -21,7 +21,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import Setup
 from benchmarks.papers.machine_state import current_state
-from benchmarks.papers.results import Results, Row
+from benchmarks.papers.results import PaperResults, Row
 from benchmarks.papers.workloads import Model, Scale, source
 from common.command.progress import progress_bar
 from common.page.print import print_lines
@@ -69,7 +69,7 @@ def time_is_left() -> bool:
 
 @final
 @dataclass(frozen=True)
-class Step:
+class ExperimentStep:
     """A part of an experiment; results are written after it."""
 
     name: str
@@ -113,9 +113,9 @@ class Control:
 
 
 def measure(
-    steps: Callable[[BenchConfig], list[Step]],
+    steps: Callable[[BenchConfig], list[ExperimentStep]],
     config: BenchConfig,
-    results: Results,
+    results: PaperResults,
     path: Path,
     console: Console,
 ) -> None:
@@ -139,7 +139,7 @@ def measure(
             control.close()
 
 
-def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> None:
+def announce(steps: Sequence[ExperimentStep], config: BenchConfig, console: Console) -> None:
     """Print one line on what is going to be measured, and how long that takes at most."""
     names = ", ".join(step.name for step in steps)
     print_lines(
@@ -151,8 +151,8 @@ def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> No
 
 
 def run_steps(
-    steps: Sequence[Step],
-    results: Results,
+    steps: Sequence[ExperimentStep],
+    results: PaperResults,
     path: Path,
     control: Control,
     *,
@@ -191,7 +191,9 @@ def run_steps(
     results.write(path)
 
 
-def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
+def _run_step(
+    step: ExperimentStep, results: PaperResults, control: Control, console: Console
+) -> None:
     before = _controlled(f"before {step.name}", results, control)
     rows: list[Row] = []
     try:
@@ -210,7 +212,7 @@ def _run_step(step: Step, results: Results, control: Control, console: Console) 
     print_lines(console, *(f"flagged: {flag}" for flag in flags if timed or not rows))
 
 
-def _controlled(when: str, results: Results, control: Control) -> Row:
+def _controlled(when: str, results: PaperResults, control: Control) -> Row:
     """Record a control run; a failed one counts as a disturbance, and the steps go on."""
     try:
         row = control.row(when)

@@ -15,7 +15,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork
 from benchmarks.papers.networks.alexnet import AlexNet
 from benchmarks.papers.networks.densenet import DenseLayer, DenseNet
 from benchmarks.papers.networks.vgg import VGG
@@ -144,7 +144,7 @@ def source(
     device: str = "cpu",
     rule: Rule = Rule.FUSED,
     by_channel: bool | None = None,
-) -> Source:
+) -> DispatchedNetwork:
     """One instance of a network with its input on the device; cached.
 
     `by_channel` is the memory layout, or None for the faster one on the device.
@@ -160,7 +160,7 @@ def source(
     if by_channel is None:
         by_channel = device == "cuda"
     built = Built(model, scale, seed, device, by_channel and model in _BY_CHANNEL)
-    return Source(name, built, noise.to(device), rule, cells)
+    return DispatchedNetwork(name, built, noise.to(device), rule, cells)
 
 
 @final
@@ -187,7 +187,9 @@ class Workload:
             ),
         )
 
-    def sources(self, *, scale: Scale, device: str, rule: Rule = Rule.FUSED) -> list[Source]:
+    def sources(
+        self, *, scale: Scale, device: str, rule: Rule = Rule.FUSED
+    ) -> list[DispatchedNetwork]:
         """All instances, each with a seed of its own."""
         return [
             source(model, scale=scale, seed=seed, device=device, rule=rule)

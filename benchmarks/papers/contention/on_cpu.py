@@ -22,7 +22,7 @@ from benchmarks.papers.contention.layers import add_layers
 from benchmarks.papers.contention.rows import SPINNER, counts, curve, hog_row, rows_of
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.steps import Step, time_is_left
+from benchmarks.papers.steps import ExperimentStep, time_is_left
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MB, MOST_HOGS
 from runtime.contention.hogs.process_hogs import MemoryHog, Spinner
@@ -44,7 +44,7 @@ _PICTURE = (480, 640, 3)
 """Bytes of the picture in the pipeline: written, converted to single precision, normalised."""
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """The steps for the configured device.
 
     Raises:
@@ -65,7 +65,7 @@ def steps(config: BenchConfig) -> list[Step]:
         "locks": partial(_locks, config),
         "worst": partial(_worst, config),
     }
-    return [Step(name, parts[name]) for name in config.chosen([*parts])]
+    return [ExperimentStep(name, parts[name]) for name in config.chosen([*parts])]
 
 
 def _cores(config: BenchConfig) -> tuple[int, list[int]]:

@@ -18,7 +18,7 @@ from benchmarks.papers.contention.interleaved import Condition, beside_hogs, mea
 from benchmarks.papers.contention.layers import add_layers
 from benchmarks.papers.contention.rows import curve, hog_row, rows_of
 from benchmarks.papers.results import Row
-from benchmarks.papers.steps import Step
+from benchmarks.papers.steps import ExperimentStep
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import GB, MB, MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
@@ -36,7 +36,7 @@ _VICTIM_SMS = 64
 _UPLOAD_BYTES = 2**24
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """The steps for a CUDA device.
 
     Raises:
@@ -50,7 +50,7 @@ def steps(config: BenchConfig) -> list[Step]:
         "pcie": partial(_pcie, config),
         "worst": partial(_worst, config),
     }
-    return [Step(name, parts[name]) for name in config.chosen([*parts])]
+    return [ExperimentStep(name, parts[name]) for name in config.chosen([*parts])]
 
 
 def _limits_mb_per_s(config: BenchConfig) -> list[float]:

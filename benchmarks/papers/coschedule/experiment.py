@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.papers.coschedule.policies import steps
-from benchmarks.papers.experiment import Experiment, Table, having
+from benchmarks.papers.experiment import PaperExperiment, ResultTable, having
 
-COSCHEDULE = Experiment(
+COSCHEDULE = PaperExperiment(
     "coschedule",
     "CPU and GPU together",
     steps,
     tables=(
-        Table(
+        ResultTable(
             "{workload} on {where}, {gpu_lanes} + {cpu_lanes} lanes: the CPU's rate is "
             "{cpu_to_gpu_rate:.2f} of the GPU's, bound by the sum of rates {sum_of_rates_ms:.2f} ms "
             "({bound_against_gpu:+.1%})",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import final
 
 from benchmarks.papers.bound import lower_bound_ms
-from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.papers.lanes import Lanes
 from benchmarks.papers.simulator.simulator import simulate
@@ -32,7 +32,7 @@ _ROUNDS = 3
 class Plans:
     """Makes static schedules and runs them; networks are prepared on the lanes that they use."""
 
-    def __init__(self, sources: Sequence[Source], inferences: int, lanes: Lanes) -> None:
+    def __init__(self, sources: Sequence[DispatchedNetwork], inferences: int, lanes: Lanes) -> None:
         """Time each kind of network alone on one lane of each device.
 
         Sources with equal names are one network.

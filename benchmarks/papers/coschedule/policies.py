@@ -12,7 +12,7 @@ from typing import final
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.coschedule.plans import Plans
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
-from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.lanes import (
     Groups,
     HalfAndHalf,
@@ -20,7 +20,7 @@ from benchmarks.papers.lanes import (
 )
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.schedule_metrics import finish_spread_ms, overlap
-from benchmarks.papers.steps import Step, interleaved, one_line
+from benchmarks.papers.steps import ExperimentStep, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
@@ -37,7 +37,7 @@ _PROBES = 3
 """Inferences of each kind of network on each kind of lane, for the times alone."""
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """Small networks on the whole GPU and on slices, mixes on all of it and on the first slice.
 
     On a CPU each on two lanes.
@@ -54,7 +54,7 @@ def steps(config: BenchConfig) -> list[Step]:
     parts += [(name, None) for name in mixes]
     parts += [(name, sms) for sms in slices[:1] for name in mixes]
     return [
-        Step(f"{name} on {_where(config, sms)}", partial(_compare, config, name, sms))
+        ExperimentStep(f"{name} on {_where(config, sms)}", partial(_compare, config, name, sms))
         for name, sms in parts
     ]
 
@@ -65,7 +65,7 @@ def _where(config: BenchConfig, sms: int | None) -> str:
     return f"{'all' if sms is None else sms} multiprocessors"
 
 
-def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
+def _workload(config: BenchConfig, name: str) -> tuple[list[DispatchedNetwork], int]:
     """Networks and their numbers of inferences; instances of a network share its weights."""
     if name not in _CELLS:
         workload: Workload = MIXES[name].limited(config.most_networks if not config.on_gpu else 20)
@@ -83,7 +83,7 @@ def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
 
 @final
 @dataclass(frozen=True)
-class _Variant:
+class _PolicyVariant:
     """A variant to measure."""
 
     run: Callable[[], Schedule]
@@ -106,7 +106,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             except Exception as error:  # noqa: BLE001 - a baseline less, which the table says
                 yield {"workload": name, "variant": _FORK, "error": one_line(error)}
             else:
-                variants[_FORK] = _Variant(
+                variants[_FORK] = _PolicyVariant(
                     lambda: fork.run(inferences, each_job=False).schedule,
                 )
         last: dict[str, Schedule] = {}
@@ -130,7 +130,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         yield from _rows(common, variants, samples, last)
 
 
-def _planned(plans: Plans, groups: Groups) -> dict[str, _Variant]:
+def _planned(plans: Plans, groups: Groups) -> dict[str, _PolicyVariant]:
     """All policies, each with a static schedule that is made once."""
     asked = _policies(groups)
     if len(groups.gpu) > _FEW:
@@ -138,7 +138,7 @@ def _planned(plans: Plans, groups: Groups) -> dict[str, _Variant]:
     variants = {}
     for name, (policy, allowed) in asked.items():
         plan = plans.plan(policy, allowed)
-        variants[name] = _Variant(partial(plans.run, plan), plan)
+        variants[name] = _PolicyVariant(partial(plans.run, plan), plan)
     return variants
 
 
@@ -155,7 +155,7 @@ def _policies(groups: Groups) -> dict[str, tuple[Policy, Sequence[int] | None]]:
 
 def _rows(
     common: Row,
-    variants: Mapping[str, _Variant],
+    variants: Mapping[str, _PolicyVariant],
     samples: Mapping[str, list[float]],
     last: Mapping[str, Schedule],
 ) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from benchmarks.papers.dispatch.prepared import Ready, Source, Stream
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Ready, Stream
 from runtime.lanes.gpu import GpuLane
 from runtime.network.completion import Compute
 from runtime.network.cuda.graph import CAPTURE_WARM_UP, GraphEngine
@@ -20,7 +20,7 @@ from runtime.network.segment_kind import SegmentKind
 class Branches(Ready):
     """A CUDA graph with a parallel branch for each network; one job, one launch."""
 
-    def __init__(self, sources: Sequence[Source], streams: Sequence[Stream]) -> None:
+    def __init__(self, sources: Sequence[DispatchedNetwork], streams: Sequence[Stream]) -> None:
         """Capture the graph.
 
         There is one stream for each network, on one GPU; the graph is launched on the first.

@@ -30,7 +30,7 @@ class Ran:
 
 @final
 @dataclass(frozen=True)
-class Outcome:
+class DispatchOutcome:
     """The schedule of a run, and the outputs of its networks."""
 
     schedule: Schedule
@@ -44,7 +44,7 @@ class Executor(Closeable, Protocol):
     """Prepared networks that can be run repeatedly; used in a `with` statement."""
 
     @abstractmethod
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> DispatchOutcome:
         """Run that many inferences of every network; a network that raises runs no further one.
 
         With `each_job` each job is timed, else each inference, which costs less.
@@ -63,7 +63,7 @@ def outcome(  # noqa: PLR0917 - called in two places, with all of them
     begin_s: float,
     ran: Sequence[Sequence[Ran]],
     outputs: Sequence[Tensor | BaseException],
-) -> Outcome:
+) -> DispatchOutcome:
     """Combine the jobs of all networks into one outcome.
 
     `lane_of` is the stream of each network; all inferences arrive at `begin_s`.
@@ -91,4 +91,4 @@ def outcome(  # noqa: PLR0917 - called in two places, with all of them
     ]
     executed.sort(key=lambda one: (one.start_ms, one.end_ms, one.lane))
     requests = closed(len(names), inferences)
-    return Outcome(Schedule(chains, lanes, requests, tuple(executed)), tuple(outputs))
+    return DispatchOutcome(Schedule(chains, lanes, requests, tuple(executed)), tuple(outputs))

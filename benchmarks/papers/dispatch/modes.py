@@ -27,13 +27,13 @@ from typing import final
 
 from torch import Tensor
 
-from benchmarks.papers.dispatch.executor import Executor, Outcome, Ran, outcome
+from benchmarks.papers.dispatch.executor import DispatchOutcome, Executor, Ran, outcome
 from benchmarks.papers.dispatch.feed import Feed
 from benchmarks.papers.dispatch.prepared import (
+    DispatchedNetwork,
     Prepared,
     Ready,
     Setup,
-    Source,
     Stream,
     open_stream,
 )
@@ -53,7 +53,9 @@ class DispatchMode(Enum):
     MULTI_CONTEXT = "multi_context"
 
 
-def open_executor(mode: DispatchMode, sources: Sequence[Source], setup: Setup) -> Executor:
+def open_executor(
+    mode: DispatchMode, sources: Sequence[DispatchedNetwork], setup: Setup
+) -> Executor:
     """Prepare networks for a dispatch mode.
 
     Raises:
@@ -72,7 +74,9 @@ def open_executor(mode: DispatchMode, sources: Sequence[Source], setup: Setup) -
 class InProcess(Executor):
     """The dispatch modes that use threads and streams of this process."""
 
-    def __init__(self, mode: DispatchMode, sources: Sequence[Source], setup: Setup) -> None:
+    def __init__(
+        self, mode: DispatchMode, sources: Sequence[DispatchedNetwork], setup: Setup
+    ) -> None:
         """Prepare all networks, one after another."""
         self._mode = mode
         self._setup = setup
@@ -97,7 +101,7 @@ class InProcess(Executor):
                 ]
             self._opened = opened.pop_all()
 
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> DispatchOutcome:
         """Run that many inferences of every network."""
         stop, ready = Event(), Semaphore(0)
         feeds = [
@@ -157,7 +161,7 @@ class InProcess(Executor):
         ran: list[list[Ran]],
         *,
         each_job: bool,
-    ) -> Outcome:
+    ) -> DispatchOutcome:
         outputs: list[Tensor | BaseException] = []
         kinds: list[tuple[SegmentKind, ...]] = []
         for network, feed in zip(self._networks, feeds, strict=True):

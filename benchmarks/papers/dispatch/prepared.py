@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class Source:
+class DispatchedNetwork:
     """One network; it can be pickled if the class of its module can be imported."""
 
     name: str
@@ -46,9 +46,9 @@ class Source:
         """
         return decompose(self.module, self.x, self.rule, cells=self.cells)
 
-    def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[type[DispatchedNetwork], tuple[object, ...]]:
         """Pickle without the program."""
-        return Source, (self.name, self.module, self.x, self.rule, self.cells)
+        return DispatchedNetwork, (self.name, self.module, self.x, self.rule, self.cells)
 
 
 @final
@@ -172,7 +172,7 @@ class Ready(Protocol):
 class Prepared(Ready):
     """One network on its stream, warmed up."""
 
-    def __init__(self, source: Source, stream: Stream, *, captured: bool) -> None:
+    def __init__(self, source: DispatchedNetwork, stream: Stream, *, captured: bool) -> None:
         """Cut the network, compile its jobs, and run it twice.
 
         Raises:

@@ -24,9 +24,15 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from benchmarks.papers.dispatch.executor import Executor, Outcome, Ran, outcome
+from benchmarks.papers.dispatch.executor import DispatchOutcome, Executor, Ran, outcome
 from benchmarks.papers.dispatch.feed import Feed
-from benchmarks.papers.dispatch.prepared import Prepared, Setup, Source, Stream, open_stream
+from benchmarks.papers.dispatch.prepared import (
+    DispatchedNetwork,
+    Prepared,
+    Setup,
+    Stream,
+    open_stream,
+)
 from runtime.lanes.cpu import one_core
 from runtime.network.segment_kind import SegmentKind
 
@@ -77,7 +83,7 @@ class MultiContext(Executor):
     """One process per network; a process that dies ends only its own network."""
 
     def __init__(
-        self, sources: Sequence[Source], setup: Setup, processes: Processes | None = None
+        self, sources: Sequence[DispatchedNetwork], setup: Setup, processes: Processes | None = None
     ) -> None:
         """Take or start all processes, and wait until every network is ready.
 
@@ -106,7 +112,7 @@ class MultiContext(Executor):
                 raise answer
             self._kinds.append(answer)
 
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True) -> DispatchOutcome:
         """Run that many inferences of every network, all starting together."""
         begin_s = time.perf_counter() + _HEAD_START_S
         running = [worker.call(_run, inferences, each_job, begin_s) for worker in self._workers]
@@ -185,7 +191,7 @@ def _end_with_parent() -> None:
 
 
 def _prepare(load: bytes) -> tuple[SegmentKind, ...]:
-    source: Source
+    source: DispatchedNetwork
     setup: Setup
     source, setup, network = pickle.loads(load)  # noqa: S301 - from the parent
     with one_core(setup.core(network)):

@@ -19,9 +19,9 @@ from typing import Protocol, final
 
 from torch import Tensor
 
-from benchmarks.papers.dispatch.executor import Outcome, outcome
+from benchmarks.papers.dispatch.executor import DispatchOutcome, outcome
 from benchmarks.papers.dispatch.feed import Feed
-from benchmarks.papers.dispatch.prepared import Prepared, Ready, Source, Stream
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Prepared, Ready, Stream
 from common.types.closeable import Closeable
 from runtime.lanes.cpu import one_core
 from runtime.network.completion import Compute
@@ -62,7 +62,7 @@ class StaticSchedule(Closeable):
     device share the weights.
     """
 
-    def __init__(self, sources: Sequence[Source], lanes: Sequence[PlannedLane]) -> None:
+    def __init__(self, sources: Sequence[DispatchedNetwork], lanes: Sequence[PlannedLane]) -> None:
         """Prepare nothing until the lanes of the networks are known.
 
         Networks are captured if the engines of the lanes capture.
@@ -96,7 +96,7 @@ class StaticSchedule(Closeable):
                 done.result()
         self._shares = [[*share] for share in shares]
 
-    def run(self, inferences: int = 1) -> Outcome:
+    def run(self, inferences: int = 1) -> DispatchOutcome:
         """Run the schedule `inferences` times; a lane stops when its network raises.
 
         Returns:

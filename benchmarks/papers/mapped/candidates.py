@@ -36,7 +36,7 @@ _BASELINES = {
 
 @final
 @dataclass(frozen=True)
-class Board:
+class MappedBoard:
     """The networks of a frame and the platform that they run on."""
 
     table: TimingTable
@@ -71,7 +71,7 @@ class Candidate:
 
 
 def candidates(
-    board: Board, methods: Sequence[Method], margins: Sequence[float]
+    board: MappedBoard, methods: Sequence[Method], margins: Sequence[float]
 ) -> tuple[list[Candidate], Mapping[float, Feasibility]]:
     """Return the distinct timetables, and the mapper's answer for each margin.
 

@@ -12,13 +12,13 @@ from hydra.core.hydra_config import HydraConfig
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
 
-from benchmarks.papers.mapped.candidates import Board
+from benchmarks.papers.mapped.candidates import MappedBoard
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import MAPPED
 from benchmarks.papers.mapped.needed_margin import needed_margin
 from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, run_here
 from benchmarks.papers.pages import print_results
-from benchmarks.papers.results import Results
+from benchmarks.papers.results import PaperResults
 from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console
 from runtime.mapping.command import DOES_NOT_FIT, read_board
@@ -40,14 +40,14 @@ def _run(config: MappedConfig) -> None:
     assert config.tasks is not None
     console = wide_console()
     table, platform = read_board(config.tasks, config)
-    board = Board(table, platform, config.bound, config.frame_ms)
+    board = MappedBoard(table, platform, config.bound, config.frame_ms)
     path = Path(config.out) / f"{EXPERIMENT}.json"
     _require_trusted(table, config)
     config = with_recorded(config, Path(config.tasks).with_suffix(".json"))
     if config.margin:
         config = replace(config, margins=[config.margin])
 
-    def show(results: Results) -> None:
+    def show(results: PaperResults) -> None:
         print_results(results, MAPPED, path, console)
         if (needed := needed_margin(results.rows)) is not None:
             print_lines(console, _next_command(needed.margin))

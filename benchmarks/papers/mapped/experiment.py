@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.experiment import Experiment, Table, having
+from benchmarks.papers.experiment import PaperExperiment, ResultTable, having
 from benchmarks.papers.mapped.needed_margin import needed_margin
 from benchmarks.papers.results import Row
 
@@ -30,25 +30,25 @@ def sentences(rows: list[Row]) -> list[str]:
     return lines
 
 
-MAPPED = Experiment(
+MAPPED = PaperExperiment(
     "mapped",
     "A mapping run on this machine",
     lambda _: [],  # the command of its own measures it
     tables=(
-        Table(
+        ResultTable(
             "A frame of {frame_ms:g} ms: time from start to last end, ms",
             "timetable planned_ms ms p99_ms worst_ms late frames needed_margin:+.1% "
             "needed_margin_median:+.1% against_serial:+.1%",
             _timetables,
         ),
-        Table(
+        ResultTable(
             "{of}: planned and median times, ms",
             "network configuration place planned_start_ms planned_end_ms start_ms end_ms "
             "worst_end_ms alone_ms took_ms slower:+.1% difference:.2g",
             _networks,
             by=("of",),
         ),
-        Table("Does the mapping hold?", "margin:g answer of late frames", _margins),
+        ResultTable("Does the mapping hold?", "margin:g answer of late frames", _margins),
     ),
     sentences=sentences,
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class _Ready:
+class _ReadyFrame:
     placed: Placed
     label: str
     lane: CpuLane | GpuLane
@@ -56,7 +56,7 @@ class FrameBuilder:
         Raises:
           ValueError: if a network cannot be built as its variant.
         """
-        ready: list[_Ready] = []
+        ready: list[_ReadyFrame] = []
         for placed in timetable:
             name = self._networks[placed.network].name
             variant = parse_variant(placed.configuration)
@@ -69,7 +69,7 @@ class FrameBuilder:
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 raise ValueError(f"{label}: {' '.join(str(error).split())[:300]}") from error
             after = tuple(k for k in placed.after if ready[k].lane is not lane)
-            ready.append(_Ready(placed, label, lane, built, after))
+            ready.append(_ReadyFrame(placed, label, lane, built, after))
         return Frame(ready, self._networks)
 
     def _variant(self, placed: Placed, variant: Variant, lane: CpuLane | GpuLane) -> BuiltVariant:
@@ -94,7 +94,7 @@ class FrameBuilder:
 class Frame:
     """A timetable that is ready to run; made by `FrameBuilder`."""
 
-    def __init__(self, ready: Sequence[_Ready], networks: Sequence[NamedNetwork]) -> None:
+    def __init__(self, ready: Sequence[_ReadyFrame], networks: Sequence[NamedNetwork]) -> None:
         self._ready = ready
         self._networks = networks
         self._lanes = [*dict.fromkeys(one.lane for one in ready)]
@@ -150,7 +150,7 @@ class Frame:
         return differences
 
 
-def _launched(ready: _Ready, before: Sequence[Completion]) -> Completion:
+def _launched(ready: _ReadyFrame, before: Sequence[Completion]) -> Completion:
     for k in ready.after[1:]:
         ready.lane.launch(no_op, before[k])  # a job waits for one other; its lane keeps the order
     return ready.lane.launch(ready.built.launch, before[ready.after[0]] if ready.after else None)

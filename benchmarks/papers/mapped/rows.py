@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks.papers.mapped.baselines import Method
-from benchmarks.papers.mapped.candidates import Board, Candidate, planned_ms
+from benchmarks.papers.mapped.candidates import Candidate, MappedBoard, planned_ms
 from benchmarks.papers.results import Row, summary
 from runtime.mapping.model.timing_table import Bound
 from runtime.mapping.solving.program import Feasibility
 
 
 def result_rows(
-    board: Board,
+    board: MappedBoard,
     contenders: Sequence[Candidate],
     answers: Mapping[float, Feasibility],
     tolerance: float,
@@ -77,7 +77,7 @@ def _lengths_ms(candidate: Candidate) -> list[float]:
     return [float(frame[:, 1].max()) for frame in candidate.ms]
 
 
-def _of_networks(board: Board, candidate: Candidate, tolerance: float) -> list[Row]:
+def _of_networks(board: MappedBoard, candidate: Candidate, tolerance: float) -> list[Row]:
     """Return one row per network, sorted by planned start."""
     alone_ms = board.table.of(Bound.mean)
     rows: list[Row] = []

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.baselines import Method
-from benchmarks.papers.mapped.candidates import Board, Candidate, candidates
+from benchmarks.papers.mapped.candidates import Candidate, MappedBoard, candidates
 from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
-from benchmarks.papers.results import Results
+from benchmarks.papers.results import PaperResults
 from benchmarks.papers.steps import ends_by, time_is_left
 from common.page.print import print_lines
 from runtime.machine.stability import watch_disturbances
@@ -40,13 +40,13 @@ _RECORDED = ("ways", "margins", "frames", "turn", "minutes", "batch", "width", "
 
 
 def run_here(
-    board: Board,
+    board: MappedBoard,
     config: MappedConfig,
     path: Path,
     console: Console,
     *,
-    show: Callable[[Results], None],
-) -> Results:
+    show: Callable[[PaperResults], None],
+) -> PaperResults:
     """Run the frame by every method; results are written after each round.
 
     `show` is called at the end, also after Ctrl-C.
@@ -81,7 +81,7 @@ def run_here(
             console,
             f"{config.minutes:g} minutes at most; timetables: {'; '.join(one.name for one in contenders)}",
         )
-        results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
+        results = PaperResults(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
 
         def write() -> None:
@@ -134,7 +134,7 @@ def _check(contenders: Sequence[Candidate], lanes: PlaceLanes) -> None:
             raise ValueError(f"{variant.name}: {why}")
 
 
-def has_run(results: Results) -> bool:
+def has_run(results: PaperResults) -> bool:
     """Return whether there is a mapping for the least margin and no network failed."""
     margins = [row for row in results.rows if "margin" in row]
     has_mapping = not margins or margins[0]["of"] is not None
@@ -148,7 +148,7 @@ def _turns(config: MappedConfig) -> list[int]:
 
 
 def _close(
-    results: Results, contenders: Sequence[Candidate], config: MappedConfig, flags: list[str]
+    results: PaperResults, contenders: Sequence[Candidate], config: MappedConfig, flags: list[str]
 ) -> None:
     results.controls.append({"when": "all of it", "disturbances": flags})
     results.faults += [

@@ -83,7 +83,7 @@ def _measured(
                 yield job, {name: median(ms) for name, ms in taken.items()}
 
 
-def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> Placed:
+def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> PlacedBuffers:
     """Allocate a buffer under each policy.
 
     Raises:
@@ -94,12 +94,12 @@ def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> Placed:
     for policy in MemoryPolicy:
         buffers[policy] = GpuBuffer(policy, nbytes // 4, stream)
         opened.callback(buffers[policy].close)
-    return Placed(buffers, torch.zeros((), device=stream.device))
+    return PlacedBuffers(buffers, torch.zeros((), device=stream.device))
 
 
 @final
 @dataclass(frozen=True)
-class Placed:
+class PlacedBuffers:
     """One buffer under each policy, and the scalar that receives the largest element."""
 
     buffers: dict[MemoryPolicy, GpuBuffer]

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, final
 import torch
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.placement.model.corun import Round, Task, makespan_ms, memory, rounds, task
+from benchmarks.papers.placement.model.corun import (
+    CorunTask,
+    Round,
+    makespan_ms,
+    memory,
+    rounds,
+    task,
+)
 from benchmarks.papers.placement.model.guidelines import assigned
 from benchmarks.papers.placement.model.parameters import Application, Hardware
 from benchmarks.papers.placement.model.policy import MemoryPolicy
@@ -69,7 +76,7 @@ class _Plan:
         tasks = [one for together in self.released for one in together]
         return round(memory(tasks).total / _MB, 1)
 
-    def lane(self, task: Task, place: int) -> int:
+    def lane(self, task: CorunTask, place: int) -> int:
         """Lane of a task, by its place in its round."""
         return int(task.policy is not _D) if self.sliced else place
 
@@ -85,7 +92,7 @@ def _applications(tasks: Tasks, execution_ms: dict[Passes, float]) -> list[Appli
 def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[_Plan]:
     """Serial and paired plans, under D alone, and under D with H or M by guideline 1 or by our choice."""
 
-    def tasks(decided: dict[str, MemoryPolicy], *, stalls_overlap: bool = False) -> list[Task]:
+    def tasks(decided: dict[str, MemoryPolicy], *, stalls_overlap: bool = False) -> list[CorunTask]:
         return [
             task(application, decided[application.name], hardware, stalls_overlap=stalls_overlap)
             for application in applications
@@ -156,7 +163,7 @@ def _on_streams(config: BenchConfig, profile: Profile) -> Iterator[Row]:
         execution_ms = {job: _resident_ms(job, nbytes, whole[0]) for job, nbytes in _TASKS}
         applications = _applications(_TASKS, execution_ms)
         plans = [*_plans(applications, profile.hardware)]
-        ready = _Ready(
+        ready = _ReadyCorun(
             dict(zip((application.name for application in applications), _TASKS, strict=True))
         )
         opened.callback(ready.close)
@@ -184,7 +191,7 @@ def _resident_ms(job: Passes, nbytes: int, lane: GpuLane) -> float:
 
 
 @final
-class _Ready:
+class _ReadyCorun:
     """Buffers of all tasks under the policies of the plans, and their jobs on each lane."""
 
     def __init__(self, tasks: dict[str, tuple[Passes, int]]) -> None:
@@ -217,10 +224,10 @@ class _Ready:
 
         return once
 
-    def _placed(self, plan: _Plan, together: Round) -> list[tuple[int, Task]]:
+    def _placed(self, plan: _Plan, together: Round) -> list[tuple[int, CorunTask]]:
         return [(plan.lane(one, place), one) for place, one in enumerate(together)]
 
-    def _buffer(self, task: Task, lane: GpuLane) -> GpuBuffer:
+    def _buffer(self, task: CorunTask, lane: GpuLane) -> GpuBuffer:
         from benchmarks.papers.placement.buffers.gpu import GpuBuffer  # noqa: PLC0415 - for those who have a GPU
 
         key = task.name, task.policy
@@ -228,7 +235,7 @@ class _Ready:
             self._buffers[key] = GpuBuffer(task.policy, self._tasks[task.name][1] // 4, lane.stream)
         return self._buffers[key]
 
-    def _launch(self, task: Task, lane: GpuLane) -> Callable[[], None]:
+    def _launch(self, task: CorunTask, lane: GpuLane) -> Callable[[], None]:
         job, _ = self._tasks[task.name]
         compute = job.compute(torch.zeros((), device=lane.stream.device))
         return self._buffer(task, lane).launcher(compute, returns=job.returns, stream=lane.stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.experiment import Experiment, Table, part
+from benchmarks.papers.experiment import PaperExperiment, ResultTable, part
 from benchmarks.papers.placement.reuse import accuracy, model_errors, steps
 from benchmarks.papers.results import Row, grouped
 
@@ -71,28 +71,28 @@ def _size(nbytes: int) -> str:
     return f"{nbytes // 2**20} MB" if nbytes >= 2**20 else f"{nbytes // 2**10} KB"
 
 
-MEMORY = Experiment(
+MEMORY = PaperExperiment(
     "memory",
     "Placement of memory that CPU and GPU share",
     steps,
     tables=(
-        Table(
+        ResultTable(
             "Response in ms: device, pinned, managed",
             "device use size reuse D:.4g H:.4g M:.4g guideline_1",
             _responses,
         ),
-        Table(
+        ResultTable(
             "Error of the model on held-out sizes, geometric mean; as published for overheads",
             "policy cases overhead:.1% response:.1% mean_overhead:.1% mean_response:.1% "
             "published_tx2:.1% published_agx:.1%",
             _errors,
         ),
-        Table(
+        ResultTable(
             "The better of device and pinned memory, predicted; clear where their quartiles part",
             "sizes cases share:.1% clear_right clear_cases mean_regret:+.1% largest_regret:+.1%",
             _better,
         ),
-        Table(
+        ResultTable(
             "Co-run of eight tasks, beside serial device memory",
             "device plan policies pairs rounds ms:.2f predicted_ms against_serial:+.1% total_mb:.0f "
             "against_mb:+.1%",

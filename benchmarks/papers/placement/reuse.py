@@ -25,7 +25,7 @@ from benchmarks.papers.placement.model.policy import MemoryPolicy
 from benchmarks.papers.placement.model.profiles import Profile, read_profile
 from benchmarks.papers.placement.model.workload import Passes, Use, execution_stand_in_ms
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.steps import Step, interleaved, time_is_left
+from benchmarks.papers.steps import ExperimentStep, interleaved, time_is_left
 
 _PUBLISHED = {
     "tx2": {"D": 0.096, "M": 0.118, "H": 0.065},
@@ -66,7 +66,7 @@ class _Profiles:
         return self._made
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """Steps: calibration, reuse by direction, and the co-run scheduler.
 
     Raises:
@@ -80,7 +80,7 @@ def steps(config: BenchConfig) -> list[Step]:
         **{use.value: partial(_reuse, config, profiles, use) for use in Use},
         "corun": partial(corun.compare, config, profiles),
     }
-    return [Step(name, every[name]) for name in config.chosen([*every])]
+    return [ExperimentStep(name, every[name]) for name in config.chosen([*every])]
 
 
 def _calibration(config: BenchConfig, profiles: _Profiles) -> Iterator[Row]:
@@ -154,7 +154,7 @@ def _simulated(_: BenchConfig, hardware: Hardware, use: Use, nbytes: int) -> _Me
 
 @final
 @dataclass(frozen=True)
-class Accuracy:
+class ReuseAccuracy:
     """Accuracy of the predicted choice between policies D and H."""
 
     cases: int
@@ -172,7 +172,7 @@ class Accuracy:
         return self.right / self.cases
 
 
-def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
+def accuracy(rows: Sequence[Row], *, held_out: bool) -> ReuseAccuracy | None:
     """Accuracy of D against H; None if nothing was both measured and predicted."""
     cases: dict[tuple[str, int, int], dict[str, Row]] = {}
     for row in rows:
@@ -194,7 +194,7 @@ def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
         regrets.append(chosen["ms"] / better["ms"] - 1)
     if not whole:
         return None
-    return Accuracy(
+    return ReuseAccuracy(
         len(whole), right, clear, clear_right, sum(regrets) / len(regrets), max(regrets)
     )
 

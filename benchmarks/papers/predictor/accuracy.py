@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from benchmarks.papers.predictor.regression import Layer, PredictsLayers
+from benchmarks.papers.predictor.regression import LayerFeatures, PredictsLayers
 
-Timed = Sequence[tuple[Layer, float]]
+Timed = Sequence[tuple[LayerFeatures, float]]
 """Layers and their milliseconds."""
 
 FOLDS = 10
@@ -27,7 +27,7 @@ layers held out on a Jetson AGX Xavier; the tolerance is not stated."""
 
 @final
 @dataclass(frozen=True)
-class Accuracy:
+class PredictorAccuracy:
     """Accuracy over some layers; R2 is of milliseconds, so that the slowest layers dominate it."""
 
     layers: int
@@ -42,13 +42,13 @@ class Accuracy:
     """Kendall's tau of the order of the layers by time."""
 
 
-def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> Accuracy:
+def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> PredictorAccuracy:
     """Compute the accuracy from measured and predicted milliseconds."""
     from scipy.stats import kendalltau  # noqa: PLC0415 - slow, and only a judge needs it
 
     error = np.abs(predicted / ms - 1)
     spread = ((ms - ms.mean()) ** 2).sum()
-    return Accuracy(
+    return PredictorAccuracy(
         len(ms),
         float(1 - ((predicted - ms) ** 2).sum() / spread) if spread > 0 else math.nan,
         float((error <= 0.1).mean()),
@@ -61,7 +61,7 @@ def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> A
 
 def by_group(
     timed: Timed, predicted: Float64[ndarray, " n"], *, least: int = FOLDS
-) -> Iterator[tuple[str, Accuracy]]:
+) -> Iterator[tuple[str, PredictorAccuracy]]:
     """Accuracy for each group of kinds with enough predicted layers, and last for `all`."""
     ms = np.array([ms for _, ms in timed])
     groups = np.array([layer.group for layer, _ in timed])
@@ -74,12 +74,12 @@ def by_group(
         yield "all", accuracy(predicted[is_known], ms[is_known])
 
 
-def alike_as_one(timed: Timed) -> list[tuple[Layer, float]]:
+def alike_as_one(timed: Timed) -> list[tuple[LayerFeatures, float]]:
     """Merge layers of equal description, with the median of their times.
 
     Otherwise the same layer of two networks could be both fitted and held out.
     """
-    times: dict[Layer, list[float]] = {}
+    times: dict[LayerFeatures, list[float]] = {}
     for layer, ms in timed:
         times.setdefault(layer, []).append(ms)
     return [(layer, float(np.median(ms))) for layer, ms in times.items()]
@@ -117,12 +117,12 @@ def held_out(
     return predicted
 
 
-def predicted_ms(model: PredictsLayers, layers: Sequence[Layer]) -> Float64[ndarray, " n"]:
+def predicted_ms(model: PredictsLayers, layers: Sequence[LayerFeatures]) -> Float64[ndarray, " n"]:
     """Predicted milliseconds of each layer; nan where the model knows none of its kind."""
     return np.array([_known_ms(model, layer) for layer in layers])
 
 
-def _known_ms(model: PredictsLayers, layer: Layer) -> float:
+def _known_ms(model: PredictsLayers, layer: LayerFeatures) -> float:
     try:
         return model.ms(layer)
     except KeyError:  # the only layer of its kind was held out

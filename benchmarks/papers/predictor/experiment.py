@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 from typing import Any
 
-from benchmarks.papers.experiment import Experiment, Table, part
+from benchmarks.papers.experiment import PaperExperiment, ResultTable, part
 from benchmarks.papers.predictor.layers_and_choices import steps
 from benchmarks.papers.results import Row, grouped
 
@@ -50,30 +50,30 @@ def _by_kind(rows: list[Row]) -> list[Row]:
     return sorted(_judged(rows), key=order)
 
 
-PREDICTOR = Experiment(
+PREDICTOR = PaperExperiment(
     "predictor",
     "Predicted times of layers",
     steps,
     tables=(
-        Table(
+        ResultTable(
             "Held-out layers, mean over kinds",
             "on fit r2:.1% published_r2:.1% within_10:.1% published_within_tolerance:.1% "
             "within_20:.1% mape:.1% tau",
             _means,
             note=_R2,
         ),
-        Table(
+        ResultTable(
             "Held-out layers by kind",
             "on kind fit layers r2:.1% within_10:.1% within_20:.1% mape:.1% tau",
             _by_kind,
             note=_R2,
         ),
-        Table(
+        ResultTable(
             "Networks by fits without their layers: sum of predictions to the sum of the layers",
             "on network jobs layers_ms:.3f as_printed:+.1% relative:+.1% corrected:+.1%",
             part("network"),
         ),
-        Table(
+        ResultTable(
             "Lanes chosen by predicted times, makespan played with measured ones",
             "workload fit policy jobs by_measured_ms:.3f by_predicted_ms:.3f regret:+.1%",
             part("choice"),

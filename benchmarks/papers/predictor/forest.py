@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from benchmarks.papers.predictor.regression import Layer, LayerPredictor, fit
+from benchmarks.papers.predictor.regression import LayerFeatures, LayerPredictor, fit
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
@@ -37,7 +37,7 @@ class CorrectedPredictor:
     regression: LayerPredictor
     forests: Mapping[str, RandomForestRegressor]
 
-    def ms(self, layer: Layer) -> float:
+    def ms(self, layer: LayerFeatures) -> float:
         """Predicted execution time in milliseconds.
 
         Raises:
@@ -48,7 +48,7 @@ class CorrectedPredictor:
         return ms if forest is None else ms * math.exp(forest.predict(_shape(layer)[None])[0])
 
 
-def fit_corrected(device: str, timed: Sequence[tuple[Layer, float]]) -> CorrectedPredictor:
+def fit_corrected(device: str, timed: Sequence[tuple[LayerFeatures, float]]) -> CorrectedPredictor:
     """Fit a predictor to layers and their milliseconds; equal layers give equal predictors.
 
     Raises:
@@ -57,7 +57,7 @@ def fit_corrected(device: str, timed: Sequence[tuple[Layer, float]]) -> Correcte
     from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - slow to import
 
     regression = fit(device, timed)
-    by_group: dict[str, list[tuple[Layer, float]]] = {}
+    by_group: dict[str, list[tuple[LayerFeatures, float]]] = {}
     for layer, ms in timed:
         by_group.setdefault(layer.group, []).append((layer, ms))
     forests = {}
@@ -75,7 +75,7 @@ def fit_corrected(device: str, timed: Sequence[tuple[Layer, float]]) -> Correcte
     return CorrectedPredictor(regression, forests)
 
 
-def _shape(layer: Layer) -> Float64[ndarray, " d"]:
+def _shape(layer: LayerFeatures) -> Float64[ndarray, " d"]:
     """Logarithms of operations, bytes and the matrix product behind them; kernel and stride."""
     _, flops, input_bytes, output_bytes, weight_bytes, patch_bytes, *_ = layer.features
     moved = input_bytes + output_bytes + weight_bytes
@@ -89,7 +89,7 @@ def _shape(layer: Layer) -> Float64[ndarray, " d"]:
     return np.array([*np.log1p(sizes), kernel, stride, " dw " in layer.kind])
 
 
-def _matrix_product(layer: Layer) -> tuple[float, float, float]:
+def _matrix_product(layer: LayerFeatures) -> tuple[float, float, float]:
     """Rows, columns and depth of the matrix product that a convolution or linear layer computes."""
     _, flops, _, output_bytes, weight_bytes, *_ = layer.features
     if not flops or not weight_bytes:

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork
 from benchmarks.papers.lanes import opened_lanes
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.predictor.accuracy import (
@@ -28,7 +28,7 @@ from benchmarks.papers.predictor.accuracy import (
 )
 from benchmarks.papers.predictor.forest import fit_corrected
 from benchmarks.papers.predictor.regression import (
-    Layer,
+    LayerFeatures,
     PredictsLayers,
     fit,
     fit_plain,
@@ -44,7 +44,7 @@ from benchmarks.papers.predictor.timing import (
 )
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate, times_of
-from benchmarks.papers.steps import Step, time_is_left
+from benchmarks.papers.steps import ExperimentStep, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
@@ -61,7 +61,7 @@ from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from runtime.scheduling.schedule import Schedule
 
-FITS: Mapping[str, Callable[[str, Sequence[tuple[Layer, float]]], PredictsLayers]] = {
+FITS: Mapping[str, Callable[[str, Sequence[tuple[LayerFeatures, float]]], PredictsLayers]] = {
     "as printed": fit_plain,
     "relative": fit,
     "corrected": fit_corrected,
@@ -87,11 +87,11 @@ _TIMING = TimingConfig(samples=20, warm_up_most=20)
 class _Times:
     """Times of the layers, filled by the first steps and read by the others."""
 
-    ms: dict[str, dict[Layer, float]] = field(default_factory=dict)
+    ms: dict[str, dict[LayerFeatures, float]] = field(default_factory=dict)
     """Times by backend."""
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """Time the layers on each of two backends, then choose lanes for each case.
 
     Raises:
@@ -102,11 +102,11 @@ def steps(config: BenchConfig) -> list[Step]:
     times = _Times()
     runs = _runs(config)
     timed = [
-        Step(f"layers by {name}", partial(_layers, config, name, run, models, times))
+        ExperimentStep(f"layers by {name}", partial(_layers, config, name, run, models, times))
         for name, run in runs.items()
     ]
     choices = [
-        Step(f"choice for {case}", partial(_choices, config, case, [*runs], times))
+        ExperimentStep(f"choice for {case}", partial(_choices, config, case, [*runs], times))
         for case in cases
     ]
     return timed + choices
@@ -120,11 +120,11 @@ def _runs(config: BenchConfig) -> dict[str, LayerRun]:
     return {**onnx, "torch": LayerRun(Device.cpu, Backend.torch)}
 
 
-def _source(config: BenchConfig, model: Model) -> Source:
+def _source(config: BenchConfig, model: Model) -> DispatchedNetwork:
     return source(model, scale=config.scale_of(model), rule=config.cut)
 
 
-def _inside(source: Source) -> list[Subject]:
+def _inside(source: DispatchedNetwork) -> list[Subject]:
     return subjects_of(source.program, tuple(source.x.shape), source.x.nbytes)
 
 
@@ -160,7 +160,7 @@ def _layers(
 
 def _accuracies(
     name: str,
-    timed: Sequence[tuple[Layer, float]],
+    timed: Sequence[tuple[LayerFeatures, float]],
     predictions: Mapping[str, np.ndarray],
 ) -> Iterator[Row]:
     published = PUBLISHED["gpu" if name == "graph" else "cpu"]
@@ -177,7 +177,7 @@ def _accuracies(
 
 
 def _of_networks(
-    name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[Layer, float]
+    name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[LayerFeatures, float]
 ) -> Iterator[Row]:
     """Predict each network by a fit that saw none of its layers."""
     for model, subjects in inside.items():
@@ -195,7 +195,9 @@ def _of_networks(
         yield row
 
 
-def _without(ms: Mapping[Layer, float], own: Sequence[Layer]) -> list[tuple[Layer, float]]:
+def _without(
+    ms: Mapping[LayerFeatures, float], own: Sequence[LayerFeatures]
+) -> list[tuple[LayerFeatures, float]]:
     seen = set(own)
     return [(layer, one) for layer, one in ms.items() if layer not in seen]
 

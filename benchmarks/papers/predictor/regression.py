@@ -38,7 +38,7 @@ _LEAST_OF_A_KERNEL = 2 * len(FEATURES)
 
 @final
 @dataclass(frozen=True)
-class Layer:
+class LayerFeatures:
     """Kind and features of a segment, for a prediction."""
 
     kind: str
@@ -64,7 +64,7 @@ class Layer:
 class PredictsLayers(Protocol):
     """Predicts the execution time of layers on one device."""
 
-    def ms(self, layer: Layer) -> float:
+    def ms(self, layer: LayerFeatures) -> float:
         """Predicted execution time in milliseconds.
 
         Raises:
@@ -72,7 +72,7 @@ class PredictsLayers(Protocol):
         """
 
 
-def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
+def layers(program: Program, input_bytes: int) -> tuple[LayerFeatures, ...]:
     """Describe every segment of a program, given the size of the network's input."""
     sizes = {NETWORK_INPUT: input_bytes}
     sizes.update({i: segment.output_bytes for i, segment in enumerate(program.segments)})
@@ -81,22 +81,22 @@ def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
     )
 
 
-def layer_of(segment: Segment, input_bytes: int) -> Layer:
+def layer_of(segment: Segment, input_bytes: int) -> LayerFeatures:
     """Describe a segment that reads `input_bytes`."""
     convolution = next((m for m in segment.body.modules() if isinstance(m, nn.Conv2d)), None)
     moved = (input_bytes, segment.output_bytes, segment.weight_bytes)
     sizes = (1.0, float(segment.flops), *map(float, moved))
     beyond = tuple(max(0.0, sum(moved) - size) for size in _CACHES)
     if segment.kind is SegmentKind.POOL:
-        return Layer(f"pool {type(segment.body).__name__}", (*sizes, 0.0, *beyond))
+        return LayerFeatures(f"pool {type(segment.body).__name__}", (*sizes, 0.0, *beyond))
     if segment.kind is not SegmentKind.CONV or convolution is None:
-        return Layer(segment.kind.value, (*sizes, 0.0, *beyond))
+        return LayerFeatures(segment.kind.value, (*sizes, 0.0, *beyond))
     height, width = convolution.kernel_size
     depthwise = "dw " if convolution.groups == convolution.in_channels > 1 else ""
     kind = f"{segment.kind.value} {depthwise}{height}x{width}/{convolution.stride[0]}"
     positions = segment.output_bytes / convolution.out_channels  # 4 bytes each, or 2
     patches = positions * convolution.in_channels * height * width if height * width > 1 else 0.0
-    return Layer(kind, (*sizes, patches, *beyond))
+    return LayerFeatures(kind, (*sizes, patches, *beyond))
 
 
 @final
@@ -109,7 +109,7 @@ class LayerPredictor:
     """Weights of the features by kind. `conv` and `pool` are used for kernels and classes that were
     not timed."""
 
-    def ms(self, layer: Layer) -> float:
+    def ms(self, layer: LayerFeatures) -> float:
         """Predicted execution time in milliseconds.
 
         Raises:
@@ -122,13 +122,13 @@ class LayerPredictor:
         return math.fsum(w * x for w, x in zip(weights, layer.features, strict=True))
 
 
-def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
+def fit(device: str, timed: Sequence[tuple[LayerFeatures, float]]) -> LayerPredictor:
     """Fit a predictor to layers and their milliseconds.
 
     Raises:
       ValueError: if a time is not positive.
     """
-    by_kind: dict[str, list[tuple[Layer, float]]] = {}
+    by_kind: dict[str, list[tuple[LayerFeatures, float]]] = {}
     for layer, ms in timed:
         if not (ms > 0 and math.isfinite(ms)):
             raise ValueError(f"a layer, {layer.kind}, took {ms} ms")
@@ -143,13 +143,13 @@ def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
     return LayerPredictor(device, weights)
 
 
-def fit_plain(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
+def fit_plain(device: str, timed: Sequence[tuple[LayerFeatures, float]]) -> LayerPredictor:
     """Eq. 6 as printed: least squares of the milliseconds, one regression per group of layers.
 
     Operations and bytes only, weights of any sign; the baseline of `fit`, for layers alone. A
     prediction may be negative.
     """
-    by_group: dict[str, list[tuple[Layer, float]]] = {}
+    by_group: dict[str, list[tuple[LayerFeatures, float]]] = {}
     for layer, ms in timed:
         by_group.setdefault(layer.group, []).append((layer, ms))
     weights = {}

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.papers.predictor.regression import Layer, layers
+from benchmarks.papers.predictor.regression import LayerFeatures, layers
 from runtime.machine.timing import Samples, Stopwatch, TimingConfig, time_interleaved
 from runtime.network.backend import Backend, Device
 from runtime.network.decompose import Rule, decompose
@@ -38,7 +38,7 @@ _SHARES = {
 class Subject:
     """A layer to time; its body may be on the meta device."""
 
-    layer: Layer
+    layer: LayerFeatures
     body: nn.Module
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of its inputs."""

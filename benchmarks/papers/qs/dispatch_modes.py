@@ -11,13 +11,13 @@ from typing import final
 import torch
 
 from benchmarks.papers.config import BenchConfig
-from benchmarks.papers.dispatch.executor import Executor, Outcome
+from benchmarks.papers.dispatch.executor import DispatchOutcome, Executor
 from benchmarks.papers.dispatch.modes import DispatchMode, InProcess
-from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.dispatch.processes import MultiContext, Processes
 from benchmarks.papers.results import Row, grouped, summary
 from benchmarks.papers.schedule_metrics import utilisation
-from benchmarks.papers.steps import Step, interleaved, one_line
+from benchmarks.papers.steps import ExperimentStep, interleaved, one_line
 from benchmarks.papers.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.machine.description import usable_cores
 from runtime.network.backend import Device
@@ -31,7 +31,7 @@ _INLINE = (DispatchMode.SERIAL, DispatchMode.SINGLE_CONTEXT)
 _STREAMED = (DispatchMode.QUEUE_STREAM, DispatchMode.SINGLE_ISSUER)
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """One step for each workload, captured or eager; captured first.
 
     Raises:
@@ -40,7 +40,9 @@ def steps(config: BenchConfig) -> list[Step]:
     names = config.chosen([*QS_WORKLOADS])
     processes = Processes()  # those of M-C, which take seconds to start
     return [
-        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode, processes))
+        ExperimentStep(
+            f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode, processes)
+        )
         for mode in ("captured", "eager")
         if mode in config.modes
         for name in names
@@ -105,7 +107,7 @@ def _least(workload: Workload) -> int:
 
 
 def _opened(
-    opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
+    opened: ExitStack, sources: Sequence[DispatchedNetwork], setup: Setup, processes: Processes
 ) -> tuple[dict[DispatchMode, Executor], dict[DispatchMode, str]]:
     """The dispatch modes that can be prepared, and the errors of the others.
 
@@ -151,7 +153,7 @@ class _Measured:
     def __init__(self, executor: Executor, inferences: int) -> None:
         self._executor = executor
         self._inferences = inferences
-        self._latest: Outcome | None = None
+        self._latest: DispatchOutcome | None = None
         self.alone_ms: list[float] = []
         """Shortest busy time of each network over all runs, ms."""
 

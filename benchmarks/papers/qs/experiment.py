@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.papers.dispatch.modes import DispatchMode
-from benchmarks.papers.experiment import Chart, Experiment, Table
+from benchmarks.papers.experiment import Chart, PaperExperiment, ResultTable
 from benchmarks.papers.qs.dispatch_modes import compared, steps
 from benchmarks.papers.results import Row
 from benchmarks.papers.schedule_metrics import overlap
@@ -39,18 +39,18 @@ def _busy_streams(rows: list[Row]) -> list[dict[str, Any]]:
     return data
 
 
-QS = Experiment(
+QS = PaperExperiment(
     "qs",
     "Many networks on one device",
     steps,
     tables=(
-        Table(
+        ResultTable(
             "Q-S against the others",
             "workload mode qs_ms against_mc:+.1% published_mc:+.1% against_sc:+.1% published_sc:+.1% "
             "against_single_issuer:+.1% against_fork_join:+.1% against_serial:+.1%",
             compared,
         ),
-        Table(
+        ResultTable(
             "Makespan in ms, the least by times alone, and overlap to one network after another",
             "workload mode way ms bound_ms overlap",
             _with_overlap,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from benchmarks.papers.experiment import Chart, Experiment, Table
+from benchmarks.papers.experiment import Chart, PaperExperiment, ResultTable
 from benchmarks.papers.results import Row, grouped
 from benchmarks.papers.schedulability.published import FEASIBLE, MEAN_SIZES, published_size
 from benchmarks.papers.schedulability.study import steps
@@ -104,12 +104,12 @@ def _simulated(_: list[Row]) -> str:
     )
 
 
-SCHEDULABILITY = Experiment(
+SCHEDULABILITY = PaperExperiment(
     "schedulability",
     "Schedulability of random sets of networks on the units of a Xavier",
     steps,
     tables=(
-        Table(
+        ResultTable(
             "{title}",
             "column threshold share:.1% mean_size published_size unknown",
             _beside_published,

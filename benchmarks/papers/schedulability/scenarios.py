@@ -86,7 +86,7 @@ def task_sets(
 
 @final
 @dataclass(frozen=True)
-class Scenario:
+class UtilisationScenario:
     """A reference configuration for the utilisation, and growing sets of configurations."""
 
     name: str
@@ -108,7 +108,7 @@ class Scenario:
         return Platform(f"{xavier.name}; NVDLA-comb apart", (*xavier.units, "dla"), places)
 
 
-_NVDLA = Scenario(
+_NVDLA = UtilisationScenario(
     "nvdla",
     "DLA2",
     ("DNN1", "DNN3", "DNN4", "DNN5"),  # inferred: an NVDLA alone fits all of them at 1.0
@@ -128,7 +128,7 @@ SCENARIOS = {
     for one in (
         _NVDLA,
         replace(_NVDLA, name="nvdla-apart", own_dla=True),
-        Scenario(
+        UtilisationScenario(
             "gpu_tc",
             "TC8",
             _ALL,
@@ -139,7 +139,7 @@ SCENARIOS = {
                 "TC+RC+CPU": ("TC4", "RC4", *_CPU),
             },
         ),
-        Scenario(
+        UtilisationScenario(
             "gpu_rc",
             "RC8",
             _ALL,
@@ -166,7 +166,7 @@ class Share:
 
 
 def schedulability(
-    scenario: Scenario, threshold: float, *, count: int, seed: int, time_limit_s: float
+    scenario: UtilisationScenario, threshold: float, *, count: int, seed: int, time_limit_s: float
 ) -> list[Share]:
     """Map the same random sets under each column of a scenario.
 

@@ -18,10 +18,10 @@ from joblib import Memory, Parallel, delayed
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.results import Row
 from benchmarks.papers.schedulability.scenarios import SCENARIOS, THRESHOLDS, schedulability
-from benchmarks.papers.steps import Step
+from benchmarks.papers.steps import ExperimentStep
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """The whole study as one step.
 
     Raises:
@@ -30,7 +30,7 @@ def steps(config: BenchConfig) -> list[Step]:
     study = config.studying
     _require_some_of(study.scenarios, [*SCENARIOS], "scenarios")
     _require_some_of(study.thresholds, [*THRESHOLDS], "thresholds")
-    return [Step("study", partial(_rows, config))]
+    return [ExperimentStep("study", partial(_rows, config))]
 
 
 def _require_some_of(chosen: list[Any], allowed: list[Any], name: str) -> None:

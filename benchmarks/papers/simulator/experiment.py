@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.experiment import Experiment, Table
+from benchmarks.papers.experiment import PaperExperiment, ResultTable
 from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.makespan_error import median_error, steps
 
@@ -13,12 +13,12 @@ def _title(rows: list[Row]) -> str:
     return f"Simulated against real makespan{errors}"
 
 
-SIMULATOR = Experiment(
+SIMULATOR = PaperExperiment(
     "simulator",
     "The simulator against the machine",
     steps,
     tables=(
-        Table(
+        ResultTable(
             _title,
             "workload rule arrivals policy ms simulated_ms error_of_simulator:+.1% bound_ms",
         ),

@@ -18,7 +18,7 @@ from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.lanes import HalfAndHalf, opened_lanes
 from benchmarks.papers.results import Row, summary
 from benchmarks.papers.simulator.simulator import simulate
-from benchmarks.papers.steps import Step, interleaved, time_is_left
+from benchmarks.papers.steps import ExperimentStep, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.executor import ServedNetwork, executed
 from runtime.network.decompose import Rule
@@ -38,14 +38,14 @@ _RULES = (Rule.WHOLE, Rule.CELL, Rule.FUSED)
 _INFERENCES = 6
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """One step for each set of networks and rule, on one GPU stream and two cores, or on two cores.
 
     Raises:
       ValueError: if a workload is unknown.
     """
     return [
-        Step(f"{name} by {rule.value}", partial(_compare, config, name, rule))
+        ExperimentStep(f"{name} by {rule.value}", partial(_compare, config, name, rule))
         for name in config.chosen([*_CASES])
         for rule in _RULES
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.papers.experiment import Experiment, Table, having
+from benchmarks.papers.experiment import PaperExperiment, ResultTable, having
 from benchmarks.papers.results import Row
 from benchmarks.papers.streaming.variants import steps
 
@@ -91,12 +91,12 @@ def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> 
 
 _TITLE = "{network}, batch {batch}, from {of_tier}: {weights_mb:.1f} MB"
 
-STREAM = Experiment(
+STREAM = PaperExperiment(
     "stream",
     "Networks larger than their memory",
     steps,
     tables=(
-        Table(
+        ResultTable(
             _TITLE,
             "variant ms against_resident:+.1% plan_bytes:MB total_bytes:MB saved:.1% "
             "saved_of_two:.1% bit_exact",
@@ -104,14 +104,14 @@ STREAM = Experiment(
             by=_GROUP,
             note=_COLUMNS,
         ),
-        Table(
+        ResultTable(
             f"Predicted: {_TITLE}",
             "variant ms predicted_ms error_of_model:+.1% bound_ms first_ms predicted_first_ms",
             _predictions,
             by=_GROUP,
             note=_PREDICTED,
         ),
-        Table(
+        ResultTable(
             "Error of the model over random residents and rings, inferences in a row, %",
             "of configurations median mean p95 worst bias",
             _model_errors,

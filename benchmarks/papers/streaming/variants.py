@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from benchmarks.papers.config import BenchConfig
 from benchmarks.papers.networks.vgg import VGG
 from benchmarks.papers.results import Row, summary
-from benchmarks.papers.steps import Step, interleaved, last_of_turn, one_line
+from benchmarks.papers.steps import ExperimentStep, interleaved, last_of_turn, one_line
 from benchmarks.papers.streaming.architectures import (
     asynchronous,
     enlarged,
@@ -128,7 +128,7 @@ def cases(*, on_gpu: bool) -> list[Case]:
     ]
 
 
-def steps(config: BenchConfig) -> list[Step]:
+def steps(config: BenchConfig) -> list[ExperimentStep]:
     """One step for each case.
 
     Raises:
@@ -137,7 +137,7 @@ def steps(config: BenchConfig) -> list[Step]:
     known: dict[str, Callable[[], Iterator[Row]]] = {
         case.name: partial(_compare, config, case) for case in cases(on_gpu=config.on_gpu)
     }
-    return [Step(name, known[name]) for name in config.chosen([*known])]
+    return [ExperimentStep(name, known[name]) for name in config.chosen([*known])]
 
 
 def _compare(config: BenchConfig, case: Case) -> Iterator[Row]:
@@ -190,13 +190,13 @@ class _Bench:
             profiles = {three: profile, planned: opened.profile(self.x, whole, planned)}
         else:
             profiles = {three: profile}
-        measured: dict[str, _Variant] = {}
+        measured: dict[str, _StreamVariant] = {}
         with ExitStack() as stack:
             variants = self._variants(profiles)
             once: dict[str, Callable[[], float]] = {}
             for name, (wanted, layers) in variants.items():
                 try:
-                    one = _Variant(self, opened, wanted, layers)
+                    one = _StreamVariant(self, opened, wanted, layers)
                 except Exception as error:  # noqa: BLE001 - the others have nothing to do with it
                     yield {"variant": name, "tier": self._case.tier.value, "error": one_line(error)}
                     continue
@@ -324,7 +324,7 @@ class _Bench:
 
 
 @final
-class _Variant:
+class _StreamVariant:
     """One plan with its memory allocated."""
 
     def __init__(

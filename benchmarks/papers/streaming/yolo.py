@@ -32,7 +32,7 @@ def _conv(
 
 
 @final
-class Block(nn.Module):
+class YoloBlock(nn.Module):
     """A bottleneck of 1x1 and 3x3 convolutions with a shortcut."""
 
     def __init__(self, channels: int, inner: int) -> None:
@@ -58,7 +58,7 @@ class Stage(nn.Module):
         self.beside = _conv(outputs, part, 1, nn.Mish)
         self.into = _conv(outputs, part, 1, nn.Mish)
         self.blocks = nn.Sequential(
-            *(Block(part, part // 2 if first else part) for _ in range(blocks))
+            *(YoloBlock(part, part // 2 if first else part) for _ in range(blocks))
         )
         self.out = _conv(part, part, 1, nn.Mish)
         self.join = _conv(2 * part, outputs, 1, nn.Mish)

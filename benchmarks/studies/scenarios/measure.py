@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from benchmarks.studies.scenarios.noise import noise_of
-from benchmarks.studies.scenarios.order import Order, compare
+from benchmarks.studies.scenarios.order import OrderComparison, compare
 from common.types.kind import is_predicted
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.models.slowdown import FEWEST_BOTH_WAYS, kendall_tau
@@ -62,7 +62,7 @@ class Mismatch:
 
 @final
 @dataclass(frozen=True)
-class Scenario:
+class BoardScenario:
     """One scenario of a board, over the whole space."""
 
     device: str
@@ -74,7 +74,9 @@ class Scenario:
     median_ratio: float  # latency over that alone
     kendall_tau: float  # of the latency to that alone
     scaled: Chosen | None  # best alone within T over the median slowdown; None if none is within T
-    order: Order | None  # on what was measured in both; None if that is too little, or alone itself
+    order: (
+        OrderComparison | None
+    )  # on what was measured in both; None if that is too little, or alone itself
     predicted_share: float  # of the latencies
     found: Interval | None  # test accuracy in percent of the networks found; None if nothing was
 
@@ -85,7 +87,7 @@ class BoardScenarios:
     """One board in several scenarios: the same reward, controller and limit."""
 
     setting: Setting  # alone, or the first
-    scenarios: tuple[Scenario, ...]
+    scenarios: tuple[BoardScenario, ...]
     mismatches: tuple[Mismatch, ...]
 
     @property
@@ -180,14 +182,14 @@ def _scenario(
     first: Setting,
     curves: Mapping[Setting, LearningCurve],
     found: Int64[ndarray, " R"],
-) -> Scenario:
+) -> BoardScenario:
     curve = curves[setting]
     here, alone = curve.whole, curves[first].whole
     both = _measured(curve) & _measured(curves[first])
     test = 100 * curve.answers.accuracy_test[found[found >= 0]]
     best = here.optimum
     ratio = float(np.median(here.latency_ms / alone.latency_ms))
-    return Scenario(
+    return BoardScenario(
         device=setting.device,
         name=name_of(setting.device),
         feasible_share=here.feasible_share,
@@ -214,7 +216,7 @@ def _order(
     first: Setting,
     curves: Mapping[Setting, LearningCurve],
     both: Bool[ndarray, "size"],
-) -> Order:
+) -> OrderComparison:
     here, alone = curves[setting].whole, curves[first].whole
     space = curves[first].space
     noises = noise_of(space, first.device), noise_of(space, setting.device)

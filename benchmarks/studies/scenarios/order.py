@@ -76,7 +76,7 @@ class NoiseAlone:
 
 @final
 @dataclass(frozen=True)
-class Order:
+class OrderComparison:
     """Comparison of the two orders, over the architectures that were measured in both."""
 
     architectures: int
@@ -99,7 +99,7 @@ def compare(
     accuracy: Float64[ndarray, " n"],
     noises: tuple[Noise, Noise] | None,
     seed: int = 0,
-) -> Order:
+) -> OrderComparison:
     """Two measurements of the same architectures, with the noise of each; of many, a thousand drawn.
 
     Args:
@@ -114,7 +114,7 @@ def compare(
         alone_ms, scenario_ms, accuracy = alone_ms[some], scenario_ms[some], accuracy[some]
     ratio = scenario_ms / alone_ms
     low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95]).tolist()
-    return Order(
+    return OrderComparison(
         len(ratio),
         middle,
         low,

@@ -8,15 +8,15 @@ from functools import partial
 
 from benchmarks.studies.declared_table import Declared, declared_table
 from benchmarks.studies.scenarios.measure import (
+    BoardScenario,
     BoardScenarios,
     Chosen,
     Mismatch,
-    Scenario,
     applies,
     board_scenarios,
     in_words,
 )
-from benchmarks.studies.scenarios.order import Order
+from benchmarks.studies.scenarios.order import OrderComparison
 from common.page.document import Section
 from common.page.parts import PageNote, PagePart
 from nas.study.analysis import Analysis
@@ -72,14 +72,14 @@ def _text(chosen: Chosen | None) -> str:
     return f"{met}, misses" if chosen.share_of_t > 1 else f"{met}, {chosen.lost:.2f} points lost"
 
 
-def _noise_tau(order: Order) -> str:
+def _noise_tau(order: OrderComparison) -> str:
     noise = order.noise
     if noise is None:
         return "no repeats"
     return f"{noise.tau:.3f} [{noise.tau_low:.3f}, {noise.tau_high:.3f}]"
 
 
-def _beside_noise(name: str, form: str, pair: tuple[Scenario, Order]) -> str:
+def _beside_noise(name: str, form: str, pair: tuple[BoardScenario, OrderComparison]) -> str:
     """A share of the choice by one factor in percent, and in brackets the same by noise alone."""
     order = pair[1]
     factors = [order.one_factor, *([] if order.noise is None else [order.noise.one_factor])]
@@ -87,7 +87,7 @@ def _beside_noise(name: str, form: str, pair: tuple[Scenario, Order]) -> str:
     return texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})"
 
 
-_SCENARIO: Declared[Scenario] = {
+_SCENARIO: Declared[BoardScenario] = {
     "scenario": lambda one: one.name,
     "latency to alone": lambda one: f"{one.median_ratio:.2f}",
     "tau to alone": lambda one: f"{one.kendall_tau:.3f}",
@@ -100,7 +100,7 @@ _SCENARIO: Declared[Scenario] = {
     ),
     "as alone": lambda one: "yes" if one.same_optimum else "no",
 }
-_ORDER: Declared[tuple[Scenario, Order]] = {
+_ORDER: Declared[tuple[BoardScenario, OrderComparison]] = {
     "scenario": lambda pair: pair[0].name,
     "architectures": lambda pair: f"{pair[1].architectures:,}",
     "latency to it [5 %, 95 %]": lambda pair: (

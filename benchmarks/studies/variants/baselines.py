@@ -35,7 +35,7 @@ def alone(device: str) -> str:
 
 @final
 @dataclass(frozen=True)
-class Strategy:
+class BaselineStrategy:
     """Result of searching a board in one way, over the seeds."""
 
     name: str
@@ -62,14 +62,14 @@ class Choosing:
 
 @final
 @dataclass(frozen=True)
-class Searched:
+class BaselineSearch:
     """A board searched with every strategy."""
 
     board: Board
     optimum: tuple[float, ...]  # best accuracy within T of each unit, as searched on
     within: tuple[float, ...]  # share of the space within T of each unit
     within_any: float  # share within T of some unit
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[BaselineStrategy, ...]
     choosing: Choosing | None  # None if nothing was measured on all units
 
     @property
@@ -90,7 +90,7 @@ class Searched:
         )
         return {BEST: best, WORST: worst, SHARED: SHARED, RANDOM: RANDOM}
 
-    def strategy(self, name: str) -> Strategy:
+    def strategy(self, name: str) -> BaselineStrategy:
         """The strategy of this name."""
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
@@ -118,12 +118,12 @@ def found_by(
     }
 
 
-def searched(board: Board, curves: Mapping[str, LearningCurve]) -> Searched:
+def searched(board: Board, curves: Mapping[str, LearningCurve]) -> BaselineSearch:
     """Results of every strategy with all samples."""
     found = found_by(board, curves)
     *single, together = curves
     surveys = [curves[name].whole for name in single]
-    return Searched(
+    return BaselineSearch(
         board=board,
         optimum=tuple(_best_accuracy(survey) for survey in surveys),
         within=tuple(survey.feasible_share for survey in surveys),
@@ -137,10 +137,10 @@ def _strategy(
     name: str,
     curves: Mapping[str, LearningCurve],
     found: Mapping[str, Int64[ndarray, "R outcomes"]],
-) -> Strategy:
+) -> BaselineStrategy:
     numbers, survey, answers = found[name], curves[TOGETHER].whole, curves[TOGETHER].answers
     test = mean_test(numbers, answers)
-    return Strategy(
+    return BaselineStrategy(
         name=name,
         fits=mean_interval((numbers >= 0).mean(1)),
         found=known_interval(test),

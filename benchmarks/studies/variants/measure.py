@@ -23,7 +23,7 @@ from benchmarks.studies.variants.baselines import (
     RANDOM,
     SHARED,
     TOGETHER,
-    Searched,
+    BaselineSearch,
     alone,
     found_by,
     known_interval,
@@ -62,7 +62,7 @@ class Variants:
     devices: tuple[str, ...]
     reward: str
     controller: str
-    boards: tuple[Searched, ...]
+    boards: tuple[BaselineSearch, ...]
     after: tuple[After, ...]  # the last is after all samples
     predicted: tuple[float, ...]  # share of the latencies of each unit
 
@@ -155,7 +155,7 @@ def _variants(boards: list[Board], reward: str, controller: str, results: Result
 
 
 def _after(
-    samples: int, boards: Sequence[Searched], curves: Sequence[Mapping[str, LearningCurve]]
+    samples: int, boards: Sequence[BaselineSearch], curves: Sequence[Mapping[str, LearningCurve]]
 ) -> After:
     gaps: dict[str, list[Float64[ndarray, "R"]]] = {}
     gains: dict[str, list[Float64[ndarray, "R"]]] = {}

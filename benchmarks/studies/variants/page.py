@@ -12,8 +12,8 @@ from benchmarks.studies.variants.baselines import (
     BEST,
     RANDOM,
     SHARED,
+    BaselineSearch,
     Choosing,
-    Searched,
 )
 from benchmarks.studies.variants.measure import Variants, applies, signed, variants
 from common.page.document import Section
@@ -101,7 +101,7 @@ def _parts(group: Variants, results: Results) -> Iterator[PagePart | str]:
         yield declared_table(choices, _choosing_columns(letters), title)
 
 
-def _board_columns(letters: dict[str, str]) -> Declared[Searched]:
+def _board_columns(letters: dict[str, str]) -> Declared[BaselineSearch]:
     return {
         "T (ms)": _limits,
         "within T somewhere": lambda board: f"{board.within_any:.1%}",
@@ -112,7 +112,7 @@ def _board_columns(letters: dict[str, str]) -> Declared[Searched]:
     }
 
 
-def _choosing_columns(letters: dict[str, str]) -> Declared[tuple[Searched, Choosing]]:
+def _choosing_columns(letters: dict[str, str]) -> Declared[tuple[BaselineSearch, Choosing]]:
     return {
         "T (ms)": lambda pair: _limits(pair[0]),
         "architectures measured on all": lambda pair: f"{pair[1].architectures:,}",
@@ -132,7 +132,7 @@ def _letters(group: Variants) -> dict[str, str]:
     return dict(zip(group.devices, ascii_uppercase, strict=False))
 
 
-def _limits(searched: Searched) -> str:
+def _limits(searched: BaselineSearch) -> str:
     return " | ".join(f"{unit.left_ms:g}" for unit in searched.board.units)
 
 
@@ -140,7 +140,7 @@ def _each(numbers: Sequence[float], form: str) -> str:
     return " / ".join(f"{number:{form}}" for number in numbers)
 
 
-def _gain(board: Searched, baseline: str) -> str:
+def _gain(board: BaselineSearch, baseline: str) -> str:
     return _signed(board.strategy(board.baselines[baseline]).gain)
 
 
@@ -149,7 +149,7 @@ def _gain_after(baseline: str, samples: int, group: Variants) -> str:
     return _signed(after.gains.get(baseline))
 
 
-def _part_to_fixed(unit: int, pair: tuple[Searched, Choosing]) -> str:
+def _part_to_fixed(unit: int, pair: tuple[BaselineSearch, Choosing]) -> str:
     return _each(pair[1].to_fixed[unit], ".2f")
 
 

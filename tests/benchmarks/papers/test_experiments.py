@@ -20,9 +20,9 @@ from benchmarks.papers.placement import reuse as memory
 from benchmarks.papers.placement.experiment import MEMORY
 from benchmarks.papers.predictor import layers_and_choices as predicting
 from benchmarks.papers.qs import dispatch_modes as qs
-from benchmarks.papers.results import Results, summary
+from benchmarks.papers.results import PaperResults, summary
 from benchmarks.papers.simulator import makespan_error as simulating
-from benchmarks.papers.steps import Control, Step, interleaved, run_steps
+from benchmarks.papers.steps import Control, ExperimentStep, interleaved, run_steps
 from benchmarks.papers.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
 from runtime.network.decompose import Rule
 
@@ -52,7 +52,7 @@ def measured(experiment, control, path, **changes):
     asked = config(
         experiment, out=str(path.parent), workloads=[workload], modes=["eager"], **changes
     )
-    results = Results(experiment, {"seen": 1}, {"cpu": "a core", "versions": {}})
+    results = PaperResults(experiment, {"seen": 1}, {"cpu": "a core", "versions": {}})
     steps = module.steps(asked)
     last = steps if experiment == "predictor" else steps[-1:]  # which needs the others' times
     run_steps(last, results, path, control, minutes=5, console=QUIET)
@@ -143,8 +143,8 @@ def test_a_step_that_is_under_way_at_the_end_of_the_time_ends_after_its_round(co
         time.sleep(0.7)  # longer than there is
         yield summary(interleaved({"a": lambda: seen.append("a") or 1.0}, 1000)["a"])
 
-    results, path = Results("qs", {}, {}), tmp_path / "qs.json"
-    steps = [Step("long", measured), Step("next", list)]
+    results, path = PaperResults("qs", {}, {}), tmp_path / "qs.json"
+    steps = [ExperimentStep("long", measured), ExperimentStep("next", list)]
     run_steps(steps, results, path, control, minutes=0.01, console=QUIET)
 
     assert seen == ["a"] * 2  # one unrecorded, one round
@@ -164,8 +164,12 @@ def test_a_step_that_raises_and_an_interrupt_lose_nothing(control, tmp_path):
         raise KeyboardInterrupt
 
     path = tmp_path / "qs.json"
-    results = Results("qs", {}, {})
-    steps = [Step("broken", broken), Step("interrupted", interrupted), Step("never", list)]
+    results = PaperResults("qs", {}, {})
+    steps = [
+        ExperimentStep("broken", broken),
+        ExperimentStep("interrupted", interrupted),
+        ExperimentStep("never", list),
+    ]
     with pytest.raises(KeyboardInterrupt):
         run_steps(steps, results, path, control, minutes=1, console=QUIET)
 
@@ -180,11 +184,16 @@ def test_a_device_that_is_lost_ends_no_run_in_a_traceback(control, tmp_path, mon
         raise RuntimeError("CUDA error: the launch timed out")
 
     monkeypatch.setattr(Control, "row", lost)
-    results = Results("qs", {}, {})
+    results = PaperResults("qs", {}, {})
     path = tmp_path / "qs.json"
 
     run_steps(
-        [Step("one", lambda: [{"kept": 1}])], results, path, control, minutes=1, console=QUIET
+        [ExperimentStep("one", lambda: [{"kept": 1}])],
+        results,
+        path,
+        control,
+        minutes=1,
+        console=QUIET,
     )
 
     (row,) = results.rows
@@ -242,7 +251,7 @@ def test_a_mistake_is_told_in_one_line(override, named, tmp_path, monkeypatch, c
 def test_numbers_of_numpy_are_written_as_numbers():
     rows = [{"count": np.int64(3), "ms": np.float32(0.5), "never": np.float64("inf")}]
 
-    written = json.loads(Results("qs", {}, {}, rows).json())
+    written = json.loads(PaperResults("qs", {}, {}, rows).json())
 
     assert written["rows"] == [{"count": 3, "ms": 0.5, "never": None}]
 
@@ -253,7 +262,7 @@ def test_simulated_rows_are_not_flagged_and_their_page_names_their_parameters(
     busy = {"when": "", "control_ms": 1.0, "disturbances": ["others kept the machine busy"]}
     monkeypatch.setattr(Control, "row", lambda *_: busy)
     settings = config("memory", workloads=["calibration", "corun"])
-    results = Results("memory", {}, {"cpu": "a core"})
+    results = PaperResults("memory", {}, {"cpu": "a core"})
     path = tmp_path / "memory.json"
     console = Console()
 

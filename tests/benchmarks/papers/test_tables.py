@@ -5,7 +5,7 @@ import pytest
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import with_spread
 from benchmarks.papers.pages import results_page
-from benchmarks.papers.results import Results, summary
+from benchmarks.papers.results import PaperResults, summary
 
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}
 ROWS = {
@@ -76,7 +76,7 @@ def test_an_experiment_shows_its_rows(experiment):
 
 @pytest.mark.parametrize("experiment", [*ROWS])
 def test_an_experiment_that_was_interrupted_at_once_is_shown(experiment):
-    results = Results(experiment, {}, {"cpu": "a core", "versions": {}})
+    results = PaperResults(experiment, {}, {"cpu": "a core", "versions": {}})
 
     assert EXPERIMENTS[experiment].shown(results.rows) == []
     assert "interrupted" in results_page(results, EXPERIMENTS[experiment]).html()

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
-from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
 from benchmarks.papers.networks.densenet import DenseNet
 from benchmarks.papers.networks.vgg import VGG
@@ -350,7 +350,7 @@ def test_every_way_of_issuing_computes_the_networks(way, captured):
     for i in range(3):
         torch.manual_seed(i)
         module = CellNetwork(EVERY_OPERATION, cells_per_stage=1).eval()
-        sources.append(Source(f"net{i}", module, example_input(32), Rule.FUSED))
+        sources.append(DispatchedNetwork(f"net{i}", module, example_input(32), Rule.FUSED))
     expected = []
     with torch.inference_mode():
         expected = [one.module(one.x) for one in sources]
@@ -432,7 +432,7 @@ def test_more_lanes_than_torch_has_streams_have_one_each():
 
 def test_shares_given_ahead_run_on_streams_and_cores():
     sources = [
-        Source(name, built(name)[0], built(name)[1], Rule.WHOLE)
+        DispatchedNetwork(name, built(name)[0], built(name)[1], Rule.WHOLE)
         for name in ("nas_bench_201", "resnet18")
     ]
     with contextlib.ExitStack() as stack:
@@ -451,7 +451,8 @@ def test_shares_given_ahead_run_on_streams_and_cores():
 
 def test_all_networks_as_one_graph_run_on_a_slice():
     sources = [
-        Source(f"net{i}", built("resnet18")[0], built("resnet18")[1], Rule.WHOLE) for i in range(3)
+        DispatchedNetwork(f"net{i}", built("resnet18")[0], built("resnet18")[1], Rule.WHOLE)
+        for i in range(3)
     ]
     with torch.inference_mode():
         expected = sources[0].program.run(sources[0].x)

@@ -24,7 +24,7 @@ from benchmarks.papers.placement.model.policy import Footprint, MemoryPolicy, fo
 
 @final
 @dataclass(frozen=True)
-class Task:
+class CorunTask:
     """An application under its policy, as the scheduler sees it; times in ms."""
 
     name: str
@@ -54,7 +54,7 @@ class Task:
         return self.before_ms + self.idle_ms + self.busy_ms + self.after_ms
 
 
-Round = tuple[Task, ...]
+Round = tuple[CorunTask, ...]
 """One task, or two that start together; the next round starts when both have ended."""
 
 
@@ -64,7 +64,7 @@ def task(
     hardware: Hardware,
     *,
     stalls_overlap: bool = False,
-) -> Task:
+) -> CorunTask:
     """Compute the times of an application by the model.
 
     `stalls_overlap` is True if other kernels run while it waits for pinned memory. The source
@@ -85,7 +85,7 @@ def task(
             stalls_ms = cache_loss_ms(application, hardware)
             if stalls_overlap:
                 idle_ms += stalls_ms
-    return Task(
+    return CorunTask(
         application.name,
         policy,
         execution_ms=application.execution_ms,
@@ -110,7 +110,7 @@ def _copies_back_only(application: Application) -> Application:
     )
 
 
-def can_pair(task: Task, other: Task) -> bool:
+def can_pair(task: CorunTask, other: CorunTask) -> bool:
     """The source's two criteria: one task is under D, and it fits into the idle time of the other."""
     if (task.policy is MemoryPolicy.DEVICE) == (other.policy is MemoryPolicy.DEVICE):
         return False
@@ -118,7 +118,7 @@ def can_pair(task: Task, other: Task) -> bool:
     return of_device.execution_ms <= waits.idle_ms
 
 
-def rounds(tasks: Sequence[Task]) -> list[Round]:
+def rounds(tasks: Sequence[CorunTask]) -> list[Round]:
     """Rounds of the queue: its head, and the first task behind it with which it can be paired."""
     queue = sorted(tasks, key=lambda task: task.execution_ms)
     released: list[Round] = []
@@ -153,6 +153,6 @@ def makespan_ms(released: Sequence[Round]) -> float:
     return sum(map(round_ms, released))
 
 
-def memory(tasks: Sequence[Task]) -> Footprint:
+def memory(tasks: Sequence[CorunTask]) -> Footprint:
     """Memory of all tasks: their buffers exist from the first round to the last."""
     return together(footprint(task.policy, task.nbytes) for task in tasks)

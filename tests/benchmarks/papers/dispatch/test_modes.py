@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from benchmarks.papers.dispatch.modes import DispatchMode, InProcess, open_executor
-from benchmarks.papers.dispatch.prepared import Setup, Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.dispatch.processes import MultiContext, ProcessDiedError, Processes
 from benchmarks.papers.schedule_metrics import finish_spread_ms
 from runtime.network.backend import Device
@@ -33,7 +33,9 @@ THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT
 def source(seed, layers=3):
     torch.manual_seed(seed)
     parts = [part for _ in range(layers) for part in (nn.Linear(4, 4), nn.Tanh())]
-    return Source(f"net{seed}", nn.Sequential(*parts).eval(), torch.randn(1, 4), Rule.LAYER)
+    return DispatchedNetwork(
+        f"net{seed}", nn.Sequential(*parts).eval(), torch.randn(1, 4), Rule.LAYER
+    )
 
 
 def assert_computed(outcome, sources, captured):
@@ -165,7 +167,7 @@ def test_processes_serve_one_set_of_networks_after_another():
         ids = first.process_ids
         first.run(1)
     with pytest.raises(ValueError, match="training mode"):
-        MultiContext([Source("net", nn.ReLU(), torch.ones(1))], setup, kept)
+        MultiContext([DispatchedNetwork("net", nn.ReLU(), torch.ones(1))], setup, kept)
     with MultiContext([source(2), source(3)], setup, kept) as second:
         assert sorted(second.process_ids) == sorted(ids)
         assert_computed(second.run(2), [source(2), source(3)], captured=False)
@@ -184,7 +186,7 @@ def test_processes_share_no_slice_of_a_gpu():
 
 
 def test_a_network_that_cannot_be_made_ready_raises_here():
-    training = Source("net", nn.ReLU(), torch.ones(1))
+    training = DispatchedNetwork("net", nn.ReLU(), torch.ones(1))
 
     with pytest.raises(ValueError, match="training mode"):
         MultiContext([training], Setup(captured=False))
@@ -204,10 +206,10 @@ class Breaks(nn.Module):
 
 @pytest.mark.parametrize("way", THREADED)
 def test_a_network_that_raises_ends_and_the_others_go_on(way, monkeypatch):
-    sound = Source(
+    sound = DispatchedNetwork(
         "sound", nn.Sequential(nn.ReLU(), nn.Linear(2, 2)).eval(), torch.ones(1, 2), Rule.LAYER
     )
-    broken = Source("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
+    broken = DispatchedNetwork("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
     before = threads()
     with open_executor(way, [broken, sound, sound], Setup(captured=False)) as executor:
         monkeypatch.setattr(Breaks, "broken", True)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from benchmarks.papers.dispatch.prepared import Source
+from benchmarks.papers.dispatch.prepared import DispatchedNetwork
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
@@ -29,7 +29,9 @@ from runtime.scheduling.schedule import Executed, Schedule
 def source(seed, layers=2):
     torch.manual_seed(seed)
     parts = [part for _ in range(layers) for part in (nn.Linear(4, 4), nn.Tanh())]
-    return Source(f"net{seed}", nn.Sequential(*parts).eval(), torch.randn(1, 4), Rule.LAYER)
+    return DispatchedNetwork(
+        f"net{seed}", nn.Sequential(*parts).eval(), torch.randn(1, 4), Rule.LAYER
+    )
 
 
 SOURCES = [source(0), source(1, layers=3)]
@@ -116,7 +118,7 @@ class Breaks(nn.Module):
 
 
 def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch):
-    broken = Source("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
+    broken = DispatchedNetwork("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
     with StaticSchedule([broken, SOURCES[0]], lanes[:2]) as planned:
         planned.give([[1, 1], [0, 1]])
         monkeypatch.setattr(Breaks, "broken", True)
@@ -140,7 +142,7 @@ def test_a_core_that_is_done_takes_from_the_one_that_is_late():
                     time.sleep(0.05)
                 return 2 * x
 
-        source = Source("counts", Counts().eval(), torch.ones(1, 2), Rule.WHOLE)
+        source = DispatchedNetwork("counts", Counts().eval(), torch.ones(1, 2), Rule.WHOLE)
         with StaticSchedule([source], [fast, slow]) as planned:
             planned.give([[0], [0] * 10])
             ran.clear()

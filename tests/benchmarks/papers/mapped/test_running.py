@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.papers.mapped import command
 from benchmarks.papers.mapped.baselines import Method, at_once, greedy, quickest, serial, shortest
-from benchmarks.papers.mapped.candidates import Board, candidates, planned_ms
+from benchmarks.papers.mapped.candidates import MappedBoard, candidates, planned_ms
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
@@ -109,7 +109,7 @@ def test_at_once_no_network_waits():
 
 
 def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
-    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
+    board = MappedBoard(TIMES, TWO_CORES, Bound.max, 11.9)
 
     found, answers = candidates(board, [*Method], [0, 0.1, 0.5])
 
@@ -127,7 +127,7 @@ def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
 
 
 def test_rows_have_late_frames_and_the_needed_margin():
-    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
+    board = MappedBoard(TIMES, TWO_CORES, Bound.max, 11.9)
     found, answers = candidates(board, [Method.mapped, Method.serial], [0, 0.5])
     mapping, one_by_one = found
     mapping.ms = [np.array([[0, 4.0], [4, 10.5], [4, 11]]), np.array([[0, 4.0], [4, 10], [4, 12]])]
@@ -150,7 +150,7 @@ def test_rows_have_late_frames_and_the_needed_margin():
 
 
 def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_late():
-    board = Board(TIMES, TWO_CORES, Bound.max, 40)
+    board = MappedBoard(TIMES, TWO_CORES, Bound.max, 40)
     found, answers = candidates(board, [Method.mapped], [0, 0.5])
     found[0].ms = [np.array([[0, 4.0], [4, 8], [8, 19.81]])]  # planned to 12
 
@@ -161,7 +161,7 @@ def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_
 
 
 def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_frame():
-    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
+    board = MappedBoard(TIMES, TWO_CORES, Bound.max, 11.9)
     found, answers = candidates(board, [Method.mapped, Method.shortest, Method.serial], [0])
     for one in found:
         one.ms = [np.array([[0, 4.0], [4, 8], [8, 12]])]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.papers.placement.model.corun import (
-    Task,
+    CorunTask,
     can_pair,
     makespan_ms,
     memory,
@@ -20,7 +20,7 @@ D, M, H = MemoryPolicy
 
 TASKS = st.lists(
     st.builds(
-        Task,
+        CorunTask,
         name=st.just("t"),
         policy=st.sampled_from([D, M, H]),
         execution_ms=st.floats(0.01, 10),
@@ -36,8 +36,8 @@ TASKS = st.lists(
 
 
 def test_a_kernel_runs_while_another_maps_its_pages():
-    waits = Task("m", M, execution_ms=2, idle_ms=5, flush_ms=1)
-    runs = Task("d", D, execution_ms=3, before_ms=1, after_ms=0.5)
+    waits = CorunTask("m", M, execution_ms=2, idle_ms=5, flush_ms=1)
+    runs = CorunTask("d", D, execution_ms=3, before_ms=1, after_ms=0.5)
 
     assert can_pair(runs, waits)
     assert round_ms((runs, waits)) == 5 + 1 + 2  # the other is over at 4.5
@@ -45,34 +45,34 @@ def test_a_kernel_runs_while_another_maps_its_pages():
 
 
 def test_kernels_take_turns_where_the_copy_takes_longer_than_the_mapping():
-    waits = Task("m", M, execution_ms=4, idle_ms=2)
-    runs = Task("d", D, execution_ms=1, before_ms=3, after_ms=1)
+    waits = CorunTask("m", M, execution_ms=4, idle_ms=2)
+    runs = CorunTask("d", D, execution_ms=1, before_ms=3, after_ms=1)
 
     assert round_ms((runs, waits)) == 2 + 4 + 1 + 1
 
 
 def test_what_does_not_fit_into_the_idle_time_is_not_paired():
-    waits = Task("m", M, execution_ms=2, idle_ms=2.9)
-    assert not can_pair(Task("d", D, execution_ms=3), waits)
+    waits = CorunTask("m", M, execution_ms=2, idle_ms=2.9)
+    assert not can_pair(CorunTask("d", D, execution_ms=3), waits)
 
 
 def test_two_that_need_the_bus_share_it():
-    reads = Task("h", H, execution_ms=0.1, idle_ms=5, bus_ms=5)
-    copied = Task("d", D, execution_ms=1, before_ms=2, bus_ms=2)
+    reads = CorunTask("h", H, execution_ms=0.1, idle_ms=5, bus_ms=5)
+    copied = CorunTask("d", D, execution_ms=1, before_ms=2, bus_ms=2)
     assert round_ms((reads, copied)) == 7
 
 
 @pytest.mark.parametrize("pair", [(D, D), (M, M), (M, H)])
 def test_only_d_and_another_policy_are_paired(pair):
-    one, other = (Task("t", policy, execution_ms=1, idle_ms=9) for policy in pair)
+    one, other = (CorunTask("t", policy, execution_ms=1, idle_ms=9) for policy in pair)
     assert not can_pair(one, other)
 
 
 def test_the_shortest_is_first_and_takes_the_first_that_fits_along():
     tasks = [
-        Task("long d", D, execution_ms=8),
-        Task("m", M, execution_ms=1, idle_ms=4),
-        Task("d that fits", D, execution_ms=3),
+        CorunTask("long d", D, execution_ms=8),
+        CorunTask("m", M, execution_ms=1, idle_ms=4),
+        CorunTask("d that fits", D, execution_ms=3),
     ]
     released = rounds(tasks)
     assert [[one.name for one in together] for together in released] == [

@@ -15,7 +15,7 @@ from benchmarks.papers.predictor.accuracy import (
     tenths,
 )
 from benchmarks.papers.predictor.forest import fit_corrected
-from benchmarks.papers.predictor.regression import FEATURES, Layer, fit, fit_plain
+from benchmarks.papers.predictor.regression import FEATURES, LayerFeatures, fit, fit_plain
 from benchmarks.papers.predictor.timing import (
     Backend,
     Device,
@@ -30,7 +30,7 @@ from runtime.network.decompose import Rule, decompose
 
 
 def layer(kind="conv 3x3/1", flops=1e6):
-    return Layer(kind, (1.0, flops, *(0.0,) * (len(FEATURES) - 2)))
+    return LayerFeatures(kind, (1.0, flops, *(0.0,) * (len(FEATURES) - 2)))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def random_ones():
 def stepped(generator):
     """Synthetic: where there are few outputs, a kernel that is 6 times slower is taken."""
     flops, output_bytes = 10 ** generator.uniform(6, 8), 10 ** generator.uniform(4, 6)
-    one = Layer("conv 3x3/1", (1.0, flops, 0.0, output_bytes, *(0.0,) * (len(FEATURES) - 4)))
+    one = LayerFeatures(
+        "conv 3x3/1", (1.0, flops, 0.0, output_bytes, *(0.0,) * (len(FEATURES) - 4))
+    )
     return one, (0.005 + 1e-9 * flops + 1e-8 * output_bytes) * (6 if output_bytes < 1e5 else 1)
 
 

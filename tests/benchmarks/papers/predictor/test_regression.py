@@ -9,7 +9,7 @@ from torch import nn
 
 from benchmarks.papers.predictor.regression import (
     FEATURES,
-    Layer,
+    LayerFeatures,
     fit,
     layers,
     predicted_chain,
@@ -97,9 +97,9 @@ def test_more_of_anything_is_never_predicted_faster(resnet):
 def test_an_unseen_kernel_is_predicted_as_a_convolution_and_an_unseen_kind_is_refused(resnet):
     predictor = fit("synthetic", [(layer, ms_of(layer)) for layer in resnet])
 
-    assert predictor.ms(Layer("conv 5x5/1", resnet[0].features)) > 0
+    assert predictor.ms(LayerFeatures("conv 5x5/1", resnet[0].features)) > 0
     with pytest.raises(KeyError, match=r"softmax.*synthetic.*conv"):
-        predictor.ms(Layer("softmax", resnet[0].features))
+        predictor.ms(LayerFeatures("softmax", resnet[0].features))
 
 
 def test_a_time_that_is_none_is_refused(resnet):

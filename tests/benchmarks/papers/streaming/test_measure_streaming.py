@@ -6,7 +6,7 @@ import pytest
 from bench_settings import bench_config
 from torch import nn
 
-from benchmarks.papers.results import Results
+from benchmarks.papers.results import PaperResults
 from benchmarks.papers.streaming import variants as streaming
 from benchmarks.papers.streaming.experiment import STREAM
 from runtime.weight_streaming.files.readers import Tier
@@ -36,7 +36,7 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     assert variants["zero-copy"]["plan_bytes"] == variants["zero-copy"]["largest_bytes"]
     assert variants["preload"]["kept_bytes"] == (whole if tier is Tier.HOST else 0)
     assert len([row for row in rows if "configuration" in row]) == 3
-    json.loads(Results("stream", {}, {}, rows).json())
+    json.loads(PaperResults("stream", {}, {}, rows).json())
     assert all(table.rows for table in STREAM.shown(rows))
 
 
