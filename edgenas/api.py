@@ -127,9 +127,9 @@ def suggest(
     seed: int | None = None,
     settings: Settings | None = None,
 ) -> Suggestions:
-    """Have architectures suggested to a loop of your own, which tells their accuracies.
+    """Suggest architectures to a loop of your own, which evaluates them: `ask` and `tell`.
 
-    Nothing is written; the arguments are those of `search`.
+    No files are written; the arguments are those of `search`.
 
     Args:
       T: time limit with its unit, "17ms".
@@ -147,7 +147,7 @@ def suggest(
     Raises:
       UserError: if a setting cannot work, or a source cannot answer.
     """
-    arguments = {**locals(), "accuracy": _told}
+    arguments = {**locals(), "accuracy": _no_accuracy}
     register()
     chosen = _chosen(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
@@ -155,8 +155,8 @@ def suggest(
     return Suggestions(experiment.problem, experiment.controller)
 
 
-def _told(_architectures: ndarray) -> ndarray:
-    """The accuracy source of `suggest`, whose accuracies are told and not asked."""
+def _no_accuracy(_architectures: ndarray) -> ndarray:
+    """The accuracy source of `suggest`, which is never called: `tell` has the accuracies."""
     raise AssertionError
 
 

@@ -1,4 +1,4 @@
-"""Settings of `python -m benchmarks`; conf/bench/bench.yaml holds the defaults."""
+"""Settings of `python -m benchmarks`; benchmarks/conf/papers.yaml holds the defaults."""
 
 from __future__ import annotations
 

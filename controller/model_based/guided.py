@@ -163,9 +163,9 @@ class GuidedSearch:
         return evaluated[np.lexsort((self._generator.random(len(evaluated)), ~which))]
 
     def _compare(self, ratios: Float64[ndarray, "k M"]) -> None:
-        """Find what an architecture must be to be better than those that the model knows.
+        """Compute the front, or the accuracy bar, that an architecture must exceed to be an improvement.
 
-        Their accuracies count without their noise, in which one lucky value hides what is better.
+        Both use the model's smoothed accuracies: of noisy ones the maximum is biased upwards.
         """
         smoothed = self._model.smoothed
         if self._config.front:

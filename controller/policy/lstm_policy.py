@@ -122,7 +122,7 @@ class LstmPolicy:
     def _draw(self, uniform: Float64[ndarray, "R B D"]) -> Pass:
         u = uniform.astype(np.float32)
 
-        def drawn(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
+        def sampled(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
             passed = probabilities.cumsum(-1) <= u[..., position, None]
             # rounding may leave the last sum below u
             choices: Int64[ndarray, "R B"] = np.minimum(
@@ -130,7 +130,7 @@ class LstmPolicy:
             )
             return choices
 
-        return self._chosen(u.shape[1], drawn)
+        return self._chosen(u.shape[1], sampled)
 
     def _chosen(self, batch_size: int, choose: Choose) -> Pass:
         """Forward pass with the choices of `choose`, but 0 where a position is switched off."""

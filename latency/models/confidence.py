@@ -106,8 +106,8 @@ class ResidualUncertainty:
 
     def confidence(self, margin: float) -> float:
         """The least probability that an answer with this margin of its own is within T."""
-        own = self.without_slack()
-        margins = [own.margin(level) for level in LEVELS_WITHOUT_SLACK]
+        without_slack = self.without_slack()
+        margins = [without_slack.margin(level) for level in LEVELS_WITHOUT_SLACK]
         at = int(np.searchsorted(margins, margin, side="right"))
         return [0.0, *LEVELS_WITHOUT_SLACK][at]
 

@@ -66,14 +66,14 @@ class Prior:
     mean: Float64[ndarray, " n"]  # of the logarithm, up to the device's level
     linear: Float64[ndarray, "n features"]
     counts: Float64[ndarray, "n counts"]
-    known: Float64[ndarray, "n known"]
+    device_features: Float64[ndarray, "n device_features"]
 
     def covariance(self, others: Prior) -> Float64[ndarray, "n others"]:
         """Covariance of these architectures with others, both of the same known devices."""
         return np.asarray(
             self.linear @ others.linear.T
             + _COUNTS_SD**2 * _bell(self.counts, others.counts, _COUNTS_LENGTH)
-            + _KNOWN_SD**2 * _bell(self.known, others.known, _KNOWN_LENGTH)
+            + _KNOWN_SD**2 * _bell(self.device_features, others.device_features, _KNOWN_LENGTH)
         )
 
     @property
@@ -163,13 +163,13 @@ class Known:
                 axis=1,
             ),
             counts=self.counts[index],
-            known=np.concatenate([mean[:, None], differences], axis=1) / spread,
+            device_features=np.concatenate([mean[:, None], differences], axis=1) / spread,
         )
 
     def _forms(
         self, index: Int64[ndarray, " n"], devices: Int64[ndarray, " some"] | None = None
     ) -> tuple[Prior, Prior]:
-        """The prior as the architectures are written, and that of the networks they are."""
+        """Priors of the architectures as written, and of their canonical networks."""
         return self.prior(index, devices), self.prior(self.canonical[index], devices)
 
     @cached_property
@@ -294,7 +294,9 @@ def _posterior(
 
 
 def _rows(prior: Prior, which: Bool[ndarray, " n"]) -> Prior:
-    return Prior(prior.mean[which], prior.linear[which], prior.counts[which], prior.known[which])
+    return Prior(
+        prior.mean[which], prior.linear[which], prior.counts[which], prior.device_features[which]
+    )
 
 
 def _bell(

@@ -109,9 +109,9 @@ def find(
         "arch": arch,
         "T": limit_ms and f"{limit_ms:g}ms",
     }
-    given = [f"{name}={value}" for name, value in named.items() if value is not None]
-    if len(given) > 1:
-        raise UserError(f"{' and '.join(given)} name two networks; leave out one")
+    choices = [f"{name}={value}" for name, value in named.items() if value is not None]
+    if len(choices) > 1:
+        raise UserError(f"{' and '.join(choices)} name two networks; leave out one")
     folder = RunFolder(run)
     summary = folder.finished_summary()
     space = space_named(summary.settings.space)
@@ -121,14 +121,15 @@ def find(
     networks = {Which.best: summary.best, Which.mode: summary.mode, Which.optimum: summary.optimum}
     if arch is not None:
         architecture = architecture_named(space, arch)
-        same = (w for w, one in networks.items() if one and one.arch == space.text(architecture))
+        text = space.text(architecture)
+        same = (role for role, shown in networks.items() if shown and shown.arch == text)
         which = next(same, None)
         if which is None:
             return _sample(summary, architecture, space, folder, summary.T_ms)
     which = which or Which.best
     network = networks[which]
     if network is None:
-        offer = [f"which={other.value}" for other, one in networks.items() if one is not None]
+        offer = [f"which={role.value}" for role, shown in networks.items() if shown is not None]
         raise UserError(
             f"run={run} (T = {summary.T_ms:g} ms): {_WHY_NONE[which]}; export another network with "
             f"{', '.join([*offer, 'arch=<one of its samples>'])}"
@@ -147,7 +148,7 @@ def _on_front(
     summary: Summary, limit_ms: float, space: SearchSpace, run: Path
 ) -> Int64[ndarray, "D"]:
     """The most accurate trial within another T, by the confidence of the run."""
-    within = [one for least_ms, one in summary.answers if least_ms <= limit_ms]
+    within = [arch for least_ms, arch in summary.answers if least_ms <= limit_ms]
     if not within:
         fastest = (
             f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""

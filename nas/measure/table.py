@@ -153,8 +153,8 @@ def _in_words(origin: dict[str, Any]) -> str:
     corrected = origin["settings"]["correct_drift"]
     drift = f", their times divided by the control's drift of up to {origin['control_largest_drift']:.0%}"
     quiet, usual = origin["settings"]["quiet"], asdict(StabilityConfig())
-    given = [f"quiet.{name}={limit:g}" for name, limit in quiet.items() if limit != usual[name]]
-    by = f" by the limits given ({', '.join(given)})" if given else ""
+    unusual = [f"quiet.{name}={limit:g}" for name, limit in quiet.items() if limit != usual[name]]
+    by = f" by the limits given ({', '.join(unusual)})" if unusual else ""
     how = by + drift * corrected
     return f"{origin['networks_measured']:,}{of} networks measured undisturbed{how}{noise}{doubt}"
 

@@ -66,7 +66,7 @@ class Strategy(AbstractContextManager["Strategy"], Protocol):
         """What the search ends with: the answer is confirmed, or trained."""
 
     def page(self, summary: Summary, trials: Trials) -> str:
-        """The report as HTML; figures and curves are written before it."""
+        """The report as HTML."""
 
     def clean(self, summary: Summary) -> None:
         """Remove the files that only an unfinished run needs."""

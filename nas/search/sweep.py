@@ -50,7 +50,7 @@ class SweepJob:
 
 
 def run_job(search: Callable[[Console], RunFolder]) -> None:
-    """Run the job that Hydra has begun, and leave its record; an error is told and recorded."""
+    """Run the job that Hydra started and write its record; an error is printed and recorded."""
     asked = HydraConfig.get()
     number, words = int(asked.job.num), tuple(asked.overrides.task)
     is_parallel = not str(asked.launcher["_target_"]).endswith("BasicLauncher")

@@ -103,9 +103,9 @@ class PartlyKnown(Protocol):
     """A space of which whole parts may have no latency on a device."""
 
     def known_part(
-        self, known: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
+        self, has_latency: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
     ) -> SearchSpace:
-        """The part to search on a device, by which architectures have a latency there."""
+        """The part to search on a device, by whether architectures have a latency there."""
 
 
 def searched_part(space: SearchSpace, oracle: LatencyOracle) -> SearchSpace:

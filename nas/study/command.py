@@ -46,7 +46,7 @@ SOURCES = ("accuracy", "latency")
 
 
 def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
-    """Run the command line's study, or this machine's share of one; status 2 if a setting failed.
+    """Run the command line's study; status 2 if a setting failed.
 
     `analyses` add their findings to the general report where they apply; `command` is the module that
     was started.
@@ -80,7 +80,7 @@ def run_study(
 ) -> StudyFolder:
     """Search the settings that are not finished, and write the report when all are.
 
-    `choices` names the sources, `given` are the arguments of the command line.
+    `choices` names the sources, `words` are the arguments of the command line.
 
     Raises:
       UserError: if the study cannot be planned, its folder holds another one, or a setting failed.

@@ -188,9 +188,9 @@ def _table(results: Results) -> Iterator[PagePart | str]:
         yield Table(header, rows, f"Every search with the default settings: {what}")
 
 
-def _of_seeds(known: int, results: Results) -> str:
+def _of_seeds(seeds_with_value: int, results: Results) -> str:
     seeds = len(results.seeds)
-    return f" ({known} of {seeds} seeds)" if 0 < known < seeds else ""
+    return f" ({seeds_with_value} of {seeds} seeds)" if 0 < seeds_with_value < seeds else ""
 
 
 def _tests(results: Results) -> Table:

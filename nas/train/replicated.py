@@ -16,20 +16,20 @@ from common.types.errors import UserError
 from nas.accuracy.training.optimization.replicas import join, leave
 
 _ATTEMPTS = 5
-"""Beginnings of the training, the first included."""
+"""Number of starts of the training, the first included."""
 
 _SEEN_S = 5.0
-"""Time after which a process that others miss is seen to have ended."""
+"""Time after which a missing process is considered dead."""
 
 Work = Callable[[int], None]
 """Function that each process calls with its number; it can be pickled."""
 
 
 def in_processes(work: Work, count: int, say: Callable[[str], None]) -> None:
-    """Do the work in so many processes, who meet each other; all of it again where one is lost.
+    """Run `work` in `count` processes that synchronise; restart all of them if one dies.
 
     Raises:
-      UserError: if the work raises it, or processes are lost again and again.
+      UserError: if the work raises it, or a process dies in every attempt.
     """
     for _ in range(_ATTEMPTS):
         if _done(work, count):
@@ -42,7 +42,7 @@ def in_processes(work: Work, count: int, say: Callable[[str], None]) -> None:
 
 
 def _done(work: Work, count: int) -> bool:
-    """True where all have ended well, False where one was lost."""
+    """Return True if all processes succeeded, False if one died."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="edgenas-") as folder:
         pool = ProcessPoolExecutor(count, context, _ignore_interrupts)

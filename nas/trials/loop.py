@@ -16,7 +16,7 @@ from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 
 OnAsked: TypeAlias = Callable[[int, Int64[ndarray, "R B D"]], None]
-"""Is given the number of the first trial and what is asked, before there is an answer."""
+"""Called with the number of the first trial and the architectures, before they are evaluated."""
 
 
 def search(
@@ -28,7 +28,7 @@ def search(
     first: int = 0,
     on_asked: OnAsked = lambda _first, _architectures: None,
 ) -> Iterator[Trials]:
-    """Evaluate `budget` architectures in each replica, `first` of which have been before.
+    """Evaluate architectures until each replica has `budget` trials; `first` were evaluated earlier.
 
     Raises:
       UserError: if the accuracy source lacks an architecture.

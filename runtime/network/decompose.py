@@ -49,7 +49,7 @@ class Rule(Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise ValueError(f"rule={value!r} must be one of {', '.join(one.value for one in cls)}")
+        raise ValueError(f"rule={value!r} must be one of {', '.join(rule.value for rule in cls)}")
 
 
 def decompose(
@@ -130,14 +130,14 @@ def decompose(
 
 def _traced(module: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
     """Trace the module; constants that tracing adds to the module are moved to the graph."""
-    own = {id(part): {*vars(part)} for part in module.modules()}
+    attributes = {id(part): {*vars(part)} for part in module.modules()}
     try:
         with _TRACING:
             graph = tracer.trace(module)
         return fx.GraphModule(module, graph)
     finally:
         for part in module.modules():
-            for name in vars(part).keys() - own[id(part)]:
+            for name in vars(part).keys() - attributes[id(part)]:
                 delattr(part, name)
 
 

@@ -66,7 +66,7 @@ class MobileNetV3(ChoiceSpace):
     searched_sides: Int64[ndarray, "sides"] = np.arange(len(SIDES))  # indices into `SIDES`
 
     def known_part(
-        self, known: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
+        self, has_latency: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
     ) -> MobileNetV3:
         """The networks on those sides of which every block is known; all where none is.
 
@@ -74,7 +74,7 @@ class MobileNetV3(ChoiceSpace):
         """
         alike = [[2, *pair * MOST_BLOCKS] * STAGES for pair in product(range(3), range(3))]
         rows = np.array([[side, *blocks] for side in range(len(SIDES)) for blocks in alike])
-        sides = np.flatnonzero(known(rows).reshape(len(SIDES), -1).all(1))
+        sides = np.flatnonzero(has_latency(rows).reshape(len(SIDES), -1).all(1))
         part = copy(self)
         if sides.size:
             part.searched_sides = sides

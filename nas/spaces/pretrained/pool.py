@@ -48,8 +48,8 @@ class PooledNetwork:
         """Mean and standard deviation of its images, fractions of 255."""
         if self.mean is not None and self.sd is not None:
             return self.mean, self.sd
-        known = timm().get_pretrained_cfg(self.name)
-        return tuple(known.mean), tuple(known.std)
+        pretrained = timm().get_pretrained_cfg(self.name)
+        return tuple(pretrained.mean), tuple(pretrained.std)
 
     def weights_file(self) -> Path:
         """The file of the weights, fetched from the hub if it is there.
@@ -114,15 +114,19 @@ def _read(file: Path) -> PooledNetwork:
         about = _metadata(file)
         architecture = about.get("architecture", name.partition(".")[0])
         is_known = timm().is_model_pretrained(name)
-        known = timm().get_pretrained_cfg(name) if is_known else None
+        pretrained = timm().get_pretrained_cfg(name) if is_known else None
         if not timm().is_model(architecture):
             raise UserError(
                 f"weights: {file} is not named after a network of timm ({architecture!r} is none)"
             )
         arguments = json.loads(about.get("arguments", "{}"))
         default: dict[str, Any] = {}
-        if known is not None:
-            default = {"mean": known.mean, "sd": known.std, "side": known.input_size[-1]}
+        if pretrained is not None:
+            default = {
+                "mean": pretrained.mean,
+                "sd": pretrained.std,
+                "side": pretrained.input_size[-1],
+            }
         mean, sd = (
             tuple(map(float, json.loads(about[key]) if key in about else default[key]))
             for key in ("mean", "sd")
@@ -131,9 +135,9 @@ def _read(file: Path) -> PooledNetwork:
             name,
             int(about["side"] if "side" in about else default["side"]),
             float(about["top1"]) if "top1" in about else _published(name),
-            printable(about.get("licence") or (known and known.license) or "unknown"),
+            printable(about.get("licence") or (pretrained and pretrained.license) or "unknown"),
             printable(about.get("origin", file.name)),
-            bool(known and known.fixed_input_size),
+            bool(pretrained and pretrained.fixed_input_size),
             architecture,
             dict(arguments),
             mean,

@@ -44,5 +44,5 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
 def classifiers(network: nn.Module) -> tuple[str, ...]:
     """Names of the modules whose outputs are classes."""
     about: Any = network.pretrained_cfg  # timm's
-    known = about["classifier"]
-    return (known,) if isinstance(known, str) else tuple(known)
+    names = about["classifier"]
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -115,10 +115,10 @@ class Results:
     @property
     def answers(self) -> dict[str, Answers]:
         """Answers about everything that was sampled on each device."""
-        found: dict[str, list[Answers]] = {}
+        by_device: dict[str, list[Answers]] = {}
         for setting, curve in self.curves.items():
-            found.setdefault(setting.device, []).append(curve.answers)
-        return {device: Answers.joined(parts) for device, parts in found.items()}
+            by_device.setdefault(setting.device, []).append(curve.answers)
+        return {device: Answers.joined(parts) for device, parts in by_device.items()}
 
     def measure(self, name: str) -> Measure:
         """The measure of this name."""

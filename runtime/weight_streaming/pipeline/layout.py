@@ -43,9 +43,9 @@ class RingLayout:
     """Whether the first stage (reading, else copying) prefetches for the next inference."""
 
     def needs(self, stage: StreamStage, ordinal: int) -> list[tuple[StreamStage, int]]:
-        """Return the stages, and of which streamed layers, that must end before a stage of one begins.
+        """Return the (stage, streamed layer) pairs that must end before this stage of a layer begins.
 
-        The previous layer's own stage is left out; negative numbers are of the previous inference.
+        The same stage of the previous layer is left out; a negative layer is one of the previous inference.
         """
         needs: list[tuple[StreamStage, int]] = []
         ring = {StreamStage.READ: self.host, StreamStage.COPY: self.device}.get(stage)

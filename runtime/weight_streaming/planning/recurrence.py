@@ -162,7 +162,8 @@ class _Ends:
     def is_near(self, other: _Ends) -> bool:
         """Return whether both lead to the same next inference."""
         return all(
-            abs(one - two) < 1e-9 for one, two in zip(self._all(), other._all(), strict=True)
+            abs(mine - theirs) < 1e-9
+            for mine, theirs in zip(self._all(), other._all(), strict=True)
         )
 
     def _all(self) -> list[float]:

@@ -88,12 +88,12 @@ class RingSizing:
             return
         host = self.sizes.floor(max(reference.host_ring_bytes, self.sizes.smallest))
         device = self.sizes.floor(max(reference.device_ring_bytes, self.sizes.smallest))
-        for one, other in (
+        for host_ring, device_ring in (
             (host, self.sizes.floor(spare - host)),
             (self.sizes.floor(spare - device), device),
         ):
-            if one and other:
-                yield self.plan(one, other)
+            if host_ring and device_ring:
+                yield self.plan(host_ring, device_ring)
 
     def plan(self, host_bytes: int, device_bytes: int) -> StreamPlan:
         """Return the plan with these ring sizes; sizes of stages that do not exist are ignored."""

@@ -23,10 +23,10 @@ _CHUNK = 4096
 
 @final
 class DeviceImages:
-    """Images of some splits, of which batches are gathered on a device.
+    """Images of some splits; gathers batches of them on a device.
 
-    On a GPU they lie there as a whole if they take less than half of its memory. On a CPU, and where
-    they are too many, each batch is read from their memory maps.
+    A GPU holds all images if they take less than half of its memory. Otherwise, and on a CPU, each
+    batch is read from the memory maps.
     """
 
     def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
