@@ -426,6 +426,8 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
     """Rewards or controllers as a study names them, with the settings of objects."""
     if parts is None:
         return None
+    if isinstance(parts, str) or not isinstance(parts, Sequence):
+        raise UserError(f"{group}s={parts!r:.200} is no list of names or objects")
     texts = []
     for part in parts:
         values = {group: part} if isinstance(part, str) else add_part(group, part)

@@ -111,9 +111,10 @@ def parameter_count(text: str) -> float:
 
 
 def _positive(value: float, otherwise: str, example: str) -> float:
-    if not (value > 0 and math.isfinite(value)):
+    rounded = round(value, 9) if math.isfinite(value) else 0.0  # 0.017 * 1000 is 17
+    if rounded <= 0:
         raise UserError(f"{otherwise}; write for example {example}")
-    return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
+    return rounded
 
 
 def parse_bytes(text: str | int) -> int:

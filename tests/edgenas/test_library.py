@@ -218,6 +218,9 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
 
     assert len(compared.results["settings"]) == 2
     assert "<iframe" in compared._repr_html_()
+    for alone in (0.0, "faster", FasterIsBetter(weight=0.0)):
+        with pytest.raises(edgenas.UserError, match="rewards="):
+            edgenas.study(rewards=alone, quiet=True)
     with pytest.raises(edgenas.UserError, match=r"reward=broken.* nowhere:Thing"):
         search(reward="broken")
     (tmp_path / "exits_on_import.py").write_text("raise SystemExit(3)")

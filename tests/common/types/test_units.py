@@ -59,6 +59,7 @@ def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
         (millijoules, "-1mJ", "not a positive energy"),
         (parameter_count, "4MB", "P counts parameters.*4 bytes each"),
         (parameter_count, "1m", "with k or M"),
+        (parameter_count, "4e-221", "not a positive number"),
         (parameter_count, "few", "write for example P=1M"),
         (parameter_count, "0", "not a positive number of parameters"),
     ],
