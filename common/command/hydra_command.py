@@ -285,8 +285,8 @@ def _in_one_line(error: Exception) -> str:
     """What is wrong, and what is allowed, from the fields of the error where it has them."""
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        allowed = ", ".join(error.options)
-        return f"{group}={name} is not one of {allowed}{did_you_mean(name, error.options)}"
+        names = [option for option in error.options if not option.endswith("_schema")]
+        return f"{group}={name} is not one of {', '.join(names)}{did_you_mean(name, names)}"
     if isinstance(error, OverrideParseException):
         return (
             f"{error.override} cannot be read as name=value; quote a value with brackets or quotes"

@@ -17,7 +17,9 @@ class UserError(Exception):
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """`; did you mean <the nearest known name>?`, or nothing where none is near."""
-    near = get_close_matches(word, list(words), 1)
+    names = list(words)
+    same = [name for name in names if name.lower() == word.lower()]
+    near = same or get_close_matches(word, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

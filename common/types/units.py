@@ -74,19 +74,19 @@ def _physical(  # noqa: PLR0917 - called in two places
         )
     number, unit = match.groups()
     large, milli, small = per
-    if not unit:
-        raise UserError(
-            f"{name}={text} has no unit; write {name}={number}{milli} if {base}s are meant"
-        )
-    if unit not in per:
+    if unit and unit not in per:
         raise UserError(
             f"{name}={text} has the unit {unit!r}; allowed are {large}, {milli} and {small}, "
             f"as in {first}"
         )
-    value = float(number) * per[unit]
+    value = float(number) * per[unit or milli]
     if not LEAST_MS <= value <= MOST_MS:
         raise UserError(
             f"{name}={text} is not a positive {kind} of at most {MOST_MS:g} {milli}; write for example {first}"
+        )
+    if not unit:
+        raise UserError(
+            f"{name}={text} has no unit; write {name}={number}{milli} if {base}s are meant"
         )
     return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
 

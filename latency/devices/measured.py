@@ -90,9 +90,13 @@ def open_table(
     device = _find(space, name, statistic, files)
     measured = _read(space, device, files)
     if measured is None and device.has_scenario:
-        in_scenarios = ", ".join(scenarios(space, solo_id(device.id))) or "none"
+        alone = solo_id(device.id)
+        in_scenarios = ", ".join(scenarios(space, alone)) or "none"
+        suffix = device.id.removeprefix(alone).partition("@")[0]
+        others = [solo_id(name) for name in scenarios(space) if name.endswith(suffix)]
         raise UserError(
-            f"{device.id} was not measured; scenarios of this device with a table: {in_scenarios} "
+            f"{device.id} was not measured; scenarios of this device with a table: {in_scenarios}; "
+            f"devices with a table in this scenario: {', '.join(others) or 'none'} "
             f"(docs/how-to/when-the-board-is-busy.md)"
         )
     if measured is None and device.statistic is not Statistic.median:
@@ -156,8 +160,8 @@ def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Pat
     for folder in (data_folder(), data_folder() / space.name):
         for journal in folder.glob(f"{slug_of(name)}*{JOURNAL_SUFFIX}"):
             raise UserError(
-                f"device {name!r} has no table yet: the measurement of {journal} has not ended; the same "
-                f"`python -m nas.measure` with out={folder} goes on"
+                f"device {name!r} has no table yet: the measurement of {journal} has not ended, or every "
+                f"time in it was disturbed; the same `python -m nas.measure` with out={folder} goes on"
             )
     raise UserError(_unknown(space, name, files))
 

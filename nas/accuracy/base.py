@@ -240,5 +240,11 @@ class UncertainAccuracy(Accuracy, Protocol):
 
 
 def at_chance(fraction: float, sd: float, classes: int) -> bool:
-    """Whether an accuracy is not above that of guessing, as far as its standard deviation tells."""
-    return fraction - 2 * sd <= 1 / classes
+    """Whether an accuracy with its binomial standard deviation could be that of guessing.
+
+    Guessing on as many images has a standard deviation of its own, which is smaller than that of an
+    accuracy near one half.
+    """
+    guess = 1 / classes
+    spread = 4 * sd**2 * guess * (1 - guess)  # sd is 0 for no image or all, which are far from it
+    return fraction <= guess or (fraction - guess) ** 2 * fraction * (1 - fraction) < spread

@@ -27,7 +27,7 @@ from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.pretrained.hub import hub_answers
-from nas.spaces.registry import default_of, default_space, plug_ins_of, space_named
+from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
@@ -460,6 +460,8 @@ def _latency(
 def _device(config: SearchConfig) -> str:
     """Device name for the latency source; the addresses of a list are separated by spaces."""
     if config.device is None:
+        if is_object(config.space):
+            raise UserError('device is not set; device="here" times the networks on this machine')
         raise UserError(
             f"device is not set, and space={config.space} has no default; `python -m nas.data list "
             f"space={config.space}` shows the known ones, `python -m nas.measure space={config.space} "

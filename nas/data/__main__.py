@@ -87,7 +87,11 @@ def _list(space: SearchSpace, folder: Path) -> None:
     )
 
     lines = list(accuracy_lines(space, folder))
-    _print([*device_lines(known_devices(space)), *lines])
+    nothing = (
+        f"space={space.name} has no accuracies and no latencies yet; `python -m nas.measure "
+        f"space={space.name} board=<name>` times this machine"
+    )
+    _print([*device_lines(known_devices(space)), *lines] or [nothing])
     if not lines and isinstance(space, HasPublicData):
         raw, files = raw_folder(space, folder), space.public_data().files
         there = sum((raw / file.name).is_file() for file in files)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from common.command.console import PlainConsole, say
+from common.command.exit_status import plain_interrupts
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
@@ -67,7 +68,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
         require_new(space, id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
     folder.require_same()
-    with held(folder.settings):
+    with held(folder.settings), _told_how_to_go_on(tell):
         remove_unfinished(folder.path, folder.settings.name)
         fast = _measure_pending(config, subject, space, folder, order, console)
         if fast:
@@ -92,6 +93,16 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     return folder.table
 
 
+@contextmanager
+def _told_how_to_go_on(tell: Callable[[str], None]) -> Iterator[None]:
+    try:
+        with plain_interrupts():
+            yield
+    except KeyboardInterrupt:
+        tell("what was measured is kept; the same command goes on")
+        raise
+
+
 def _measure_pending(  # noqa: PLR0917 - called above alone
     config: MeasureConfig,
     subject: LiveBoards | ThisMachine,
@@ -111,11 +122,14 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
             [row for lines in journals for row in judged(lines, drift, correct=correct)], space
         )
 
-    quiet = [row["arch"] for row in rows() if not row["disturbances"]]
+    before = rows()
+    quiet = [row["arch"] for row in before if not row["disturbances"]]
     pending = _pending(order, quiet)  # disturbed networks are measured again
+    disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
+    again = f", {len(disturbed):,} networks again, as they were disturbed" if disturbed else ""
     console.print(
         f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "
-        f"{len(pending):,} to go -> {folder.path}",
+        f"{len(pending):,} to go{again} -> {folder.path}",
         soft_wrap=True,
     )
     if not pending:

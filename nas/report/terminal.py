@@ -14,6 +14,7 @@ from common.page.document import KeyFigure
 from nas.report.answer import Answer, network_columns
 from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain
+from nas.spaces.registry import is_object
 
 _STEPS = 8  # of a front, between those that are printed
 _LEAST_WIDTH = 11  # of the column of names
@@ -55,14 +56,26 @@ def print_figures(console: Console, figures: Sequence[KeyFigure]) -> None:
 
 
 def print_front(console: Console, summary: Summary) -> None:
-    """Print a few steps of the front of the trials, the fastest and the most accurate among them."""
+    """Print a few steps of the front of the trials, the most accurate and the answer among them.
+
+    Those of less than half the highest accuracy are left out: such a network is of no use.
+    """
     count = len(summary.front)
+    highest = max(network.accuracy_searched for network in summary.front)
+    front = [network for network in summary.front if 2 * network.accuracy_searched >= highest]
+    last = len(front) - 1
+    steps = {round(step * last / _STEPS) for step in range(_STEPS + 1)}
+    steps |= {
+        at
+        for at, network in enumerate(front)
+        if network.arch == getattr(summary.best, "arch", None)
+    }
     share = summary.front_share
     of = "" if share is None else f", {share:.2%} of the true hypervolume"
     console.print()
     say(console, f"Front of accuracy and latency: {count:,} networks{of}. Some of them:")
-    for at in sorted({round(step * (count - 1) / _STEPS) for step in range(_STEPS + 1)}):
-        network = summary.front[at]
+    for at in sorted(steps):
+        network = front[at]
         numbers = f"{network.latency.text:>13}{network.accuracy.text:>9}"
         console.print(Text(f"{numbers}  {network.arch}"), soft_wrap=True)
 
@@ -82,7 +95,10 @@ def print_next(
         console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not is_exported:
         which = f" which={answer.which}" if answer.is_ranked else ""
-        console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
+        command = f"python -m nas.export run={folder}{which}"
+        if is_object(summary.settings.space):  # no command knows it
+            command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
+        console.print(Text(f"next: {command}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:
             say(console, "to measure it: the same with latency=probe device=ssh://<board>")
     sources = [f"{name} {source}" for name, source in answer.sources.items()]

@@ -90,6 +90,11 @@ def give_space(space: object) -> str:
     return checked.name
 
 
+def is_object(name: str) -> bool:
+    """Whether a space is an object of this process, which no command knows."""
+    return name in _GIVEN
+
+
 def space_named(name: str) -> SearchSpace:
     """The search space of this name.
 

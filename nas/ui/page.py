@@ -133,14 +133,15 @@ def _row(root: Path, name: str) -> list[Cell] | None:
 
 
 def _finished(answer: Answer) -> list[Cell]:
-    summary, settings = answer.summary, answer.summary.settings
+    summary, settings, network = answer.summary, answer.summary.settings, answer.network
+    chance = ", no better than chance" if network is not None and network.at_chance else ""
     return [
-        *overview(answer, answer.network),
+        *overview(answer, network),
         answer.limits,
         f"{summary.device}, {answer.dataset}",
         ", ".join(filter(None, (settings.controller, settings.reward, f"seed {settings.seed}"))),
         f"{summary.samples:,}",
-        "UNCONFIRMED: " * (answer.status is Status.unconfirmed) + answer.status.value,
+        "UNCONFIRMED: " * (answer.status is Status.unconfirmed) + answer.status.value + chance,
     ]
 
 

@@ -340,7 +340,7 @@ class Staged:
     def _curve(self, trial: Trials, evaluation: Evaluation) -> None:
         """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
         epochs = self._fidelities[int(trial.fidelity[0, 0])].epochs
-        name = f"training {trial.first + 1}, {epochs_text(epochs)}"
+        name = f"training-{trial.first + 1}-epochs-{epochs}"
         folder = self._begun.folder.tensorboard / name
         events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
         for epoch, loss in enumerate(evaluation.losses, 1):
