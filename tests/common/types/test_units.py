@@ -54,6 +54,7 @@ def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
     ("parse", "text", "hint"),
     [
         (millijoules, "5", "E=5 has no unit; write E=5mJ"),
+        (millijoules, "0", "E=0 is not a positive"),
         (millijoules, "5ms", "allowed are J, mJ and uJ"),
         (millijoules, "little", "write for example E=5mJ"),
         (millijoules, "-1mJ", "not a positive energy"),

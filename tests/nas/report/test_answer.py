@@ -189,6 +189,10 @@ def test_an_accuracy_within_its_interval_of_guessing_is_at_chance(fraction, is_c
     )
 
 
+def test_more_than_half_of_eight_images_of_four_classes_is_above_guessing():
+    assert not at_chance(0.625, Judged(0.625, 8).sd, 4)
+
+
 def test_the_policys_distance_from_its_best_is_a_figure():
     summary = searched(range(50)).summary
 
