@@ -170,7 +170,7 @@ def test_the_example_of_a_summary_has_its_fields():
 
 def test_the_space_of_the_tutorial_is_made():
     page = (ROOT / "docs/tutorial/your-own-space.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {}
 
     exec(compile(program, "your-own-space.md", "exec"), names)  # noqa: S102 - a page of our own
