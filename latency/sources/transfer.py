@@ -30,6 +30,7 @@ from latency.sources.blocks import any_choices
 from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig
 
+_MOST_CHOSEN = 1000  # calibration networks; the time of each grows with their number
 _SAMPLED = 2000
 """Architectures that stand for a space that cannot be listed."""
 
@@ -199,11 +200,11 @@ def choose_calibration(
     `setting` is the name of the user's setting for `count`.
 
     Raises:
-      UserError: if there are not as many `connected` architectures.
+      UserError: if there are not as many, or to choose them would take hours.
     """
-    most = int(known_latency(space).wanted.sum())
+    most = min(int(known_latency(space).wanted.sum()), _MOST_CHOSEN)
     if count > most:
-        raise UserError(f"{setting}={count}: {count} calibration networks of {most} connected ones")
+        raise UserError(f"{setting}={count}: {count} calibration networks, {most:,} at most")
     return _most_informative(space, count)
 
 
