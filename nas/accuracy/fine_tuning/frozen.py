@@ -123,7 +123,8 @@ def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
     directions = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     near = directions @ directions.T
     np.fill_diagonal(near, -np.inf)
-    nearest = np.argpartition(-near, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+    neighbours = min(_NEIGHBOURS, len(labels) - 1)
+    nearest = np.argsort(-near, axis=1, kind="stable")[:, :neighbours]
     votes = np.zeros((len(labels), labels.max() + 1))
     np.add.at(votes, (np.arange(len(labels))[:, None], labels[nearest]), 1)
     return float((max(right) + (votes.argmax(1) == labels).mean()) / 2)

@@ -11,10 +11,10 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 from safetensors.numpy import load_file, save
-from torch import Tensor, nn
+from torch import nn
 
 from common.files.atomic_file import replacing
 from common.types.kind import Kind
@@ -24,6 +24,7 @@ from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.images.open import open_images
+from nas.accuracy.short import proxy_batch
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import Recipe
@@ -71,7 +72,7 @@ class PretrainedNetwork:
             set_classifier(network, **load_file(head))
         tuned = self.space.tuned(network, architecture)
         if len(tuned) == len(list(network.parameters())):
-            absorb_statistics(network, _first_images(self.images(architecture)))
+            absorb_statistics(network, proxy_batch(self.images(architecture), _STATISTICS_ON))
         freeze(network, tuned)
         return network
 
@@ -84,9 +85,8 @@ class FineTuningTrial:
     network: PretrainedNetwork
     recipe: Recipe  # with any number of epochs
     num_classes: int
-    frozen_s: float = (
-        math.inf
-    )  # for the features of one network; fewer images where that is too short
+    frozen_s: float = math.inf
+    """Time for the features of one network; fewer images are taken where it is too short."""
 
     def __call__(
         self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
@@ -140,10 +140,3 @@ def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) 
     """File of the classifier on a network's frozen features at its side."""
     key = space.tuned_to(architecture, 0).tobytes()
     return folder / f"head-{sha256(key).hexdigest()[:16]}.safetensors"
-
-
-def _first_images(images: ImageSet) -> Float[Tensor, "n 3 side side"]:
-    """The first training images, which are in random order, normalised."""
-    pixels = torch.from_numpy(np.array(images.train.pixels[:_STATISTICS_ON], np.float32))
-    mean, sd = (torch.tensor(part) * 255 for part in (images.mean, images.sd))
-    return ((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

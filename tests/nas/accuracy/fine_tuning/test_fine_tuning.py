@@ -52,6 +52,15 @@ def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
     assert (logits.argmax(1) == labels[200:]).mean() == pytest.approx(worth[1].valid)
 
 
+def test_features_of_a_handful_of_images_are_judged():
+    labels = np.array([0, 1, 0, 1])
+    features = np.eye(4, dtype=np.float32)
+
+    worth = frozen_result((features[:2], labels[:2]), (features[2:], labels[2:]), 2)
+
+    assert 0 <= worth.left_out <= 1
+
+
 def test_a_classifier_of_other_features_is_not_taken():
     tested = network()
     before = tested[-1].weight.clone()
