@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +18,8 @@ from rich.text import Text
 from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console
 from common.types.errors import did_you_mean
-from runtime.mapping.config import BoardConfig, MapConfig, ProfileConfig
+from runtime.mapping.config import BoardConfig, MapConfig
 from runtime.mapping.model.platform_description import Platform, read_platform
-from runtime.mapping.model.this_machine import this_machine
 from runtime.mapping.model.timing_table import (
     XAVIER,
     TimingTable,
@@ -34,8 +32,6 @@ from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 
 DOES_NOT_FIT = 1
 
-SOME_FAILED = 1
-
 
 def main() -> None:
     """Run the command."""
@@ -45,18 +41,8 @@ def main() -> None:
 def _map(config: MapConfig) -> None:
     config.check()
     console = wide_console()
-    if config.profile is not None:
-        _profile(Path(config.profile), config.profiling, console)
-    if config.tasks is not None:
-        _answer(config.tasks, config, console)
-
-
-def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
-    from runtime.mapping.profiling.profile_here import profile_here  # noqa: PLC0415 - imports torch
-
-    if not profile_here(path, config, console):
-        sys.exit(SOME_FAILED)
+    assert config.tasks is not None
+    _answer(config.tasks, config, console)
 
 
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
@@ -172,9 +158,6 @@ def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Ta
     return table
 
 
-THIS = "this"
-
-
 def read_board(tasks: str, config: BoardConfig) -> tuple[TimingTable, Platform]:
     """Read the networks of a board and the platform that they may run on.
 
@@ -184,7 +167,7 @@ def read_board(tasks: str, config: BoardConfig) -> tuple[TimingTable, Platform]:
         platform lacks.
     """
     whole = xavier_times() if tasks == XAVIER else read_timing_table(_file("tasks", tasks, XAVIER))
-    platform = _platform(tasks, config.platform, whole)
+    platform = _platform(tasks, config.platform)
     table = whole if config.networks is None else whole.chosen(config.networks)
     _check_known(tasks, table, platform)
     if config.configurations is not None:
@@ -192,24 +175,18 @@ def read_board(tasks: str, config: BoardConfig) -> tuple[TimingTable, Platform]:
     return table, _with_times(tasks, whole, platform)
 
 
-def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
-    beside = Path(tasks).with_suffix(".yaml")
+def _platform(tasks: str, name: str | None) -> Platform:
     if name == XAVIER or (name is None and tasks == XAVIER):
         return xavier_platform()
-    if name == THIS:
-        return this_machine(table.configurations)
     if name is not None:
-        return read_platform(_file("platform", name, XAVIER, THIS))
-    if beside.exists():
-        return read_platform(beside)
-    try:
-        return this_machine(table.configurations)
-    except ValueError as error:
+        return read_platform(_file("platform", name, XAVIER))
+    beside = Path(tasks).with_suffix(".yaml")
+    if not beside.exists():
         raise ValueError(
             f"{beside}, the description of the units, does not exist; write it, or give another as "
-            "platform=<file>.yaml; without it, configurations must be variants of this machine: "
-            f"{error}"
-        ) from error
+            "platform=<file>.yaml"
+        )
+    return read_platform(beside)
 
 
 def _file(setting: str, name: str, *names: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -10,45 +9,6 @@ from common.types.units import MOST_MS
 from runtime.mapping.model.timing_table import Bound
 
 MOST_MARGIN = 100
-
-
-@final
-@dataclass
-class ProfileConfig:
-    """Settings of `python -m runtime.map profile=<table>.csv`."""
-
-    networks: list[str]
-    variants: list[str] | None
-    batch: int
-    width: float
-    samples: int
-    compared: int
-    settle_s: float
-    minutes: float
-    tolerance: float = 0.05  # allowed difference from fp32, relative to the largest output
-
-    def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-          ValueError: naming the value and what is allowed.
-        """
-        for name, most in (("batch", 4096), ("samples", 10**6), ("compared", 4096)):
-            if not 1 <= getattr(self, name) <= most:
-                raise ValueError(
-                    f"profiling.{name}={getattr(self, name)} must be between 1 and {most:,}"
-                )
-        for name, most in (("width", 16), ("minutes", 10**6), ("tolerance", 10**6)):
-            if not 0 < getattr(self, name) <= most:
-                raise ValueError(
-                    f"profiling.{name}={getattr(self, name)} must be above 0 and at most {most:,}"
-                )
-        if not 0 <= self.settle_s < math.inf:
-            raise ValueError(f"profiling.settle_s={self.settle_s} must be 0 or more, seconds")
-        if self.variants is not None and not self.variants:
-            raise ValueError("profiling.variants=[] is empty; omit it for all variants")
-        if not self.networks:
-            raise ValueError("profiling.networks=[] is empty; write '[nb201,resnet50]'")
 
 
 @dataclass
@@ -82,9 +42,7 @@ class BoardConfig:
 class MapConfig(BoardConfig):
     """All settings of `python -m runtime.map`."""
 
-    profile: str | None
     json: bool
-    profiling: ProfileConfig
 
     def check(self) -> None:
         """Check the settings.
@@ -93,10 +51,5 @@ class MapConfig(BoardConfig):
           ValueError: naming the value and what is allowed.
         """
         super().check()
-        tables = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
-        if len(tables) != 1:
-            raise ValueError(
-                f"got {' and '.join(tables) or 'neither'}; give either tasks=<table>.csv (slack on a "
-                "board) or profile=<table to write>.csv (times networks on this machine)"
-            )
-        self.profiling.check()
+        if self.tasks is None:
+            raise ValueError("tasks= is missing: the timing table of the networks, <table>.csv")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks experiment=mapped tasks=here.csv`: a mapping run beside its plan."""
+"""`python -m benchmarks experiment=mapped`: times of this machine, or a mapping run beside its plan."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from benchmarks.papers.mapped.candidates import MappedBoard
 from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import MAPPED
 from benchmarks.papers.mapped.needed_margin import needed_margin
+from benchmarks.papers.mapped.profile_here import profile_here
 from benchmarks.papers.mapped.run_here import EXPERIMENT, has_run, run_here
 from benchmarks.papers.pages import print_results
 from benchmarks.papers.results import PaperResults
@@ -23,6 +24,8 @@ from common.command.hydra_command import typed_hydra_command
 from common.page.print import print_lines, wide_console
 from runtime.mapping.command import DOES_NOT_FIT, read_board
 from runtime.mapping.model.timing_table import TimingTable
+
+SOME_FAILED = 1
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -37,8 +40,12 @@ def main() -> None:
 
 def _run(config: MappedConfig) -> None:
     config.check()
-    assert config.tasks is not None
     console = wide_console()
+    if config.profile is not None:
+        if not profile_here(Path(config.profile), config, console):
+            sys.exit(SOME_FAILED)
+        return
+    assert config.tasks is not None
     table, platform = read_board(config.tasks, config)
     board = MappedBoard(table, platform, config.bound, config.frame_ms)
     path = Path(config.out) / f"{EXPERIMENT}.json"

@@ -19,6 +19,10 @@ class MappedConfig(BoardConfig):
     """The board, the timetables to run on it, how often, and how the networks are built."""
 
     experiment: str
+    profile: str | None
+    variants: list[str] | None  # of a profile; None: all that this machine supports
+    samples: int
+    settle_s: float
     ways: list[str]
     margins: list[float]
     frames: int
@@ -37,11 +41,18 @@ class MappedConfig(BoardConfig):
           ValueError: naming the value and what is allowed.
         """
         super().check()
-        if self.tasks is None:
-            raise ValueError("tasks= is missing: the timing table of the networks, <table>.csv")
-        for name in ("frames", "turn", "batch", "compared"):
+        if (self.tasks is None) == (self.profile is None):
+            raise ValueError(
+                "give either tasks=<table>.csv (runs a mapping) or profile=<table to write>.csv (times "
+                "networks on this machine)"
+            )
+        for name in ("frames", "turn", "batch", "compared", "samples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.settle_s < math.inf:
+            raise ValueError(f"settle_s={self.settle_s} must be 0 or more, seconds")
+        if self.variants is not None and not self.variants:
+            raise ValueError("variants=[] is empty; omit it for all variants")
         for name in ("minutes", "width", "tolerance"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be above 0")

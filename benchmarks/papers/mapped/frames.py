@@ -15,11 +15,11 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor
 
+from benchmarks.papers.mapped.build_variant import BuiltVariant, build_variant
+from benchmarks.papers.mapped.named_networks import NamedNetwork
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
+from benchmarks.papers.mapped.variant import Variant, VariantPrecision, parse_variant
 from runtime.lanes.cpu import CpuLane
-from runtime.mapping.model.variant import Variant, VariantPrecision, parse_variant
-from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant
-from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.mapping.solving.timetable import Placed, Timetable
 from runtime.network.completion import Completion
 from runtime.network.engine import no_op

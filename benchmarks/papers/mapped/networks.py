@@ -1,4 +1,4 @@
-"""Networks of the mapping pages, for `profiling.networks=[benchmarks.papers.mapped.networks:vgg16]`."""
+"""Networks of the mapping pages, for `networks=[benchmarks.papers.mapped.networks:vgg16]`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from benchmarks.papers.mapped.named_networks import scale_weights
 from benchmarks.papers.networks.vgg import VGG
-from runtime.mapping.profiling.networks import scale_weights
 
 _SIDE = 1024
 """Side of the square matrix in `gemm_<N>`, as in figure 4.6 of the source."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar, final
 
 import torch
 
+from benchmarks.papers.mapped.variant import Variant, parse_variant
 from common.types.closeable import Closeable
 from runtime.lanes.cpu import CpuLane, check_core
 from runtime.machine.description import usable_cores
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class PlaceLanes(Closeable):
                 raise ValueError(
                     f"{variant.name} cannot run on {unit}: units of this machine are named "
                     f"{_UNIT_NAMES[variant.device]}0, {_UNIT_NAMES[variant.device]}1 and so on, as "
-                    "`python -m runtime.map profile=` describes them"
+                    "a profile of this machine describes them"
                 )
             numbers.append(int(match[2]))
         return sorted(numbers)

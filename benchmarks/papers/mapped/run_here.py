@@ -19,19 +19,19 @@ from torch import Tensor
 
 from benchmarks.papers.machine_state import experiment_facts
 from benchmarks.papers.mapped.baselines import Method
+from benchmarks.papers.mapped.build_variant import unsupported_reason
 from benchmarks.papers.mapped.candidates import Candidate, MappedBoard, candidates
 from benchmarks.papers.mapped.config import MappedConfig
 from benchmarks.papers.mapped.frames import Frame, FrameBuilder
+from benchmarks.papers.mapped.named_networks import build_network, check_name
 from benchmarks.papers.mapped.place_lanes import PlaceLanes
 from benchmarks.papers.mapped.rows import result_rows
+from benchmarks.papers.mapped.variant import parse_variant
+from benchmarks.papers.mapped.variant_profile import reference
 from benchmarks.papers.results import PaperResults
 from benchmarks.papers.steps import ends_by, time_is_left
 from common.page.print import print_lines
 from runtime.machine.stability import watch_disturbances
-from runtime.mapping.model.variant import parse_variant
-from runtime.mapping.profiling.build_variant import unsupported_reason
-from runtime.mapping.profiling.networks import build_network, check_name
-from runtime.mapping.profiling.variant_profile import reference
 from runtime.network.backend import Device
 
 EXPERIMENT = "mapped"

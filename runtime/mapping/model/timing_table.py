@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import as_file, files
@@ -147,13 +147,6 @@ def _table(by_pair: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
     for (network, configuration), times in by_pair.items():
         ms[rows[network], columns[configuration]] = times
     return TimingTable(networks, configurations, ms)
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as CSV text."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows((header, *rows))
-    return text.getvalue()
 
 
 def xavier_platform() -> Platform:

@@ -18,7 +18,6 @@ ALLOWED = {
     "nas/accuracy/images/open.py": "offers them to the user",
     # networks to run, not a space to search
     "runtime/contention/networks.py": "one of its networks",
-    "runtime/mapping/profiling/networks.py": "one of its networks",
 }
 OWN = ("nas/spaces/nas_bench_201/", "runtime/network/models/", "benchmarks/papers/")
 

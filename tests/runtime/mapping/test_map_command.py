@@ -143,7 +143,7 @@ def test_a_configuration_without_any_time_is_not_offered(board, monkeypatch, cap
     [
         (["tasks=xaver"], ("tasks=xaver", "tasks.csv", "xavier")),
         (["tasks=task.csv"], ("tasks.csv",)),
-        (["tasks=tasks.csv", "platform=nope.yaml"], ("platform=nope.yaml", "this", "tasks.yaml")),
+        (["tasks=tasks.csv", "platform=nope.yaml"], ("platform=nope.yaml", "tasks.yaml")),
         (["tasks=alone.csv"], ("alone.yaml", "platform=<file>.yaml")),
         (["tasks=empty.csv", "platform=tasks.yaml"], ("empty.csv",)),
     ],
@@ -164,29 +164,15 @@ def test_the_error_of_a_missing_file_lists_the_existing_ones(
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ((), "give either tasks="),
-        (("tasks=xavier", "profile=there.csv"), "tasks= and profile="),
+        ((), "tasks="),
         (("tasks=nowhere.csv",), "nowhere.csv"),
         (("tasks=xavier", "platform=nowhere.yaml"), "nowhere.yaml"),
-        (("tasks=xavier", "platform=this"), "CPU2 is not a variant"),
         (("tasks=xavier", "networks=[DNN2]"), "networks=DNN2"),
         (("tasks=xavier", "configurations=[TPU]"), "configurations=TPU"),
         (("tasks=xavier", "configurations=[DLA1]"), "RNN1"),
         (("tasks=xavier", "frame_ms=0"), "frame_ms=0.0"),
         (("tasks=xavier", "margin=-1"), "margin=-1.0"),
         (("tasks=xavier", "bound=p99"), "[min, mean, max]"),
-        (("profile=x.csv", "profiling.samples=0"), "profiling.samples=0"),
-        (("profile=x.csv", "profiling.variants=[RC4]"), "RC4 is not a variant"),
-        (("profile=x.csv", "profiling.variants=[]"), "profiling.variants=[]"),
-        (
-            ("profile=x.csv", "profiling.variants=[cpu/t1/eager/fp32,cpu/t4096/eager/fp32]"),
-            "cpu/t4096/eager/fp32",
-        ),
-        (
-            ("profile=x.csv", "profiling.variants=[cuda/sm4096/graph/fp32]"),
-            "cuda/sm4096/graph/fp32",
-        ),
-        (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet"),
     ],
 )
 def test_invalid_settings_are_refused_in_one_line(words, named, monkeypatch, capsys, tmp_path):
@@ -198,79 +184,3 @@ def test_invalid_settings_are_refused_in_one_line(words, named, monkeypatch, cap
     assert "Traceback" not in out + err
     assert err.count("\n") == 1
     assert named in err
-
-
-NETS = """
-import torch
-
-class Noise(torch.nn.Module):
-    def forward(self, x):
-        return torch.rand_like(x)
-
-def noise():
-    return Noise(), torch.ones(1, 9)
-
-def camera():
-    return torch.nn.Linear(3, 2), torch.ones(1, 3)
-
-def boom():
-    raise RuntimeError("no\\nweights")
-
-def broken():
-    return torch.nn.Linear(3, 2), torch.ones(1, 4)
-"""
-
-
-@pytest.fixture
-def profiled(tmp_path, monkeypatch, capsys):
-    """Profile networks of the user's own, in a few samples."""
-    (tmp_path / "my_nets.py").write_text(NETS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
-
-    def profile(names, *variants):
-        words = (f"networks=[my_nets:{names}]", f"variants=[{','.join(variants)}]")
-        quick = ("samples=3", "settle_s=0", "compared=2")
-        settings = [f"profiling.{word}" for word in (*words, *quick)]
-        return run(monkeypatch, capsys, f"profile={tmp_path / 'here.csv'}", *settings)
-
-    return profile
-
-
-@pytest.mark.parametrize(
-    ("names", "status"), [("camera,my_nets:boom,my_nets:broken,no_nets:net", 1), ("boom", 2)]
-)
-def test_a_network_that_cannot_be_profiled_leaves_the_others(names, status, profiled, tmp_path):
-    ended, out, err = profiled(names, "cpu/t1/eager/fp32")
-
-    assert ended == status
-    assert "networks=my_nets:boom" in out + err
-    table = tmp_path / "here.csv"
-    assert table.exists() == ("runtime.map" in out) == (status == 1)
-    if status == 1:
-        assert err == ""
-        assert "networks=my_nets:broken" in out
-        assert "networks=no_nets:net" in out
-        assert "my_nets:camera,cpu/t1/eager/fp32," in table.read_text()
-
-
-def test_a_profile_without_a_mappable_variant_suggests_no_next_command(profiled):
-    status, out, _ = profiled("noise", "cpu/t1/eager/fp32")
-
-    assert status == 0
-    assert "0.05" in out
-    assert "my_nets:noise" in out
-    assert "next:" not in out
-
-
-def test_a_profile_of_this_machine_can_be_mapped(profiled, tmp_path, monkeypatch, capsys):
-    status, out, err = profiled("camera", "cpu/t1/eager/fp32", "cpu/t1/torchscript/fp32")
-    assert (status, err) == (0, "")
-    assert "cpu/t1/torchscript/fp32" in out
-    record = json.loads((tmp_path / "here.json").read_text())
-    assert [len(one["ms"]) for one in record["samples"][:2]] == [3, 3]
-
-    status, out, err = run(monkeypatch, capsys, f"tasks={tmp_path / 'here.csv'}", "json=true")
-    assert (status, err) == (0, "")
-    assert json.loads(out)["timetable"][0]["network"] == "my_nets:camera"
-    assert 0 < json.loads(out)["left"][0]["ms"] <= 100

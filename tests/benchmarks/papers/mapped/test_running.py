@@ -20,16 +20,16 @@ from benchmarks.papers.mapped.config import MappedConfig, with_recorded
 from benchmarks.papers.mapped.experiment import sentences
 from benchmarks.papers.mapped.frames import FrameBuilder
 from benchmarks.papers.mapped.gpu_groups import grouped
+from benchmarks.papers.mapped.named_networks import NamedNetwork, build_network
 from benchmarks.papers.mapped.needed_margin import NeededMargin, needed_margin
 from benchmarks.papers.mapped.place_lanes import PlaceLanes, unit_multiprocessors
 from benchmarks.papers.mapped.rows import result_rows
+from benchmarks.papers.mapped.this_machine import machine_with
+from benchmarks.papers.mapped.variant import parse_variant
 from runtime.machine.description import usable_cores
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
-from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import Bound, TimingTable
-from runtime.mapping.model.variant import parse_variant
-from runtime.mapping.profiling.networks import NamedNetwork, build_network
 from runtime.mapping.solving.program import Feasibility
 from runtime.mapping.solving.timetable import Placed
 

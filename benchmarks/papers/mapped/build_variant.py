@@ -13,7 +13,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from runtime.mapping.model.variant import Execution, Variant, VariantPrecision
+from benchmarks.papers.mapped.variant import Execution, Variant, VariantPrecision
 from runtime.network.backend import Device
 from runtime.network.cuda.graph import CAPTURE_WARM_UP
 from runtime.network.formats.onnx_quantisation import quantised

@@ -8,31 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
+from benchmarks.papers.mapped.variant import Variant
 from runtime.machine.description import usable_cores
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
 
+_WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
 
-def this_machine(configurations: Sequence[str]) -> Platform:
+
+def this_machine(variants: Sequence[Variant]) -> Platform:
     """Describe the units of this machine that the given variants need.
 
     Raises:
-      ValueError: if a configuration is not the name of a variant, or needs more than this machine
-        has.
+      ValueError: if a variant needs more than this machine has.
     """
-    variants = [parse_variant(name) for name in configurations]
-    return machine_with(variants, len(usable_cores()), _multiprocessors(variants))
-
-
-def _multiprocessors(variants: Sequence[Variant]) -> int:
-    if not any(variant.device is Device.cuda for variant in variants):
-        return 0
-    import torch  # noqa: PLC0415 - slow, and only GPU variants need it
-
-    if not torch.cuda.is_available():
-        return 0
-    return int(torch.cuda.get_device_properties(0).multi_processor_count)
+    multiprocessors = 0
+    if torch.cuda.is_available():
+        multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
+    return machine_with(variants, len(usable_cores()), multiprocessors)
 
 
 def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) -> Platform:
@@ -51,8 +46,7 @@ def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) 
         for variant in on_device:
             if variant.share > there:
                 raise ValueError(
-                    f"{variant.name} needs {variant.share} {_WORDS[device]}, this machine has "
-                    f"{there}; describe another platform in platform=<file>.yaml"
+                    f"{variant.name} needs {variant.share} {_WORDS[device]}, this machine has {there}"
                 )
         if not on_device:
             continue
@@ -62,9 +56,6 @@ def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) 
         for variant in on_device:
             places[variant.name] = _places(groups, -(-variant.share // grain))
     return Platform("this machine", tuple(units), places)
-
-
-_WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
 
 
 def _places(groups: Sequence[str], size: int) -> tuple[Place, ...]:

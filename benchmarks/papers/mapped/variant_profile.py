@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.papers.mapped.build_variant import BuiltVariant, build_variant, unsupported_reason
+from benchmarks.papers.mapped.named_networks import NamedNetwork
+from benchmarks.papers.mapped.variant import Execution, Variant, VariantPrecision
 from runtime.machine.timing import Samples, Stopwatch, TimingConfig, settle, time_interleaved
-from runtime.mapping.model.variant import Execution, Variant, VariantPrecision
-from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant, unsupported_reason
-from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.network.backend import Device
 
 

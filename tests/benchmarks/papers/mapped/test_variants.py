@@ -1,26 +1,31 @@
 """Variants of a network give the same outputs. The GPU tests need only torch:
 
-python -m pytest tests/runtime/mapping/test_variants.py -m gpu --noconftest -c /dev/null -v
+python -m pytest tests/benchmarks/papers/mapped/test_variants.py -m gpu --noconftest -c /dev/null -v
 """
 
 import csv
+import json
+import sys
 
 import numpy as np
 import pytest
 import torch
 
-from runtime.machine.timing import Samples, TimingConfig
-from runtime.mapping.model.this_machine import machine_with, this_machine
-from runtime.mapping.model.variant import Execution, Variant, VariantPrecision, parse_variant
-from runtime.mapping.profiling.build_variant import build_variant, unsupported_reason
-from runtime.mapping.profiling.networks import NamedNetwork, build_network
-from runtime.mapping.profiling.profile_here import table_text
-from runtime.mapping.profiling.variant_profile import (
+from benchmarks.papers.mapped import command
+from benchmarks.papers.mapped.build_variant import build_variant, unsupported_reason
+from benchmarks.papers.mapped.named_networks import NamedNetwork, build_network
+from benchmarks.papers.mapped.profile_here import profile_row, table_text
+from benchmarks.papers.mapped.this_machine import machine_with
+from benchmarks.papers.mapped.variant import Execution, Variant, VariantPrecision, parse_variant
+from benchmarks.papers.mapped.variant_profile import (
     Agreement,
     VariantProfile,
     agreement,
     profile_variants,
 )
+from runtime.machine.timing import Samples, TimingConfig
+from runtime.mapping.model.platform_description import read_platform
+from runtime.mapping.model.timing_table import Bound, read_timing_table
 from runtime.network.backend import Device
 
 QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
@@ -111,24 +116,18 @@ def test_outputs_of_a_built_in_network_depend_on_its_input():
 
 def test_a_variant_that_disagrees_is_in_the_table_without_times():
     samples = Samples(np.array([1.0, 3.0]), 2, is_stable=True)
-    rows = [
-        VariantProfile(
-            "net", parse_variant("cpu/t1/onnxruntime/fp32"), samples, Agreement(1e-6, 1e-6, 1.0)
-        ),
-        VariantProfile(
-            "net", parse_variant("cpu/t1/onnxruntime/int8"), samples, Agreement(0.4, 0.19, 0.375)
-        ),
+    profiles = [
+        VariantProfile("net", parse_variant(name), samples, Agreement(0.4, relative, 0.375))
+        for name, relative in (("cpu/t1/onnxruntime/fp32", 1e-6), ("cpu/t1/onnxruntime/int8", 0.19))
     ]
 
-    quiet, busy = (
-        list(csv.DictReader(table_text(rows, 0.05, {"net": flags}).splitlines()))
-        for flags in ([], ["other processes keep 1.5 processors busy"])
-    )
+    rows = [profile_row(profile, 0.05, ["other processes"]) for profile in profiles]
 
-    assert [row["mean_ms"] for row in quiet] == ["2.00000", ""]
-    assert quiet[1]["relative_difference"] == "0.19"
-    assert "0.05" in quiet[1]["remark"]
-    assert ["disturbed" in row["remark"] for row in busy] == [True, True]
+    lines = [*csv.DictReader(table_text(rows).splitlines())]
+    assert [line["mean_ms"] for line in lines] == ["2.0", ""]
+    assert lines[1]["relative_difference"] == "0.19"
+    assert "0.05" in lines[1]["remark"]
+    assert all("disturbed" in line["remark"] for line in lines)
 
 
 def test_agreement_is_of_differences_and_of_the_first_class():
@@ -148,25 +147,6 @@ def test_a_precision_that_would_only_be_converted_is_unsupported():
         Variant(Device.cpu, 1, Execution.eager, VariantPrecision.tf32)
     )
     assert "layout" in unsupported_reason(parse_variant("cpu/t1/onnxruntime/fp32/channels_last"))
-
-
-def test_an_unknown_network_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"networks=lenet .*nb201"):
-        build_network("lenet")
-    with pytest.raises(ValueError, match=r"networks=no_such_module:make"):
-        build_network("no_such_module:make")
-
-
-def test_a_network_of_the_users_own_is_made_by_their_function(tmp_path, monkeypatch):
-    (tmp_path / "my_nets.py").write_text(
-        "import torch\ndef camera():\n    return torch.nn.Linear(3, 2), torch.ones(1, 3)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-
-    one = build_network("my_nets:camera", compared=2)
-
-    assert one.module(one.x).shape == (1, 2)
-    assert [x.shape for x in one.others] == [(1, 3)] * 2
 
 
 def test_shares_of_a_gpu_are_nested():
@@ -189,9 +169,104 @@ def test_threads_take_neighbouring_cores():
     )
 
 
-def test_a_machine_without_the_units_is_refused():
-    with pytest.raises(ValueError, match=r"4096 cores.*platform="):
-        this_machine(["cpu/t4096/eager/fp32"])
+NETS = """
+import torch
+
+class Noise(torch.nn.Module):
+    def forward(self, x):
+        return torch.rand_like(x)
+
+def noise():
+    return Noise(), torch.ones(1, 9)
+
+def camera():
+    return torch.nn.Linear(3, 2), torch.ones(1, 3)
+
+def boom():
+    raise RuntimeError("no\\nweights")
+
+def broken():
+    return torch.nn.Linear(3, 2), torch.ones(1, 4)
+"""
+
+
+@pytest.fixture
+def profiled(tmp_path, monkeypatch, capsys):
+    """Runs the command on networks of the user's own, with a few samples."""
+    (tmp_path / "my_nets.py").write_text(NETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+
+    def profile(*words):
+        quick = ("experiment=mapped", "profile=here.csv", "samples=3", "settle_s=0", "compared=2")
+        monkeypatch.setattr(sys, "argv", ["benchmarks", *quick, *words])
+        status = 0
+        try:
+            command.main()
+        except SystemExit as end:
+            status = end.code
+        return status, *capsys.readouterr()
+
+    return profile
+
+
+ONE = "variants=[cpu/t1/eager/fp32]"
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "mapped"),
+    [
+        ("camera,my_nets:boom,my_nets:broken,no_nets:net", 1, True),
+        ("boom", 2, False),
+        ("noise", 0, False),
+    ],
+)
+def test_networks_that_cannot_be_profiled_leave_the_others(
+    names, status, mapped, profiled, tmp_path
+):
+    ended, out, err = profiled(f"networks=[my_nets:{names}]", ONE)
+
+    assert ended == status
+    for name in ("my_nets:boom", "my_nets:broken", "no_nets:net"):
+        assert (f"networks={name}" in out + err) == (name.removeprefix("my_nets:") in names)
+    assert ("runtime.map" in out) == mapped
+    if mapped:
+        assert "my_nets:camera,cpu/t1/eager/fp32," in (tmp_path / "here.csv").read_text()
+
+
+def test_a_profile_of_this_machine_can_be_mapped(profiled, tmp_path):
+    status, out, err = profiled(
+        "networks=[my_nets:camera]", "variants=[cpu/t1/eager/fp32,cpu/t1/torchscript/fp32]"
+    )
+
+    assert (status, err) == (0, "")
+    assert "cpu/t1/torchscript/fp32" in out
+    record = json.loads((tmp_path / "here.json").read_text())
+    assert [len(row["samples_ms"]) for row in record["rows"]] == [3, 3]
+    table = read_timing_table(tmp_path / "here.csv")
+    assert (table.networks, table.of(Bound.min).shape) == (("my_nets:camera",), (1, 2))
+    assert read_platform(tmp_path / "here.yaml").configurations.keys() == {*table.configurations}
+    assert "here.csv" in profiled("networks=[my_nets:camera]")[2]  # is not replaced
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("samples=0",), "samples=0"),
+        (("variants=[RC4]",), "RC4"),
+        (("variants=[]",), "variants=[]"),
+        (("variants=[cpu/t1/eager/fp32,cpu/t4096/eager/fp32]",), "cpu/t4096/eager/fp32"),
+        (("variants=[cuda/sm4096/graph/fp32]",), "cuda/sm4096/graph/fp32"),
+        (("networks=[lenet]",), "networks=lenet"),
+        (("tasks=xavier",), "tasks="),
+    ],
+)
+def test_invalid_settings_of_a_profile_are_refused_in_one_line(words, named, profiled):
+    status, out, err = profiled(*words)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert named in err
 
 
 @pytest.mark.gpu

@@ -1,1 +1,0 @@
-"""Timing tables of this machine."""
