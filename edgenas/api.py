@@ -101,7 +101,7 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
     arguments = dict(locals())
-    if not callable(progress or nothing):
+    if progress is not None and not callable(progress):
         raise UserError(f"progress={progress!r:.200} is no function of finished trials")
     register()
     chosen = _chosen(_with_own_parts(arguments))

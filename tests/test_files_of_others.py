@@ -24,7 +24,7 @@ import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from searching import signed
@@ -225,15 +225,15 @@ def onnx_network():
     return Foreign("n.onnx", model.SerializeToString(), OnnxSession, (ValueError,))
 
 
-def example(kind):
+def value_of(kind):
     """Any value of a type of a dataclass's field, as JSON has it."""
     origin, inner = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
-        return {name: example(field) for name, field in get_type_hints(kind).items()}
+        return {name: value_of(field) for name, field in get_type_hints(kind).items()}
     if type(None) in inner:
-        return example(inner[0])
+        return value_of(inner[0])
     if origin in {tuple, dict}:
-        return [example(inner[0])] if origin is tuple else {"measured": example(inner[1])}
+        return [value_of(inner[0])] if origin is tuple else {"measured": value_of(inner[1])}
     return {str: "measured", int: 3, float: 1.5, bool: True}[kind]
 
 
@@ -243,7 +243,7 @@ def summary():
             read_summary(path)
         runs_page(path.parents[2]).html().encode()
 
-    whole = json.dumps({**example(Summary), "schema": SCHEMA}).encode()
+    whole = json.dumps({**value_of(Summary), "schema": SCHEMA}).encode()
     return Foreign("2026-01-01/09-00-00-run/summary.json", whole, read_all)
 
 
@@ -325,6 +325,7 @@ def test_a_damaged_file_is_read_or_refused(name, examples, tmp_path):
 
     @settings(max_examples=examples, derandomize=examples == FEW)
     @given(damaged(foreign.whole))
+    @example(b"\x80" + foreign.whole)
     def check(content):
         path.write_bytes(foreign.pack(content))
         with bounded_memory(), suppress(*foreign.refusals):

@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -115,6 +115,9 @@ def test_any_value_of_a_setting_is_accepted_or_refused_in_one_line(command, exam
 
     @settings(max_examples=examples, derandomize=examples == FEW)
     @given(st.sampled_from(names), st.sampled_from(WORDS) | TEXTS)
+    @example("controllers", "[1]")
+    @example("controllers", "['[1]']")
+    @example("rewards", "[true]")
     def check(name, value):
         chosen = {**QUICK[command], name: value}
         only_begins.setattr(
@@ -153,3 +156,5 @@ def test_any_argument_of_a_function_is_accepted_or_a_user_error(command, example
             return
 
     check()
+    for name in arguments:
+        check.hypothesis.inner_test(name, np.array([1, 2]))

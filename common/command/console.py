@@ -10,15 +10,19 @@ from typing import Any, final
 from rich.console import Console
 from rich.text import Text
 
+from common.types.errors import UserError
+
 
 @final
 class PlainConsole(Console):
     """A console for text from users, files and boards: brackets in it are not markup."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, quiet: bool = False, **options: Any) -> None:
+        if not isinstance(quiet, bool):
+            raise UserError(f"quiet={quiet!r:.200} is not True or False")
         if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
             options.setdefault("width", 80)
-        super().__init__(highlight=False, emoji=False, markup=False, **options)
+        super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
 
     def on_broken_pipe(self) -> None:
         """Go on without output, as after `| head -1`; results are in files."""

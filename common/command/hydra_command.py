@@ -94,7 +94,7 @@ def _main(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     _require_words(sys.argv[1:])
-    with _composing(command, sys.argv[1:], lambda: has_begun):
+    with composing(command, sys.argv[1:], lambda: has_begun):
         main()
 
 
@@ -112,7 +112,7 @@ def _composed(
     parser = OverridesParser.create()
     _require_words(words)
     with hydra.initialize_config_dir(str(path.parent), command, "1.3"):
-        with _composing(command, words):
+        with composing(command, words):
             readable = [_readable(parser, word) for word in words]
             composed = hydra.compose(path.name, readable, return_hydra_config=True)
         HydraConfig.instance().set_config(composed)
@@ -138,7 +138,7 @@ def _require_words(words: Sequence[str]) -> None:
 
 
 @contextmanager
-def _composing(
+def composing(
     command: str, words: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
     """Raise `UserError` where Hydra stumbles over a value or file, such as reward=null or broken YAML."""
@@ -225,7 +225,7 @@ def called(
     ):
         for name, value in values.items():
             if name not in chosen:
-                with _composing(command, [name]):
+                with composing(command, [name]):
                     OmegaConf.update(composed, name, value)
         require_in_bounds(OmegaConf.to_container(composed))
         yield composed

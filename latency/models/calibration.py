@@ -123,11 +123,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str, float | None]]:
             pa.BufferReader(read_bytes(path)),
             convert_options=arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
         )
+        names = table.column_names
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no such table: {str(error).splitlines()[0][:200]}") from error
-    names = table.column_names
     if any(names.count(name) != 1 for name in _COLUMNS):
         raise UserError(f"{path} needs the columns {' and '.join(_COLUMNS)}, each once")
     if "device" in names and len(table["device"].unique()) > 1:

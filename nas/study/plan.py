@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.command.bounds import require_in_bounds
+from common.command.hydra_command import composing
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
@@ -272,7 +273,8 @@ class _Maker:
         key = (f"{group}={name}", *(f"{group}.{word}" for word in words), *group_overrides)
         if key not in self._composed:
             try:
-                composed = compose("search", [f"budget={self._budget}", *key])
+                with composing("nas.study", key):
+                    composed = compose("search", [f"budget={self._budget}", *key])
                 require_in_bounds(OmegaConf.to_container(composed[group]), group)
             except HydraException as error:
                 if not group_overrides:
