@@ -66,7 +66,7 @@ CLOSE = {"rtol": 1e-2, "atol": 1e-3}
 """Between the CPU's single precision and the GPU's, which convolves in TF32."""
 CLOCKS_MS = 0.35
 """By which the GPU's clock and the computer's may differ: half an event's time when a lane sets its
-own by the computer's, and the drift since, 5 millionths of up to a minute (`CudaCompletion`). Jobs of
+own by the computer's, and the drift since, 100 millionths of three seconds (`CudaCompletion`). Jobs of
 two lanes that begin closer than that may seem to have changed places."""
 
 
