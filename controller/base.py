@@ -112,16 +112,6 @@ class Controller(Protocol):
     def diagnostics(self) -> Mapping[str, Float64[ndarray, "R"]]:
         """Numbers to log, by name."""
 
-    def state(self) -> dict[str, ndarray]:
-        """Everything that decides what comes next, as arrays without objects."""
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-
 
 class NoPreference:
     """Parts of a controller that prefers no architecture and has nothing to log."""

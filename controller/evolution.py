@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +13,6 @@ from numpy import ndarray
 from controller.base import Choices, ControllerConfig, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
-from controller.state import require_shapes
 from controller.uniform import UniformDraws
 
 
@@ -118,27 +117,6 @@ class EvolutionController:
         if np.isneginf(mean).any():  # some trials failed
             mean = living.mean(-1, where=np.isfinite(living))
         return {"population_best": best, "population_mean": mean}
-
-    def state(self) -> dict[str, ndarray]:
-        """Everything that decides what comes next, as arrays without objects."""
-        return {
-            "population": self._population.copy(),
-            "rewards": self._rewards.copy(),
-            "told": np.array(self._entered),
-            "generators": self._generators.state(),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        require_shapes(state, {name: array.shape for name, array in self.state().items()})
-        self._population = state["population"].copy()
-        self._rewards = state["rewards"].copy()
-        self._entered = int(state["told"])
-        self._generators.restore(state["generators"])
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,7 +14,6 @@ from common.types.architectures import Enumerable
 from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing
-from controller.state import require_shapes
 
 _MOST = 10_000_000
 
@@ -37,20 +36,6 @@ class ExhaustiveController(NoPreference):
 
     def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Nothing to learn."""
-
-    def state(self) -> dict[str, ndarray]:
-        """The orders, and the number of architectures proposed so far."""
-        return {"order": self._order.copy(), "next": np.array(self._next)}
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        require_shapes(state, {"order": self._order.shape, "next": ()})
-        self._order = state["order"].copy()
-        self._next = int(state["next"])
 
 
 @final

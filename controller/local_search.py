@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,8 +13,7 @@ from numpy import ndarray
 
 from controller.base import Choices, ControllerConfig, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
-from controller.rows import Listing, keys_of, listing, packed, rows_of, unpacked
-from controller.state import require_shapes
+from controller.rows import Listing, keys_of, listing, rows_of
 
 _FAILED = -math.inf  # reward of a failed trial
 _ATTEMPTS = 1_000  # random architectures that are tried for a new one where none are listed
@@ -77,12 +76,6 @@ class _Climb:
         if improves or key == self.here:
             self._stand_at(key)
 
-    def stand_before(self, key: bytes | None, ahead: list[bytes]) -> None:
-        """Stand at an architecture with these neighbours still to be looked at, last one first."""
-        self.here = key
-        self.around = frozenset() if key is None else frozenset(self._neighbours(key))
-        self.ahead = ahead
-
     def _stand_at(self, key: bytes) -> None:
         near = self._neighbours(key)
         self.here = key
@@ -131,9 +124,10 @@ class LocalSearchController:
     def __init__(self, space: Choices, seeds: Sequence[int]) -> None:
         self._space = space
         self._positions = len(space.num_choices)
-        self._generators = ReplicaGenerators(seeds)
         listed = listing(space)
-        self._climbs = [_Climb(space, listed, generator) for generator in self._generators.each]
+        self._climbs = [
+            _Climb(space, listed, generator) for generator in ReplicaGenerators(seeds).each
+        ]
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica."""
@@ -161,46 +155,6 @@ class LocalSearchController:
             "queries": np.array([len(climb.rewards) for climb in self._climbs], float),
             "restarts": np.array([climb.restarts for climb in self._climbs], float),
         }
-
-    def state(self) -> dict[str, ndarray]:
-        """Everything that decides what comes next, as arrays without objects."""
-        each, positions = self._climbs, self._positions
-        nowhere = np.full(positions, -1).tobytes()
-        return {
-            "here": rows_of((climb.here or nowhere for climb in each), positions),
-            "best": rows_of((climb.best or nowhere for climb in each), positions),
-            "restarts": np.array([climb.restarts for climb in each]),
-            "generators": self._generators.state(),
-            **packed("ahead", [climb.ahead for climb in each], positions),
-            **packed("known", [climb.rewards for climb in each], positions),
-            "known_rewards": np.array([r for climb in each for r in climb.rewards.values()], float),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        shapes: dict[str, tuple[int | None, ...]] = {
-            name: array.shape for name, array in self.state().items()
-        }
-        rows = None, self._positions
-        require_shapes(state, shapes | {"ahead": rows, "known": rows, "known_rewards": (None,)})
-        self._generators.restore(state["generators"])
-        ahead, rows_known = unpacked("ahead", state), unpacked("known", state)
-        if len(state["known"]) != len(state["known_rewards"]):
-            raise ValueError("state has another number of rewards than of known architectures")
-        rewards = iter(state["known_rewards"].tolist())
-        here, best = (
-            [None if row[0] < 0 else row.tobytes() for row in state[name]]
-            for name in ("here", "best")
-        )
-        for replica, climb in enumerate(self._climbs):
-            climb.rewards = {key: next(rewards) for key in keys_of(rows_known[replica])}
-            climb.restarts = int(state["restarts"][replica])
-            climb.best = best[replica]
-            climb.stand_before(here[replica], keys_of(ahead[replica]))
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import final
 
@@ -21,12 +20,3 @@ class ReplicaGenerators:
     def uniform(self, *shape: int) -> Float64[ndarray, "R *shape"]:
         """Numbers in [0, 1), from each replica's own stream."""
         return np.stack([generator.random(shape) for generator in self.each])
-
-    def state(self) -> ndarray:
-        """Position of each stream, a JSON text for each replica."""
-        return np.array([json.dumps(generator.bit_generator.state) for generator in self.each])
-
-    def restore(self, state: ndarray) -> None:
-        """Go on where `state` was taken."""
-        for generator, text in zip(self.each, state, strict=True):
-            generator.bit_generator.state = json.loads(str(text))

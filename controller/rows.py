@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import final
 
 import numpy as np
@@ -26,19 +26,6 @@ def keys_of(architectures: Int64[ndarray, "n D"]) -> list[bytes]:
 def rows_of(keys: Iterable[bytes], positions: int) -> Int64[ndarray, "n D"]:
     """Architectures that `keys_of` made these keys of."""
     return np.array(np.frombuffer(b"".join(keys), np.int64).reshape(-1, positions))
-
-
-def packed(name: str, groups: Sequence[Collection[bytes]], positions: int) -> dict[str, ndarray]:
-    """Two arrays of a state: the architectures of all replicas, and the number of each replica."""
-    return {
-        name: rows_of((key for group in groups for key in group), positions),
-        f"{name}_counts": np.array([len(group) for group in groups]),
-    }
-
-
-def unpacked(name: str, state: Mapping[str, ndarray]) -> list[Int64[ndarray, "n D"]]:
-    """The architectures of each replica, as `packed` stored them."""
-    return np.split(state[name], state[f"{name}_counts"].cumsum()[:-1])
 
 
 def all_valid(space: Choices) -> bool:

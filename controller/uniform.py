@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +13,6 @@ from numpy import ndarray
 from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
-from controller.state import require_shapes
 
 
 @final
@@ -49,19 +48,6 @@ class UniformController(NoPreference):
 
     def learn(self, trials: ScoredTrials, score: Score) -> None:
         """Nothing to learn."""
-
-    def state(self) -> dict[str, ndarray]:
-        """Position of the random streams."""
-        return {"generators": self._generators.state()}
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        require_shapes(state, {"generators": (len(self._generators.each),)})
-        self._generators.restore(state["generators"])
 
 
 @final

@@ -2,8 +2,7 @@
 
 Every limit is a constraint.
 
-A study is never stored: it is made again from its trials. That is exact, because its sampler is a
-new one for each batch, seeded from the replica's own stream.
+The sampler is a new one for each batch, seeded from the replica's own stream.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from controller.replicated import ReplicaTrials
 
 _ATTEMPTS = 20  # trials that are asked for a valid architecture before it is drawn uniformly
 _INVALID = "invalid"  # user attribute of a trial whose architecture was not proposed
-_FAILED = -np.inf  # accuracy of a failed trial in a state; that of a pending one is NaN
 
 
 class _SamplerOfOneSpace(TPESampler):
@@ -63,19 +61,9 @@ class OptunaTpe:
         self._distributions: dict[str, BaseDistribution] = {
             f"{d:03d}": CategoricalDistribution(range(k)) for d, k in enumerate(space.num_choices)
         }
-        self._begin()
-
-    def _begin(self) -> None:
         with _without_notices():
             self._study = optuna.create_study(direction="maximize")
         self._pending: list[tuple[bytes, Trial]] = []  # key of each trial's architecture
-        self._num_limits = 0
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
-        """Names and shapes of the arrays of the state."""
-        positions = len(self._distributions)
-        return {"told": (None, positions), "told_accuracy": (None,), "told_excess": (None, None)}
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next trials; Optuna's constant liar keeps them apart from those still running."""
@@ -99,11 +87,8 @@ class OptunaTpe:
             trial.set_user_attr(_INVALID, value=True)
             self._study.tell(trial, state=TrialState.FAIL)
         (row,) = self._space.sample(self._generator, 1)
-        return self._started(self._ask_for(row))
-
-    def _ask_for(self, row: Int64[ndarray, "D"]) -> Trial:
         self._study.enqueue_trial(self._params(row))
-        return self._study.ask(self._distributions)
+        return self._started(self._study.ask(self._distributions))
 
     def _started(self, trial: Trial) -> Int64[ndarray, "D"]:
         row = self._space.normal(self._row(trial.params))
@@ -112,26 +97,27 @@ class OptunaTpe:
 
     def learn(self, trials: ReplicaTrials, score: Score) -> None:  # noqa: ARG002 - it learns from accuracy and costs
         """Tell the study the trials, each limit as a constraint that is met at 0 and below."""
-        self._num_limits = trials.ratios.shape[1]
-        accuracy = np.where(trials.failed, _FAILED, trials.accuracy).tolist()
-        for row, value, excess in zip(
-            trials.architectures, accuracy, trials.ratios - 1, strict=True
-        ):
+        columns = (trials.accuracy.tolist(), trials.ratios - 1, trials.failed.tolist())
+        for row, accuracy, excess, failed in zip(trials.architectures, *columns, strict=True):
             trial = self._pending_with(row.tobytes())
             if trial is None:
-                self._add(row, value, excess)
-            elif value == _FAILED:
+                self._add(row, accuracy, excess, failed=failed)
+            elif failed:
                 self._study.tell(trial, state=TrialState.FAIL)
             else:
                 for name, by in _constraints(excess).items():
                     trial.set_constraint(name, by)
-                self._study.tell(trial, value)
+                self._study.tell(trial, accuracy)
 
     def _add(
-        self, row: Int64[ndarray, "D"], accuracy: float, excess: Float64[ndarray, "M"]
+        self,
+        row: Int64[ndarray, "D"],
+        accuracy: float,
+        excess: Float64[ndarray, "M"],
+        *,
+        failed: bool,
     ) -> None:
         """Add a trial that the study did not ask for."""
-        failed = accuracy == _FAILED
         self._study.add_trial(
             create_trial(
                 state=TrialState.FAIL if failed else TrialState.COMPLETE,
@@ -141,36 +127,6 @@ class OptunaTpe:
                 constraints=None if failed else _constraints(excess),
             )
         )
-
-    def state(self) -> dict[str, ndarray]:
-        """The trials in the order of their numbers, pending and failed ones included."""
-        trials = [
-            trial
-            for trial in self._study.get_trials(deepcopy=False)
-            if _INVALID not in trial.user_attrs
-        ]
-        accuracy = {TrialState.RUNNING: np.nan, TrialState.FAIL: _FAILED}
-        excess = np.full((len(trials), self._num_limits), np.nan)
-        for row, trial in zip(excess, trials, strict=True):
-            if trial.state == TrialState.COMPLETE:
-                row[:] = list(trial.constraints.values())
-        rows = np.array([self._row(trial.params) for trial in trials], np.int64)
-        return {
-            "told": rows.reshape(len(trials), len(self._distributions)),
-            "told_accuracy": np.array([accuracy.get(t.state, t.value) for t in trials], float),
-            "told_excess": excess,
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Make a new study with the same trials."""
-        self._begin()
-        self._num_limits = state["told_excess"].shape[1]
-        accuracy = state["told_accuracy"].tolist()
-        for row, value, excess in zip(state["told"], accuracy, state["told_excess"], strict=True):
-            if np.isnan(value):
-                self._started(self._ask_for(row))
-            else:
-                self._add(row, value, excess)
 
     def _row(self, params: Mapping[str, int]) -> Int64[ndarray, "D"]:
         return np.array([params[name] for name in self._distributions], np.int64)

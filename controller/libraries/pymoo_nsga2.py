@@ -6,7 +6,6 @@ distances, which are those of the generation before and cannot be computed again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -49,9 +48,6 @@ class PymooNsga2:
         self._generator = generator
         self._size = size
         self._constrained = constrained
-        self._begin()
-
-    def _begin(self) -> None:
         problem = Problem(
             vars={str(d): Choice(options=np.arange(k)) for d, k in enumerate(self._num_choices)},
             xl=np.zeros_like(self._num_choices),
@@ -59,7 +55,7 @@ class PymooNsga2:
             n_ieq_constr=1,
         )
         self._algorithm = NSGA2(
-            pop_size=self._size,
+            pop_size=size,
             sampling=IntegerRandomSampling(),
             crossover=UniformCrossover(),
             mutation=ChoiceRandomMutation(),
@@ -68,17 +64,6 @@ class PymooNsga2:
         self._algorithm.random_state = self._generator
         self._children = np.empty((0, len(self._num_choices)), np.int64)
         self._evaluated = Population.new(X=self._children)
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
-        """Names and shapes of the arrays of the state."""
-        positions = len(self._num_choices)
-        shapes: dict[str, tuple[int | None, ...]] = {"ahead": (None, positions)}
-        for name in ("living", "told"):
-            shapes[name] = (None, positions)
-            shapes[f"{name}_objectives"] = (None, None)
-            shapes[f"{name}_excess"] = (None,)
-        return {**shapes, "living_rank": (None,), "living_crowding": (None,)}
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next of this generation."""
@@ -115,47 +100,6 @@ class PymooNsga2:
             self._algorithm.tell(infills=self._evaluated)
             self._evaluated = self._evaluated[:0]
             self._children = self._children[:0]
-
-    def state(self) -> dict[str, ndarray]:
-        """The population, the trials of this generation, and its children not yet proposed."""
-        living = self._algorithm.pop if self._algorithm.is_initialized else self._evaluated[:0]
-        return {
-            "ahead": self._children.copy(),
-            **self._arrays("living", living),
-            "living_rank": np.array([individual.get("rank") for individual in living], float),
-            "living_crowding": np.array(
-                [individual.get("crowding") for individual in living], float
-            ),
-            **self._arrays("told", self._evaluated),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """A new algorithm with the same population."""
-        self._begin()
-        self._children = state["ahead"].copy()
-        self._evaluated = _individuals_of("told", state)
-        if len(state["living"]):
-            living = _individuals_of("living", state)
-            living.set("rank", state["living_rank"])
-            living.set("crowding", state["living_crowding"])
-            self._algorithm.pop = living
-            self._algorithm.is_initialized = True
-            self._algorithm.n_iter = 1  # a number of generations that nothing here reads
-
-    def _arrays(self, name: str, individuals: Population) -> dict[str, ndarray]:
-        count, positions = len(individuals), len(self._num_choices)
-        objectives = np.array([individual.F for individual in individuals], float)
-        return {
-            name: np.array([individual.X for individual in individuals], np.int64).reshape(
-                count, positions
-            ),
-            f"{name}_objectives": objectives.reshape(count, -1 if count else 0),
-            f"{name}_excess": np.array([individual.G[0] for individual in individuals], float),
-        }
-
-
-def _individuals_of(name: str, state: Mapping[str, ndarray]) -> Population:
-    return _individuals(state[name], state[f"{name}_objectives"], state[f"{name}_excess"])
 
 
 def _individuals(

@@ -8,7 +8,7 @@ so the space need not be listed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import final
@@ -53,9 +53,6 @@ class GuidedSearch:
         import scipy.linalg  # noqa: F401, PLC0415 - only libraries loaded by now are limited
 
         self._libraries = ThreadpoolController()
-        self._begin()
-
-    def _begin(self) -> None:
         self._rows: list[Int64[ndarray, "D"]] = []  # asked
         self._at: dict[bytes, list[int]] = {}  # where in `rows`
         self._accuracy: list[float] = []
@@ -64,18 +61,6 @@ class GuidedSearch:
         self._num_limits = 0
         self._needed = np.full(BINS, np.inf)
         self._ahead: list[Int64[ndarray, "D"]] = []  # chosen, and not asked yet
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
-        """Names and shapes of the arrays of the state."""
-        return {
-            "told": (None, self._positions),
-            "told_accuracy": (None,),
-            "told_ratios": (None, None),
-            "told_rewards": (None,),
-            "needed": (BINS,),
-            "ahead": (None, self._positions),
-        }
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next architectures, none of them asked before unless all have been."""
@@ -221,37 +206,6 @@ class GuidedSearch:
             if len(new):
                 return list(new[:count])
         return list(drawn[:count])
-
-    def state(self) -> dict[str, ndarray]:
-        """The trials in the order in which they were asked, and what was chosen ahead."""
-        return {
-            "told": _stacked(self._rows, self._positions),
-            "told_accuracy": np.array(self._accuracy),
-            "told_ratios": _stacked(self._ratios, self._num_limits),
-            "told_rewards": np.pad(
-                self._rewards,
-                (0, len(self._rows) - len(self._rewards)),
-                constant_values=-np.inf,
-            ),
-            "needed": self._needed.copy(),
-            "ahead": _stacked(self._ahead, self._positions),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken."""
-        self._begin()
-        for row in state["told"]:
-            self._ask(row)
-        self._accuracy = state["told_accuracy"].tolist()
-        self._ratios = list(state["told_ratios"])
-        self._num_limits = state["told_ratios"].shape[1]
-        self._rewards = state["told_rewards"].copy()
-        self._needed = state["needed"].copy()
-        self._ahead = list(state["ahead"])
-
-
-def _stacked(rows: Sequence[ndarray], width: int) -> ndarray:
-    return np.array(rows).reshape(len(rows), width)
 
 
 @final

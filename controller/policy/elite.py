@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -43,17 +42,3 @@ class Elite:
         self.costs = np.where(
             np.isfinite(self.scores), np.take_along_axis(costs, best, axis=1), np.inf
         )
-
-    def state(self, name: str) -> dict[str, ndarray]:
-        """Its arrays, under names that begin with `name`."""
-        return {
-            name: self.architectures.copy(),
-            f"{name}_scores": self.scores.copy(),
-            f"{name}_costs": self.costs.copy(),
-        }
-
-    def restore(self, name: str, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken."""
-        self.architectures = state[name].copy()
-        self.scores = state[f"{name}_scores"].copy()
-        self.costs = state[f"{name}_costs"].copy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -233,22 +233,6 @@ class LstmPolicy:
             raise _diverged()
         total: Float[ndarray, "R"] = np.sum(entropy * on, axis=(1, 3)).mean(-1)
         return total
-
-    def state(self) -> dict[str, ndarray]:
-        """Parameters and moments."""
-        return {
-            "parameters": self._parameters.copy(),
-            "adam_first": self._optimiser.first.copy(),
-            "adam_second": self._optimiser.second.copy(),
-            "adam_steps": np.array(self._optimiser.steps),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken."""
-        self._parameters[:] = state["parameters"]
-        self._optimiser.first[:] = state["adam_first"]
-        self._optimiser.second[:] = state["adam_second"]
-        self._optimiser.steps = int(state["adam_steps"])
 
 
 def _is_ordered(space: Choices) -> bool:

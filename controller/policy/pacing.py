@@ -6,14 +6,13 @@ here it chooses among several draws of the policy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.rows import keys_of, packed, unpacked
+from controller.rows import keys_of
 
 WINDOW = 100  # samples whose mean cost is kept within the limit
 _MARGIN = 0.02  # share of the limit that is left free
@@ -139,33 +138,3 @@ class Pacing:
         number = new.sum(-1)
         error = ((costs - predicted) ** 2 * new).sum(-1) / np.maximum(number, 1)
         self._squared_error += np.minimum(number / WINDOW, 1) * (error - self._squared_error)
-
-    def state(self) -> dict[str, ndarray]:
-        """Its arrays."""
-        return {
-            "gram": self._gram.copy(),
-            "moment": self._moment.copy(),
-            "weights": self._weights.copy(),
-            "window_costs": self._costs.copy(),
-            "squared_error": self._squared_error.copy(),
-            **packed("known", self._known, self._positions),
-            "known_costs": np.array([cost for cost_of in self._known for cost in cost_of.values()]),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken.
-
-        Raises:
-          ValueError: if a known architecture lacks its cost.
-        """
-        if len(state["known"]) != len(state["known_costs"]):
-            raise ValueError("state has another number of costs than of known architectures")
-        self._gram = state["gram"].copy()
-        self._moment = state["moment"].copy()
-        self._weights = state["weights"].copy()
-        self._costs = state["window_costs"].copy()
-        self._squared_error = state["squared_error"].copy()
-        costs = iter(state["known_costs"].tolist())
-        self._known = [
-            {key: next(costs) for key in keys_of(rows)} for rows in unpacked("known", state)
-        ]

@@ -6,7 +6,7 @@ docs/explanation/policy.md describes it; benchmarks/results/policy.md holds what
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -20,7 +20,6 @@ from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.policy.pacing import WINDOW, Pacing
 from controller.randomness import ReplicaGenerators
-from controller.state import require_shapes
 
 _DRAWS = 2  # of the policy for each sample
 _PARENTS = 40  # most accurate architectures within the limits, whose neighbours are sampled
@@ -165,55 +164,6 @@ class ReinforceController:
             "entropy_target": np.full(len(self._entropy), self._entropy_target()),
             "cost_weight": self._cost_weight(),
         }
-
-    def state(self) -> dict[str, ndarray]:
-        """Everything that decides what comes next, as arrays without objects."""
-        return {
-            **self._policy.state(),
-            "generators": self._generators.state(),
-            **self._elite.state("elite"),
-            **self._within.state("within"),
-            **self._cheaper.state("cheaper"),
-            **self._pacing.state(),
-            "trials": np.array(self._trials),
-            "entropy": self._entropy.copy(),
-            "cost": self._cost.copy(),
-            "waiting": self._waiting.copy(),
-            "waiting_scores": self._waiting_scores.copy(),
-            "waiting_costs": self._waiting_costs.copy(),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        replicas = len(self._entropy)
-        require_shapes(
-            state,
-            {
-                **{name: array.shape for name, array in self.state().items()},
-                "known": (None, self._positions),
-                "known_costs": (None,),
-                "waiting": (replicas, None, self._positions),
-                "waiting_scores": (replicas, None),
-                "waiting_costs": (replicas, None),
-            },
-        )
-        self._policy.restore(state)
-        self._generators.restore(state["generators"])
-        self._elite.restore("elite", state)
-        self._within.restore("within", state)
-        self._cheaper.restore("cheaper", state)
-        self._pacing.restore(state)
-        self._trials = int(state["trials"])
-        self._entropy = state["entropy"].copy()
-        self._cost = state["cost"].copy()
-        self._waiting = state["waiting"].copy()
-        self._waiting_scores = state["waiting_scores"].copy()
-        self._waiting_costs = state["waiting_costs"].copy()
-        self._last = None
 
 
 def standard_ranks(

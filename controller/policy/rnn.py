@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,7 +14,6 @@ from controller.base import Choices, Score, ScoredTrials
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.randomness import ReplicaGenerators
-from controller.state import require_shapes
 
 
 @final
@@ -78,26 +77,6 @@ class RnnController:
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """The baseline, and the policy's entropy over the last batch in nats."""
         return {"baseline": self._baseline, "entropy": self._entropy.astype(float)}
-
-    def state(self) -> dict[str, ndarray]:
-        """Everything that decides what comes next, as arrays without objects."""
-        return {
-            **self._policy.state(),
-            "baseline": self._baseline.copy(),
-            "generators": self._generators.state(),
-        }
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another controller or of other sizes.
-        """
-        require_shapes(state, {name: np.shape(array) for name, array in self.state().items()})
-        self._policy.restore(state)
-        self._baseline = state["baseline"].copy()
-        self._generators.restore(state["generators"])
-        self._last = None
 
 
 def _mean_of_evaluated(

@@ -27,7 +27,6 @@ class RunFolder:
         self.environment = path / "environment.json"  # machine and versions
         self.journal = path / "journal.jsonl"  # events while the run goes on
         self.samples = path / "samples.parquet"  # of the finished run
-        self.checkpoint = path / "checkpoint.npz"  # the controller's state
         self.summary = path / "summary.json"  # results; there only when the run has finished
         self.report = path / "report.html"
         self.tensorboard = path / "tensorboard"  # event files

@@ -17,7 +17,6 @@ from nas.report.number import PREDICTED
 from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.search.announcement import sources
-from nas.search.checkpoint import Checkpoint
 from nas.search.journal import Event, Journal, cut_journal
 from nas.search.replay import NOTHING, check_answers, complete, replay
 from nas.search.strategy import Begun, Outcome
@@ -43,7 +42,6 @@ class ByController:
         self._history = ChoiceHistory(
             self._controller, self._problem.space.num_choices, self._config.budget
         )
-        self._checkpoint = Checkpoint(self._folder.checkpoint, self._controller, self._history)
         self._tracker = Tracker(self._problem.limit_ms, self._problem.limits, self._problem.margin)
         self._replayed = NOTHING
 
@@ -73,8 +71,8 @@ class ByController:
         if self._experiment.source is None:  # else each trial is answered on its own, none is lost
             events = complete(events)
             cut_journal(self._folder.journal, len(events))
-        problem, learned = self._problem, self._checkpoint.restore(len(events))
-        self._replayed = replay(self._controller, problem, events, self._history, learned=learned)
+        problem = self._problem
+        self._replayed = replay(self._controller, problem, events, self._history)
         trials = self._replayed.trials
         if trials is not None:
             check_answers(trials, problem)
@@ -91,12 +89,10 @@ class ByController:
 
         def asked(first: int, architectures: Int64[ndarray, "R B D"]) -> None:
             journal.asked(first, architectures)
-            self._checkpoint.asked()
             self._history(first, architectures)
 
         with self._bar:
             yield from self._batches(asked, check)
-        self._checkpoint.save()
 
     def _batches(self, asked: OnAsked, check: Callable[[], None]) -> Iterator[Trials]:
         config, before, source = self._config, self._replayed, self._experiment.source
@@ -123,8 +119,8 @@ class ByController:
         return loop.search(proposer)
 
     def consume(self, trials: Trials) -> None:
-        """Save the controller from time to time, and show the figures."""
-        for consumer in (self._checkpoint, self._tracker, self._bar, self._log):
+        """Show the figures."""
+        for consumer in (self._tracker, self._bar, self._log):
             consumer(trials)
 
     def outcome(self, parts: Sequence[Trials]) -> Outcome:
@@ -189,7 +185,7 @@ class ByController:
         ).html()
 
     def clean(self, summary: Summary) -> None:
-        """Keep the controller's state, from which a policy can be read."""
+        """There are none but the journal."""
 
 
 @final

@@ -1,8 +1,7 @@
 """Learn again what a journal holds: how an interrupted search comes back to where it was.
 
-From its checkpoint on, or from the start where there is none, the controller proposes as it did
-before, and takes the answers from the journal instead of asking again. So nothing that was answered
-is lost or paid twice, and a journal of other settings is found out.
+The controller proposes as it did before, and takes the answers from the journal instead of asking
+again. So nothing that was answered is lost or paid twice, and a journal of other settings is refused.
 """
 
 from __future__ import annotations
@@ -49,10 +48,8 @@ def replay(
     problem: SearchProblem,
     events: Sequence[Event],
     history: ChoiceHistory,
-    *,
-    learned: int = 0,
 ) -> Replayed:
-    """Advance a controller and its history over a journal; they know the first `learned` events.
+    """Advance a controller and its history over a journal.
 
     Raises:
       UserError: if the controller does not propose what the journal holds.
@@ -61,13 +58,12 @@ def replay(
     answered: list[Trials] = []
     asked, now_s = 0, 0.0
     begun_s: dict[int, float] = {}
-    for position, event in enumerate(events):
+    for event in events:
         if isinstance(event, JournalNote):
             continue
         if isinstance(event, Asked):
-            if position >= learned:
-                _ask_again(controller, event)
-                history(event.first, event.architectures)
+            _ask_again(controller, event)
+            history(event.first, event.architectures)
             rows = event.architectures[0]
             running |= {event.first + i: row for i, row in enumerate(rows)}
             begun_s |= dict.fromkeys(range(event.first, event.first + len(rows)), now_s)
@@ -77,8 +73,7 @@ def replay(
             for number, took_s in zip(event.number.tolist(), event.seconds.tolist(), strict=True):
                 running.pop(number, None)
                 now_s = max(now_s, begun_s.get(number, now_s) + took_s)
-            if position >= learned:
-                controller.learn(event.as_batch(), problem.score)
+            controller.learn(event.as_batch(), problem.score)
     trials = Trials.joined(answered) if answered else None
     return Replayed(asked, running, trials, now_s, begun_s)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy import ndarray
 
 from common.types.kind import Kind
 from controller.base import Controller, StochasticPolicy
-from controller.state import require_shapes
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import with_margin
 from nas.trials.trial import State, Trials
@@ -130,10 +129,7 @@ class Tracker:
 
 @final
 class ChoiceHistory:
-    """Means of the first replica's probabilities, or shares of its trials where it has no policy.
-
-    Part of the checkpoint, because a run that goes on learns again only what came after it.
-    """
+    """Means of the first replica's probabilities, or shares of its trials where it has no policy."""
 
     def __init__(self, controller: Controller, num_choices: Sequence[int], budget: int) -> None:
         self._policy = controller if isinstance(controller, StochasticPolicy) else None
@@ -163,17 +159,3 @@ class ChoiceHistory:
         """Probability or share of each option of each position; NaN where no batch began."""
         with np.errstate(invalid="ignore"):
             return self._sums / self._samples[:, None, None]
-
-    def state(self) -> dict[str, ndarray]:
-        """Everything it holds."""
-        return {"sums": self._sums.copy(), "samples": self._samples.copy()}
-
-    def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken.
-
-        Raises:
-          ValueError: if the state is of another budget.
-        """
-        require_shapes(state, {name: array.shape for name, array in self.state().items()})
-        self._sums[:] = state["sums"]
-        self._samples[:] = state["samples"]

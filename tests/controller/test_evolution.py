@@ -40,7 +40,7 @@ def test_the_population_is_the_last_that_were_evaluated(steps, batch_size):
 
     sampled = advance(controller, steps, batch_size)
 
-    population = controller.state()["population"]
+    population = controller._population
     assert in_order(population) == in_order(sampled[:, -POPULATION:])
 
 
@@ -61,7 +61,7 @@ def test_a_child_differs_from_one_of_the_population_at_exactly_one_position():
     advance(controller, POPULATION)
 
     for _ in range(100):
-        population = controller.state()["population"]
+        population = controller._population
         children = controller.sample(3)
         distance = (children[:, :, None] != population[:, None]).sum(-1)
         assert (distance == 1).any(-1).all()

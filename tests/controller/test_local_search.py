@@ -90,6 +90,10 @@ def is_local_optimum(here, evaluated):
     return len(around) == sum(SMALL) - len(SMALL) and max(around) <= evaluated[here]
 
 
+def standing(controller):
+    return tuple(np.frombuffer(controller._climbs[0].here, np.int64).tolist())
+
+
 def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_optimum():
     controller = LocalSearchConfig(1).build(Box(*SMALL), [0])
     evaluated, here, restarts = {}, None, 0
@@ -97,7 +101,7 @@ def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_
     for _ in range(200):
         row = controller.sample(1)
         proposed, before = tuple(row[0, 0].tolist()), here
-        here = tuple(controller.state()["here"][0].tolist())
+        here = standing(controller)
         if before is None or controller.diagnostics()["restarts"][0] > restarts:
             assert before is None or any(
                 is_local_optimum(place, evaluated) for place in reachable(before, evaluated)
@@ -109,7 +113,7 @@ def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_
             assert distance(here, proposed) == 1
         evaluated[proposed] = float(rugged(row)[0, 0])
         learn(controller, row, rugged(row))
-        here = tuple(controller.state()["here"][0].tolist())
+        here = standing(controller)
         assert here == (proposed if evaluated[proposed] >= evaluated[here] else here)
 
     assert restarts > 3

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from toy_spaces import Box, Stages
 
-from controller.rows import all_valid, keys_of, listing, packed, rows_of, switched_on, unpacked
+from controller.rows import all_valid, keys_of, listing, rows_of, switched_on
 
 
 def test_a_listing_is_in_lexicographic_order_whatever_the_numbers_of_the_space():
@@ -32,15 +32,6 @@ def test_keys_are_equal_where_rows_are_and_lead_back_to_them():
 
     assert first == third != second
     np.testing.assert_array_equal(rows_of([first, second], 2), rows[:2])
-
-
-def test_the_architectures_of_each_replica_are_unpacked_as_they_were_packed():
-    groups = [[np.array([1, 2])], [], [np.array([3, 4]), np.array([5, 6])]]
-
-    state = packed("known", [[row.tobytes() for row in group] for group in groups], 2)
-
-    for rows, group in zip(unpacked("known", state), groups, strict=True):
-        np.testing.assert_array_equal(rows, np.array(group).reshape(-1, 2))
 
 
 def test_all_rows_are_valid_only_where_the_space_has_every_combination():

@@ -48,8 +48,8 @@ def test_nsga2_finds_both_ends_of_the_front_and_what_lies_between():
 
     advance(controller, 100)
 
-    for population in controller.state()["living"]:
-        accuracy = np.unique(measured(population)[0])
+    for search in controller._searches:
+        accuracy = np.unique(measured(search._algorithm.pop.get("X").astype(np.int64))[0])
         assert accuracy[0] < 0.1
         assert accuracy[-1] > 0.9
         assert np.diff(accuracy).max() < 0.2

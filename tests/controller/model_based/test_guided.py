@@ -102,20 +102,6 @@ def test_beyond_its_memory_it_still_improves():
     np.testing.assert_allclose(rewards.max(1), OPTIMUM)
 
 
-def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
-    config = replace(CONFIG, memory=20, front=False)
-    whole = config.build(SPACE, [3, 4])
-    advance(whole, 45)
-    whole.sample(1)  # pending
-    state = whole.state()
-    expected = advance(whole, 30)
-    other = config.build(SPACE, [8, 9])
-
-    other.restore(state)
-
-    np.testing.assert_array_equal(advance(other, 30), expected)
-
-
 def test_answers_that_differ_from_one_time_to_the_next_do_not_keep_it_from_the_best():
     noise = np.random.default_rng(0)
     controller = CONFIG.build(SPACE, range(3))

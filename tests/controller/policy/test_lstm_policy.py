@@ -35,7 +35,7 @@ def test_positions_that_are_switched_off_have_neither_gradient_nor_entropy(polic
     entropy = policy.reinforce(before, np.array([[1, -1, 0.5]], np.float32), 0.1, 0.1)
 
     assert entropy == pytest.approx([8 * np.log(3 * 6)])  # a depth and a layer of each stage
-    after = policy.state()["parameters"]
+    after = policy._parameters
     head_bias = policy._lstm.view(after).head_bias[0].reshape(8, 4, 6)
     assert (head_bias[0, 1] != 0).any()
     assert (head_bias[:, 2:] == 0).all()

@@ -127,7 +127,7 @@ def test_a_full_disk_is_one_line_and_loses_no_sample(
     finished = search(
         tmp_path,
         *ON_TABLES,
-        "controller.hidden_size=4",  # a small checkpoint
+        "controller.hidden_size=4",
         "controller.batch_size=1",
         f"budget={budget}",
         data=synthetic_tables,

@@ -19,7 +19,6 @@ from searching import (
 )
 
 import edgenas
-from nas.search import checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,6 @@ def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples
     tmp_path, synthetic_tables, monkeypatch, settings
 ):
     monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
-    monkeypatch.setattr(checkpoint, "INTERVAL_S", 0.03)  # some kills come right after one
     copies = []
 
     def copy_as_killed(_trials):

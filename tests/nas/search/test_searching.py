@@ -62,7 +62,6 @@ class TestOnABareMachine:
             "environment.json",
             "samples.parquet",
             "summary.json",
-            "checkpoint.npz",
             "report.html",
             "tensorboard",
         }

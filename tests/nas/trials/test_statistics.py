@@ -51,23 +51,6 @@ def test_what_the_policy_learns_shows():
     assert (means[-1, :, 2] > means[0, :, 2]).all()
 
 
-@pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
-def test_one_that_is_taken_up_again_is_the_same_bit_by_bit(config):
-    controller = config.build(SPACE, [0])
-    whole = ChoiceHistory(controller, SPACE.num_choices, BUDGET)
-    advance(controller, whole, 0, 88)
-    controller_state, state = controller.state(), whole.state()
-    advance(controller, whole, 88, BUDGET)
-
-    again = config.build(SPACE, [0])
-    again.restore(controller_state)
-    going_on = ChoiceHistory(again, SPACE.num_choices, BUDGET)
-    going_on.restore(state)
-    advance(again, going_on, 88, BUDGET)
-
-    np.testing.assert_array_equal(going_on.means(), whole.means())
-
-
 def test_the_policys_probabilities_are_those_it_draws_by():
     controller = RNN.build(SPACE, [0])
     assert controller.probabilities() is None
@@ -76,15 +59,6 @@ def test_the_policys_probabilities_are_those_it_draws_by():
 
     shares = (architectures[:, :, None] == np.arange(5)).mean(0)
     np.testing.assert_allclose(controller.probabilities()[0], shares, atol=0.03)
-
-
-def test_the_state_of_another_budget_is_refused():
-    history = ChoiceHistory(UniformConfig(4).build(SPACE, [0]), SPACE.num_choices, BUDGET)
-
-    with pytest.raises(ValueError, match="sums of shape"):
-        ChoiceHistory(UniformConfig(4).build(SPACE, [0]), SPACE.num_choices, 50).restore(
-            history.state()
-        )
 
 
 def by_definition(latency_ms, limit_ms):
