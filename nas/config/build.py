@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigNode, ConfigStore
@@ -26,8 +25,10 @@ from nas.accuracy.table import AutoAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
-from nas.spaces.pretrained.hub import hub_answers
+from nas.spaces.pretrained.hub import how_to_copy
+from nas.spaces.pretrained.pool import any_at_hand, pool_text
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
+from nas.spaces.trusted_code import trust
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
@@ -87,8 +88,7 @@ FROM_SCRATCH = "residual"
 
 NO_WEIGHTS = (
     "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
-    "'.[networks]') they come from timm's hub, or copy files <timm's name>.safetensors into a folder here "
-    "and add weights=FOLDER"
+    f"'.[networks]') they come from timm's hub; or {how_to_copy()}"
 )
 """Advice for a search on own images that begins with new weights."""
 
@@ -111,6 +111,7 @@ class SearchConfig:
     resume: str | None
     data: str | None = None  # own images
     weights: str | None = None  # folder of pretrained networks
+    pool: Any = None  # those to choose from: names of timm, folders, functions
     side: int | None = None  # pixels of own images
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
@@ -211,18 +212,19 @@ def _default_controller(latency: str) -> str:
     return "guided" if latency == "probe" else "reinforce"
 
 
-def _default_space(data: str | None, weights: str | None, *, _root_: DictConfig) -> str:
+def _default_space(data: str | None, weights: Any, pool: Any, *, _root_: DictConfig) -> str:
     """The space of a search that names none: of own images, pretrained networks if they can be had.
 
     Devices that are known by their tables and models are those of the default space.
     """
     if data is None:
         return default_space()
-    if weights is None and not OmegaConf.is_interpolation(_root_, "device"):
+    is_named = weights is not None or pool is not None
+    if not is_named and not OmegaConf.is_interpolation(_root_, "device"):
         device = addresses(_root_.device)
         if device != _HERE and "://" not in device:
             return default_space()
-    at_hand = weights is not None or (data != "digits" and hub_answers())
+    at_hand = is_named or (data != "digits" and any_at_hand())
     return _PRETRAINED if at_hand else FROM_SCRATCH
 
 
@@ -286,25 +288,25 @@ def build(composed: DictConfig) -> Experiment:
 
 
 def _space(config: SearchConfig) -> SearchSpace:
-    """The search space; `weights=` makes one of a folder of pretrained networks.
+    """The search space; `pool=` and `weights=` make one of these networks.
 
     Raises:
       UserError: if there is none, or it needs what other settings lack.
     """
-    if config.weights is not None:
+    if config.weights is not None or config.pool is not None:
         if config.space != _PRETRAINED:
             raise UserError(
-                f"weights= is for space={_PRETRAINED}, and space={config.space} was named"
+                f"pool= and weights= are for space={_PRETRAINED}, and space={config.space} was named"
             )
-        folder = Path(config.weights).expanduser().absolute()
-        config.weights, config.space = str(folder), f"{_PRETRAINED}:{folder}"
+        config.space = f"{_PRETRAINED}:{pool_text(config.pool, config.weights)}"
+    trust(config.space)
     space = space_named(config.space)
     if isinstance(space, HasWeights):
         if config.data is None:
             raise UserError(f"space={config.space} is for your own images; add data=")
         if config.side is not None:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
-        if config.space == _PRETRAINED and not hub_answers():
+        if config.space == _PRETRAINED and not any_at_hand():
             raise UserError(f"space={_PRETRAINED}: {NO_WEIGHTS}")
     return space
 

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from common.command.bounds import require_in_bounds
 from common.command.hydra_command import word
 from common.types.errors import UserError
+from nas.spaces.trusted_code import MARK
 
 _STARTS = ("ssh_config", "python")
 """Names of settings that decide which program is started."""
@@ -92,5 +93,7 @@ def _starting(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in flat(values).items()
-        if "://" in str(value) or (name.rpartition(".")[2] in _STARTS and value is not None)
+        if "://" in str(value)
+        or MARK in str(value)
+        or (name.rpartition(".")[2] in _STARTS and value is not None)
     }

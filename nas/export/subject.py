@@ -29,6 +29,7 @@ from nas.export.searched import Searched, SearchedNetwork, find
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
+from nas.spaces.trusted_code import trust
 
 
 @final
@@ -118,6 +119,7 @@ def subject_of(config: ExportConfig) -> ExportSubject:
     Raises:
       UserError: if there is no such network, its files are corrupt, or two settings disagree.
     """
+    trust(config.space)
     folder = _training_folder(config)
     limit_ms = None if config.T is None else milliseconds(config.T)
     if limit_ms is not None and (folder is not None or config.run is None):

@@ -18,6 +18,7 @@ from rich.console import Console
 from common.files.atomic_file import replacing
 from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
+from nas.accuracy.base import HasWeights
 from nas.config.build import NAMES, Experiment, build
 from nas.config.stored import require_repeated, stored_choices, words_to_repeat
 from nas.report.run_folder import RunFolder, interrupted_run_folder, new_run_folder
@@ -121,7 +122,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
         problem.limits,
     )
     values = _values(asked.composed)
-    if experiment.images is not None and experiment.config.weights is None:
+    if experiment.images is not None and not isinstance(problem.space, HasWeights):
         values["side"] = experiment.images.side  # the space's default, for commands that read it
     stored = {"command": asked.command, "choices": dict(asked.choices), "sources": dict(sources)}
     with replacing(folder.config) as file:

@@ -20,6 +20,7 @@ from nas.report.answer import Status
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
+from nas.spaces.trusted_code import trust
 from nas.train.config import TrainConfig
 
 _KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
@@ -60,6 +61,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     Raises:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
+    trust(config.space)
     if config.run is None:
         space, named = space_named(config.space), str(config.data)
         architecture = architecture_named(space, str(config.arch))

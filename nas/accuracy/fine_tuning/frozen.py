@@ -17,6 +17,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.training.optimization.step import last_linear
 
 _BATCH = 64
 _MOST_JUDGED = 4000
@@ -53,7 +54,9 @@ def frozen_features(
     def features(pixels: ndarray) -> Tensor:
         batch = torch.from_numpy(np.array(pixels)).to(device)
         normalised = ((batch - mean) / sd).permute(0, 3, 1, 2)
-        maps = network.forward_features(normalised)  # type: ignore[operator]  # timm's
+        if not hasattr(network, "forward_features"):  # none of timm's
+            return _before_classifier(network, normalised).float().cpu()
+        maps = network.forward_features(normalised)  # type: ignore[operator]
         outputs: Tensor = network.forward_head(maps, pre_logits=True)  # type: ignore[operator]
         return outputs.float().cpu()
 
@@ -67,6 +70,13 @@ def frozen_features(
             ).numpy()
             for split in images
         ]
+
+
+def _before_classifier(network: nn.Module, images: Tensor) -> Tensor:
+    seen: list[Tensor] = []
+    with last_linear(network).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
+        network(images)
+    return seen[0]
 
 
 def frozen_result(

@@ -1,29 +1,44 @@
-"""Pools of pretrained networks to choose from: the default one, of timm's hub, or a folder of files.
+"""Pools of pretrained networks to choose from: the default one, of timm's hub, files, functions.
 
-A file is `<timm's name>.safetensors`, such as `mobilenetv3_small_100.lamb_in1k.safetensors`. What timm
-does not know of a name, the file's own metadata say: `architecture`, `arguments` (JSON), `side`, `mean`,
-`sd` (JSON), `top1`, `licence` and `origin`.
+A file is `<timm's name>.safetensors` or `<timm's name>/model.safetensors`; if `SHA256SUMS` lies in its
+folder, it must agree. What timm does not know of a name, the file's own metadata say: `architecture`,
+`arguments` (JSON), `side`, `mean`, `sd` (JSON), `top1`, `licence` and `origin`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from common.types.errors import UserError
 from common.types.printable import printable
+from nas.spaces.pretrained.built import example_of, function_named
+from nas.spaces.pretrained.hub import (
+    digest_of,
+    fetched_file,
+    how_to_copy,
+    hub_answers,
+    is_fetched,
+)
 from nas.spaces.pretrained.timm_library import timm
+from nas.spaces.trusted_code import MARK, require_trusted
+
+if TYPE_CHECKING:
+    from torch import nn
 
 POOL = Path(__file__).with_name("pool.csv")
 """Networks near the front of accuracy and time on boards; side and top-1 by timm's results-imagenet.csv."""
 
 _MOST_FILES = 1000
 _MOST_METADATA = 2**16
+_SUMS = "SHA256SUMS"
+_IN_FOLDER = "model.safetensors"
+_FORMS = ("*.safetensors", f"*/{_IN_FOLDER}")
 
 
 @final
@@ -31,7 +46,7 @@ _MOST_METADATA = 2**16
 class PooledNetwork:
     """A network with weights, and what is known of it before it is tried."""
 
-    name: str  # timm's, with the tag of the weights
+    name: str  # timm's, with the tag of the weights; of a function, the function's
     side: int  # that it was trained with, pixels
     top1: float | None  # published ImageNet accuracy at this side, a fraction
     licence: str
@@ -42,6 +57,12 @@ class PooledNetwork:
     mean: tuple[float, ...] | None = None  # of its images; None: timm knows
     sd: tuple[float, ...] | None = None
     file: Path | None = None  # None: on the hub
+    function: str = ""  # `<file>.py:<name>`, which builds it with its weights
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether its weights are here, or can be fetched."""
+        return bool(self.file or self.function) or hub_answers() or is_fetched(self.name)
 
     @property
     def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -51,29 +72,124 @@ class PooledNetwork:
         pretrained = timm().get_pretrained_cfg(self.name)
         return tuple(pretrained.mean), tuple(pretrained.std)
 
+    def built(self, classes: int) -> nn.Module:
+        """The network for this number of classes; a function's has its weights."""
+        if self.function:
+            network: nn.Module = function_named(self.function)(classes)
+            return network
+        settings: dict[str, Any] = {**self.arguments, "num_classes": classes}
+        made: nn.Module = timm().create_model(self.architecture, **settings)
+        return made
+
     def weights_file(self) -> Path:
         """The file of the weights, fetched from the hub if it is there.
 
         Raises:
-          UserError: if it cannot be fetched.
+          UserError: if it cannot be fetched, or its digest is another.
         """
-        if self.file is not None:
-            return self.file
-        from huggingface_hub import hf_hub_download  # noqa: PLC0415 - comes with timm
-
-        try:
-            fetched = hf_hub_download(f"timm/{self.name}", "model.safetensors")
-        except Exception as error:  # whatever a network without internet raises
-            raise UserError(
-                f"the weights of {self.name} cannot be fetched from timm's hub; on a machine with internet "
-                f"run `hf download timm/{self.name} model.safetensors`, copy the file here as "
-                f"FOLDER/{self.name}.safetensors, and add weights=FOLDER"
-            ) from error
-        return Path(fetched)
+        if self.file is None:
+            return fetched_file(self.name)
+        sums = self.file.parent / _SUMS
+        if sums.is_file():
+            lines = (line.split(maxsplit=1) for line in sums.read_text("utf-8").splitlines())
+            wanted = {words[1].lstrip("*"): words[0] for words in lines if len(words) == 2}
+            if wanted.get(self.file.name, digest := digest_of(self.file)) != digest:
+                raise UserError(
+                    f"weights: {self.file} is not the file that {sums} has the digest of"
+                )
+        return self.file
 
     def digest(self) -> str:
         """SHA-256 of the file, hexadecimal."""
-        return sha256(self.weights_file().read_bytes()).hexdigest()
+        return digest_of(
+            Path(self.function.rpartition(":")[0]) if self.function else self.weights_file()
+        )
+
+
+def any_at_hand() -> bool:
+    """Whether the weights of a network of the default pool are here, or can be fetched."""
+    return find_spec("timm") is not None and any(each.is_at_hand for each in hub_pool())
+
+
+def pool_of(items: str) -> tuple[PooledNetwork, ...]:
+    """The networks of folders, files, timm's names and functions, with commas between them; else the default.
+
+    Raises:
+      UserError: if one is none of these, or its weights are not to be had.
+    """
+    if not items:
+        return hub_pool()
+    return tuple(network for item in items.split(",") for network in _item(item))
+
+
+def pool_text(pool: object, weights: str | None) -> str:
+    """Items for `pool_of`, from any folder: names of timm are files of the folder `weights`, if it is named."""
+    items = [pool] if isinstance(pool, str) else list(pool) if isinstance(pool, Iterable) else []
+    folder = None if weights is None else Path(weights).expanduser().absolute()
+    if not items:
+        return str(folder or "")
+    texts = []
+    for item in map(str, items):
+        path = Path(item.partition(":")[0]).expanduser()
+        if path.exists() or MARK in item:
+            texts.append(item.replace(item.partition(":")[0], str(path.absolute())))
+        else:
+            texts.append(item if folder is None else str(_file_in(folder, item)))
+    return ",".join(texts)
+
+
+def _item(item: str) -> tuple[PooledNetwork, ...]:
+    path = Path(item)
+    if MARK in item:
+        return (_built(item),)
+    if path.is_file():
+        return (_read(path),)
+    if path.is_dir() or path.is_absolute():
+        return folder_pool(path)
+    return (_of_timm(item),)
+
+
+def _built(function: str) -> PooledNetwork:
+    require_trusted(function)
+    about = getattr(example_of(function), "pretrained_cfg", {})
+    name, default = function.rpartition(":")[2], ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    mean, sd = (
+        tuple(about.get(key, value)) for key, value in zip(("mean", "std"), default, strict=True)
+    )
+    return PooledNetwork(
+        name,
+        about.get("input_size", (3, 224, 224))[-1],
+        None,
+        printable(about.get("license") or "unknown"),
+        Path(function).name,
+        bool(about.get("fixed_input_size")),
+        function,
+        mean=mean,
+        sd=sd,
+        function=function,
+    )
+
+
+def _of_timm(name: str) -> PooledNetwork:
+    try:
+        about = timm().get_pretrained_cfg(name, allow_unregistered=False)
+    except RuntimeError as error:
+        raise UserError(
+            f"pool={name} is no folder, file.py:function or network of timm with weights: {error}"
+        ) from error
+    name = str(about.hf_hub_id).removeprefix("timm/")
+    network = PooledNetwork(
+        name,
+        about.input_size[-1],
+        _published(name),
+        about.license or "unknown",
+        f"timm/{name}",
+        about.fixed_input_size,
+        about.architecture,
+    )
+    if not network.is_at_hand:
+        raise UserError(f"the weights of {name} are not here: {how_to_copy(name)}")
+    return network
 
 
 def hub_pool() -> tuple[PooledNetwork, ...]:
@@ -99,17 +215,24 @@ def folder_pool(folder: Path) -> tuple[PooledNetwork, ...]:
     Raises:
       UserError: if there is none, or a file is not of a network of timm.
     """
-    files = sorted(folder.glob("*.safetensors"))[:_MOST_FILES] if folder.is_dir() else []
+    files = [file for form in _FORMS for file in folder.glob(form)] if folder.is_dir() else []
     if not files:
         raise UserError(
-            f"weights={folder} is no folder of files <timm's name>.safetensors; `hf download timm/<name> "
-            f"model.safetensors` fetches one"
+            f"weights={folder} is no folder of files <timm's name>.safetensors; {how_to_copy()}"
         )
-    return tuple(map(_read, files))
+    return tuple(map(_read, sorted(files)[:_MOST_FILES]))
+
+
+def _file_in(folder: Path, name: str) -> Path:
+    files = (folder / f"{name}.safetensors", folder / name / _IN_FOLDER)
+    there = next((file for file in files if file.is_file()), None)
+    if there is None:
+        raise UserError(f"weights={folder} has no {files[0].name}; {how_to_copy(name)}")
+    return there
 
 
 def _read(file: Path) -> PooledNetwork:
-    name = file.stem
+    name = file.parent.name if file.name == _IN_FOLDER else file.stem
     try:
         about = _metadata(file)
         architecture = about.get("architecture", name.partition(".")[0])

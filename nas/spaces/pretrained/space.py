@@ -6,9 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -16,7 +15,7 @@ from numpy import ndarray
 
 from common.types.task import Task
 from nas.spaces.base import ChoiceSpace
-from nas.spaces.pretrained.pool import PooledNetwork, folder_pool, hub_pool
+from nas.spaces.pretrained.pool import PooledNetwork, pool_of
 from nas.spaces.pretrained.timm_library import timm
 
 if TYPE_CHECKING:
@@ -30,6 +29,9 @@ TUNING = ("head", "stage", "all")
 
 _TUNED_GROUPS = 3
 """Groups of layers of the last stage: it, what follows it, and the classifier."""
+
+_PLAIN_STAGES = 3
+"""Stages that the parameters of a network that is not of timm are divided into."""
 
 _BELOW, _ABOVE = 0.08, 0.02
 """Accuracy that a network loses by halving, and by doubling, the side that it was trained with."""
@@ -84,9 +86,9 @@ class PretrainedSpace(ChoiceSpace):
         return np.array([layers.index(each) for each in layers])
 
     def every_network(self) -> Int64[ndarray, "n 3"]:
-        """All networks at all their sides, of which the classifier alone is tuned."""
-        sides = len(self.choices["side"])
-        rows = np.array([(n, s, 0) for n in range(len(self.pool)) for s in range(sides)])
+        """All networks at hand at all their sides, of which the classifier alone is tuned."""
+        at_hand = [number for number, each in enumerate(self.pool) if each.is_at_hand]
+        rows = np.array([(n, s, 0) for n in at_hand for s in range(len(self.choices["side"]))])
         return np.asarray(rows[self.valid(rows)])
 
     def tuned_to(self, architectures: Int64[ndarray, "*n 3"], depth: int) -> Int64[ndarray, "*n 3"]:
@@ -123,7 +125,9 @@ class PretrainedSpace(ChoiceSpace):
             return [name for name in names if name.startswith(new)]
         if tuning == "all":
             return names
-        matcher = network.group_matcher(coarse=True)  # type: ignore[operator]  # timm's
+        if not hasattr(network, "group_matcher"):  # none of timm's
+            return names[-max(1, len(names) // _PLAIN_STAGES) :]
+        matcher = network.group_matcher(coarse=True)  # type: ignore[operator]
         groups = timm().models.group_parameters(network, matcher, reverse=True)
         last = sorted(set(groups.values()))[-_TUNED_GROUPS:]
         return [name for name in names if groups[name] in last]
@@ -148,9 +152,7 @@ class PretrainedSpace(ChoiceSpace):
         """Build the network with new weights, for images of its side."""
         from nas.spaces.pretrained.padding import with_static_padding  # noqa: PLC0415 - imports torch
 
-        pooled = self.pooled(architecture)
-        settings: dict[str, Any] = {**pooled.arguments, "num_classes": task.num_classes}
-        network = timm().create_model(pooled.architecture, **settings)
+        network = self.pooled(architecture).built(task.num_classes)
         return with_static_padding(network, self.side(architecture))
 
     def start(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
@@ -162,7 +164,9 @@ class PretrainedSpace(ChoiceSpace):
         from nas.spaces.pretrained.weights import load_weights  # noqa: PLC0415 - imports torch
 
         network = self.network(architecture, task)
-        load_weights(network, self.pooled(architecture))
+        pooled = self.pooled(architecture)
+        if not pooled.function:
+            load_weights(network, pooled)
         return network
 
     def example_input(
@@ -187,12 +191,10 @@ class PretrainedSpace(ChoiceSpace):
         return False
 
 
-def pretrained_space(folder: str = "") -> PretrainedSpace:
-    """The space of timm's hub, or of a folder of weights.
+def pretrained_space(items: str = "") -> PretrainedSpace:
+    """The space of timm's hub, or of the items of a pool, with commas between them.
 
     Raises:
-      UserError: if the folder holds none.
+      UserError: if an item is no network with weights.
     """
-    if not folder:
-        return PretrainedSpace("pretrained", hub_pool())
-    return PretrainedSpace(f"pretrained:{folder}", folder_pool(Path(folder)))
+    return PretrainedSpace(f"pretrained:{items}" if items else "pretrained", pool_of(items))

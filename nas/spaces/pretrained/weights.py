@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -43,6 +41,8 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
 
 def classifiers(network: nn.Module) -> tuple[str, ...]:
     """Names of the modules whose outputs are classes."""
-    about: Any = network.pretrained_cfg  # timm's
-    names = about["classifier"]
+    names = getattr(network, "pretrained_cfg", {}).get("classifier")  # timm's
+    if names is None:
+        linear = [name for name, part in network.named_modules() if isinstance(part, nn.Linear)]
+        names = linear[-1:]
     return (names,) if isinstance(names, str) else tuple(names)

@@ -1,7 +1,11 @@
 """Pretrained networks: their pool, their weights, and the rows of the space."""
 
 import json
+import pickle
 from dataclasses import replace
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -10,10 +14,12 @@ from safetensors.torch import save_file
 
 from common.types.errors import UserError
 from common.types.task import Task
+from nas.spaces.pretrained.hub import hub_answers
 from nas.spaces.pretrained.padding import with_static_padding
-from nas.spaces.pretrained.pool import folder_pool, hub_pool
+from nas.spaces.pretrained.pool import folder_pool, hub_pool, pool_text
 from nas.spaces.pretrained.space import SIDES, TUNING, PretrainedSpace, pretrained_space
 from nas.spaces.registry import space_named
+from nas.spaces.trusted_code import trust
 
 timm = pytest.importorskip("nas.spaces.pretrained.timm_library").timm
 try:
@@ -131,3 +137,136 @@ def test_weights_of_another_network_are_refused(tmp_path):
 
     with pytest.raises(UserError, match="another network"):
         space.start(space.control(), TASK)
+
+
+def test_a_file_whose_digest_differs_is_refused(tmp_path, space):
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  test_resnet.safetensors\n")
+
+    space.start(space.parse("network=test_efficientnet side=96 tuning=all"), TASK)
+    with pytest.raises(UserError, match="SHA256SUMS"):
+        space.start(space.parse("network=test_resnet side=96 tuning=all"), TASK)
+
+
+def test_a_pickle_is_not_loaded(tmp_path):
+    class Runs:
+        def __reduce__(self):
+            return (tmp_path / "ran").touch, ()
+
+    torch.save({"weights": Runs()}, tmp_path / "test_resnet.safetensors")
+
+    with pytest.raises(UserError, match="not a safetensors file"):
+        pretrained_space(str(tmp_path))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_pool_names_files_of_a_folder_as_they_were_downloaded(tmp_path):
+    for name in ("test_resnet", "test_vit"):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, name)
+        (tmp_path / name / f"{name}.safetensors").rename(tmp_path / name / "model.safetensors")
+
+    chosen = pretrained_space(pool_text(["test_vit"], str(tmp_path)))
+
+    assert [network.name for network in chosen.pool] == ["test_vit"]
+    assert len(pretrained_space(str(tmp_path)).pool) == 2
+    with pytest.raises(UserError, match="hf download timm/test_byobnet"):
+        pool_text("test_byobnet", str(tmp_path))
+
+
+FUNCTION = """
+from torch import nn
+def build(classes):
+    return nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, %s))
+"""
+
+
+def test_a_function_builds_a_network_only_if_the_command_line_names_it(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(FUNCTION % "classes")
+    name = f"pretrained:{pool_text(f'{file}:build', None)}"
+    with pytest.raises(UserError, match="trust"):
+        space_named(name)
+
+    trust(name)
+    space = space_named(name)
+
+    row = space.parse("network=build side=96 tuning=head")
+    network = space.start(row, TASK)
+    assert list(space.tuned(network, row)) == ["3.weight", "3.bias"]
+    assert space.pooled(row).digest() in space.origin(row)
+    assert len(pickle.dumps(space)) < 5000
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [(FUNCTION % 5, r"\(1, 5\)"), ("def build(classes):\n    1 / 0", "Zero"), ("x", "NameError")],
+)
+def test_a_function_that_builds_no_classifier_is_refused(tmp_path, code, hint):
+    (tmp_path / "mine.py").write_text(code)
+    item = f"{tmp_path / 'mine.py'}:build"
+    trust(item)
+
+    with pytest.raises(UserError, match=hint):
+        pretrained_space(item)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Serves a file as huggingface.co does."""
+
+    content = b""
+
+    def do_HEAD(self):
+        self.send_response(200 if "test_resnet" in self.path or self.path == "/" else 404)
+        self.send_header("ETag", f'"{sha256(Hub.content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", "a" * 40)
+        self.send_header("Content-Length", str(len(Hub.content)))
+        self.end_headers()
+
+    def do_GET(self):
+        self.do_HEAD()
+        self.wfile.write(Hub.content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A server beside this test, as the hub of the library."""
+    constants = pytest.importorskip("huggingface_hub").constants
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    hub_answers.cache_clear()
+    with server:
+        yield server
+        server.shutdown()
+    hub_answers.cache_clear()
+
+
+def test_weights_are_fetched_from_the_hub_once(hub, tmp_path):
+    written(tmp_path, "test_resnet", about={})
+    Hub.content = (tmp_path / "test_resnet.safetensors").read_bytes()
+    (network,) = pretrained_space("test_resnet").pool
+
+    assert network.name == "test_resnet.r160_in1k"
+    assert network.weights_file().read_bytes() == Hub.content
+    hub.shutdown()
+    hub.socket.close()
+    hub_answers.cache_clear()
+    assert pretrained_space("test_resnet").pool[0].digest() == sha256(Hub.content).hexdigest()
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_network_that_the_hub_lacks_says_how_to_copy_it():
+    (network,) = pretrained_space("test_vit").pool
+
+    with pytest.raises(UserError, match="hf download timm/test_vit"):
+        network.weights_file()

@@ -1,0 +1,56 @@
+"""Networks that a function of the user builds, with their weights: `pool=my_nets.py:build`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from common.types.errors import UserError
+
+
+@cache
+def function_named(function: str) -> Callable[[int], Any]:
+    """The function `<file>.py:<name>`, whose file is run.
+
+    Raises:
+      UserError: if there is none.
+    """
+    path, _, name = function.rpartition(":")
+    file = Path(path)
+    spec = spec_from_file_location(f"pool_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise UserError(f"pool={function}: there is no file {path}")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        build: Callable[[int], Any] = getattr(module, name)
+    except Exception as error:  # whatever the file raises
+        raise UserError(f"pool={function}: {error!r}") from error
+    return build
+
+
+def example_of(function: str) -> Any:
+    """A network of two classes, by the function; its `pretrained_cfg` says what is known of its weights.
+
+    Raises:
+      UserError: if it is no network, or does not classify an image of its side.
+    """
+    import torch  # noqa: PLC0415 - seconds that only such pools pay
+
+    try:
+        network = function_named(function)(2)
+        side = getattr(network, "pretrained_cfg", {}).get("input_size", (3, 224, 224))[-1]
+        with torch.inference_mode():
+            shape = tuple(network.eval()(torch.zeros(1, 3, side, side)).shape)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the function raises
+        raise UserError(f"pool={function}: {' '.join(repr(error).split())[:200]}") from error
+    if shape != (1, 2):
+        raise UserError(
+            f"pool={function}: for 2 classes and one image it answers {shape}, not (1, 2)"
+        )
+    return network

@@ -1,0 +1,28 @@
+"""Code of the user that spaces run: only what the command line of this process names."""
+
+from __future__ import annotations
+
+from common.types.errors import UserError
+
+MARK = ".py:"
+"""What a pool that runs code holds."""
+
+_TRUSTED: set[str] = set()
+
+
+def trust(text: str) -> None:
+    """Let the functions run that a setting of the command line names; stored names alone run nothing."""
+    _TRUSTED.update(text.rpartition("pretrained:")[2].split(","))
+
+
+def require_trusted(function: str) -> None:
+    """Refuse a function that only a stored file names.
+
+    Raises:
+      UserError: if the command line does not name it.
+    """
+    if function not in _TRUSTED:
+        raise UserError(
+            f"the networks are built by Python code, {function}; if you trust it, add "
+            f"space=pretrained:{function}"
+        )
