@@ -16,10 +16,11 @@ from common.types.kind import Kind
 @final
 @dataclass(frozen=True)
 class Fidelity:
-    """Thoroughness of an evaluation: the length of its training."""
+    """Thoroughness of an evaluation: the length of its training, and its learning rate."""
 
     name: str  # as in files and on pages: "12 epochs"
     epochs: int
+    rate: float = 1.0  # learning rate, as a multiple of the recipe's
 
 
 @final

@@ -63,6 +63,7 @@ class Start:
     continues: Path | None = None  # checkpoint of a shorter training
     words: str = ""  # for the record; empty if it begins with new weights
     keeps_best: bool = False  # ends with the weights of the best epoch, or those it begins with
+    rate: float = 1.0  # learning rate, as a multiple of the recipe's
 
 
 @final
@@ -102,6 +103,7 @@ class TrainingJob:
         if self._device.type == "cpu":
             take_share(0, 1)
         recipe = self._within_hours(self._config.chosen_recipe())
+        recipe = replace(recipe, lr=recipe.lr * self._start.rate)
         subject = self._subject
         self._say(
             f"{subject.arch} on {subject.images.title}: {recipe.epochs} epochs of {recipe.name} on "

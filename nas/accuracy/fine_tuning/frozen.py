@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Float32, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
@@ -24,7 +24,6 @@ _MOST_JUDGED = 4000
 """Most images of the estimate, whose memory grows with their square."""
 
 _PENALTIES = (30.0, 300.0, 3000.0)
-_FOLDS = 5
 _LINEAR_PENALTIES = (0.005, 0.05, 0.5)
 _ITERATIONS = 60
 _NEIGHBOURS = 5
@@ -49,7 +48,7 @@ def frozen_features(
 ) -> list[Float32[ndarray, "n features"]]:
     """Outputs of the last layer before the classifier, of timm's networks, for each of some splits."""
     mean, sd = (torch.tensor(part, device=device) * 255 for part in (image_set.mean, image_set.sd))
-    network = network.to(device).eval()
+    network = network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # torch's stubs lack it
 
     def features(pixels: ndarray) -> Tensor:
         batch = torch.from_numpy(np.array(pixels)).to(device)
@@ -128,8 +127,8 @@ def _linear_layer(
 
 
 def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
-    """Mean of the accuracies of ridge regression, on left-out fifths, and of nearest neighbours."""
-    right = [_by_ridge(features, labels, penalty).mean() for penalty in _PENALTIES]
+    """Mean of the accuracies of ridge regression, on left-out images, and of nearest neighbours."""
+    right = _by_ridge(features, labels)
     directions = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     near = directions @ directions.T
     np.fill_diagonal(near, -np.inf)
@@ -137,20 +136,21 @@ def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
     nearest = np.argsort(-near, axis=1, kind="stable")[:, :neighbours]
     votes = np.zeros((len(labels), labels.max() + 1))
     np.add.at(votes, (np.arange(len(labels))[:, None], labels[nearest]), 1)
-    return float((max(right) + (votes.argmax(1) == labels).mean()) / 2)
+    return float((right + (votes.argmax(1) == labels).mean()) / 2)
 
 
-def _by_ridge(
-    features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"], penalty: float
-) -> Bool[ndarray, "n"]:
-    """Whether each image is classified right by a regression on the other folds."""
+def _by_ridge(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
+    """Accuracy of the best regression on the images that each is fitted without, one by one."""
     targets = np.eye(labels.max() + 1)[labels] * 2 - 1
-    gram, products = features.T @ features, features.T @ targets
-    right = np.zeros(len(labels), bool)
-    for fold in range(_FOLDS):
-        out = slice(fold, None, _FOLDS)
-        left, wanted = features[out], targets[out]
-        kept = gram - left.T @ left + penalty * np.eye(len(gram))
-        weights = np.linalg.solve(kept, products - left.T @ wanted)
-        right[out] = (left @ weights).argmax(1) == labels[out]
-    return right
+    is_wide = len(features) < features.shape[1]
+    gram = features @ features.T if is_wide else features.T @ features
+    spread, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))
+    spread = np.maximum(spread, 0)
+    projected = vectors * np.sqrt(spread) if is_wide else features @ vectors
+    best = 0.0
+    for penalty in _PENALTIES:
+        scaled = projected / (spread + penalty)
+        leverage = (scaled * projected).sum(1, keepdims=True)
+        left_out = scaled @ (projected.T @ targets) - leverage * targets  # in proportion
+        best = max(best, float((left_out.argmax(1) == labels).mean()))
+    return best

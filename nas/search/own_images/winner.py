@@ -41,6 +41,7 @@ class Winner:
     ranked_epochs: int  # of these, that it was trained for when it was ranked
     latency_ms: float  # on a live device, as it was timed again
     latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
+    rate: float = 1.0  # learning rate, as a multiple of the recipe's
 
 
 def train_winner(

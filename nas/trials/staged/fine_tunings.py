@@ -1,13 +1,13 @@
 """The next fine-tuning: a function of the candidates, the results and the clock, as in `stages`.
 
-Candidates are networks with weights at a side, each tuned to several depths. Frozen features order them
-first; the most promising are fine-tuned for a few epochs; where not even three epochs of two networks
-fit, what the frozen features say decides.
+Candidates are networks with weights at a side, each tuned to several depths. Each is worth what it is
+forecast to reach in the time of the winner. Frozen features are taken of the most promising first; those
+whose forecasts leave the winner open are fine-tuned, the longer the fewer, as far as trainings fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -18,22 +18,17 @@ from numpy import ndarray
 
 from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
-from nas.trials.staged.stages import Result, StageJob
+from nas.trials.staged.forecast import Forecast
+from nas.trials.staged.stages import Result, StageJob, failed
 
-MOST_TUNED, FEWEST_TUNED = 6, 2
-"""Networks that are fine-tuned before one of them wins."""
+MOST_TUNED = 6
+"""Networks that are fine-tuned for the fewest epochs; half as many for each longer training."""
 
 _SHARED_BY = 2
 """Networks whose features fit into the time that is left before another one's are taken."""
 
-_COSTS = (1.2, 2.0, 3.5)
-"""Time of an epoch beside that of one pass over the images, by depth of tuning."""
-
-_GAINS = (0.0, 0.03, 0.06)
-"""Accuracy that fine-tuning is expected to add to frozen features, by its depth."""
-
-LEAST_EPOCHS = 3
-"""Epochs of the winner, or fewer of its layers are tuned."""
+_CLOSE = 2.0
+"""Standard deviations within which a network may still win."""
 
 
 @final
@@ -44,140 +39,149 @@ class FineTunings:
     candidates: Candidates
     depth: Int64[ndarray, "n"]  # of tuning, from 0, the classifier alone
     network: Int64[ndarray, "n"]  # number of network and side, the same for all depths
-    fidelities: tuple[Fidelity, ...]  # frozen features first
+    fidelities: tuple[Fidelity, ...]  # frozen features, then lengths of tuning for each rate
     until_s: Mapping[str, float]  # end of each stage, on the clock of the search
+    images: tuple[int, int]  # that judge frozen features, and tuned networks
+    epochs: int  # of the winner, at most
     parallel: int = 1
 
     @cached_property
     def rule_of_thumb(self) -> int:
         """The network of the best published accuracy."""
-        return int(self._heads[np.argmax(self.candidates.prior[self._heads])])
+        heads = self._tunings[:, 0]
+        return int(heads[np.argmax(self.candidates.prior[heads])])
 
     @cached_property
-    def _heads(self) -> Int64[ndarray, "k"]:
-        return np.flatnonzero(self.depth == 0)
+    def _tunings(self) -> Int64[ndarray, "networks depths"]:
+        """Candidates of each network, the classifier alone first."""
+        by_depth = np.lexsort((self.depth, self.network))
+        return np.asarray(by_depth.reshape(-1, int(self.depth.max()) + 1))
+
+    @property
+    def winner_s(self) -> float:
+        """Time that is kept for the winner."""
+        return self.until_s["full"] - self.until_s["short"]
+
+    def forecast(self, results: Mapping[StageJob, Result]) -> Forecast:
+        """What these results let expect."""
+        return Forecast(
+            self.candidates, self.depth, self.network, self.fidelities, self.images, results
+        )
 
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
     ) -> StageJob | None:
         """The next training to begin; None where there is none now, or none any more."""
-        asked = {*results, *running}
-        frozen = self._next_frozen(results, asked, elapsed_s)
-        if frozen is not None or any(job.fidelity == 0 for job in running):
-            return frozen
-        for job in self.planned(results):
-            if job not in asked and elapsed_s < self.until_s["short"]:
+        forecast, asked = self.forecast(results), {*results, *running}
+        if not forecast.judged.any():  # the first network tells how fast this machine is
+            untried = [job for job in self._cheapest_first() if job not in asked]
+            return None if running or not untried else untried[0]
+        job = self._next_frozen(forecast, asked, self.until_s["frozen"] - elapsed_s)
+        if job is not None or any(job.fidelity == 0 for job in running):
+            return job
+        for job in self._planned(forecast):
+            fits = elapsed_s + forecast.seconds(job) <= self.until_s["short"]
+            if fits and not any(self._covers(other, job) for other in asked):
                 return job
         return None
 
+    def _cheapest_first(self) -> list[StageJob]:
+        heads = self._tunings[:, 0]
+        by_flops = heads[np.argsort(self.candidates.flops[heads], kind="stable")]
+        return [StageJob(head, 0) for head in by_flops.tolist()]
+
     def _next_frozen(
-        self, results: Mapping[StageJob, Result], asked: set[StageJob], elapsed_s: float
+        self, forecast: Forecast, asked: set[StageJob], left_s: float
     ) -> StageJob | None:
-        """The untried network of the best prior that leaves time for others; a cheap one first.
-
-        The first one tells how fast this machine is.
-        """
-        heads = self._heads[np.argsort(-self.candidates.prior[self._heads], kind="stable")]
-        rates = [
-            result.seconds / float(self.candidates.flops[job.candidate])
-            for job, result in results.items()
-            if job.fidelity == 0
-        ]
-        rate, left_s = min(rates, default=0.0), self.until_s["frozen"] - elapsed_s
-        tried = sum(job.fidelity == 0 for job in asked)
-        for candidate in heads.tolist():
-            job = StageJob(candidate, 0)
-            is_short = rate * float(self.candidates.flops[candidate]) <= left_s / _SHARED_BY
-            if job not in asked and tried and is_short and left_s > 0:
+        """The rule of thumb, then the untried networks that may win, those of the best forecast first."""
+        order, worth, sd = self._by_worth(forecast, self.winner_s)
+        is_judged = forecast.judged[order]
+        least = (worth - _CLOSE * sd)[is_judged].max()
+        heads = self._tunings[:, 0][self._row[order]]
+        may_win = heads[worth + _CLOSE * sd >= least].tolist()
+        for head, share in ((self.rule_of_thumb, 1), *((head, _SHARED_BY) for head in may_win)):
+            job = StageJob(int(head), 0)
+            if job not in asked and forecast.pass_s[head] <= left_s / share:
                 return job
-        if tried:
-            return None
-        return StageJob(int(self._heads[np.argmin(self.candidates.flops[self._heads])]), 0)
+        return None
 
-    def planned(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
-        """Fine-tunings that are worth their time, by the frozen features; empty where none fits."""
-        order = self.by_frozen(results).tolist()
-        if self.rule_of_thumb in order:
-            order.remove(self.rule_of_thumb)
-        frozen = {job.candidate: each for job, each in results.items() if job.fidelity == 0}
-        if self.rule_of_thumb in frozen and not np.isnan(frozen[self.rule_of_thumb].accuracy):
-            order.insert(min(1, len(order)), self.rule_of_thumb)
+    def _planned(self, forecast: Forecast) -> Iterator[StageJob]:
+        """Fine-tunings that are worth their time, by the forecasts."""
+        order, worth, sd = self._by_worth(forecast, self.winner_s)
+        is_judged = forecast.judged[order]
+        order, worth, sd = order[is_judged], worth[is_judged], sd[is_judged]
+        close = order[worth + _CLOSE * sd >= worth[0] - _CLOSE * sd[0]].tolist()
         room_s = (self.until_s["short"] - self.until_s["frozen"]) * self.parallel
-        for fidelity in range(len(self.fidelities) - 1, 0, -1):
-            epochs = self.fidelities[fidelity].epochs
-            seconds = np.cumsum([_COSTS[-1] * epochs * frozen[each].seconds for each in order])
-            fits = int((seconds <= room_s).sum())
-            wanted = MOST_TUNED if fidelity > 1 else FEWEST_TUNED
-            if fits >= min(wanted, len(order)) and order:
-                chosen = order[: min(fits, MOST_TUNED)]
-                return [StageJob(self.deepest(each), fidelity) for each in chosen]
-        return []
+        rate = self.rate(forecast.results)
+        lengths = [i for i, each in enumerate(self.fidelities) if each.epochs and each.rate == rate]
+        thumb = [
+            each
+            for each in order.tolist()
+            if self._row[each] == self._row[self.rule_of_thumb]
+            and forecast.seconds(StageJob(each, lengths[0])) <= room_s / 2
+        ]
+        close = list(dict.fromkeys((*close[:1], *thumb, *close[1:])))
 
-    def deepest(self, candidate: int, depth: int | None = None) -> int:
-        """The same network at the same side, tuned to a depth, everything by default."""
-        alike = np.flatnonzero(self.network == self.network[candidate])
-        chosen = alike[np.argmax(self.depth[alike])]
-        if depth is not None:
-            chosen = alike[self.depth[alike] == depth][0]
-        return int(chosen)
+        def together_s(fidelity: int) -> float:
+            jobs = [StageJob(each, fidelity) for each in close[:MOST_TUNED]]
+            return sum(map(forecast.seconds, jobs))
 
-    def affordable_depth(
-        self, candidate: int, results: Mapping[StageJob, Result], seconds: float
-    ) -> int:
-        """The deepest tuning of which some epochs fit into these seconds."""
-        frozen = results.get(StageJob(self.deepest(candidate, 0), 0))
-        if frozen is None:
-            return 0
-        fits = [LEAST_EPOCHS * cost * frozen.seconds <= seconds for cost in _COSTS]
-        return max((depth for depth, is_short in enumerate(fits) if is_short), default=0)
+        fitting = [i for i in lengths if together_s(i) <= room_s / 2]
+        rungs = lengths[lengths.index(fitting[-1]) :] if fitting else lengths
+        for number, fidelity in enumerate(rungs):
+            yield from (StageJob(each, fidelity) for each in close[: MOST_TUNED >> number])
+            if number == 0:
+                epochs = self.fidelities[fidelity].epochs
+                yield from (
+                    StageJob(close[0], i)
+                    for i, each in enumerate(self.fidelities)
+                    if each.epochs == epochs and i != fidelity
+                )
 
-    def by_promise(
-        self, order: Sequence[int], results: Mapping[StageJob, Result], seconds: float
-    ) -> list[int]:
-        """Candidates in an order, those first that time is left to tune deeply.
+    def _covers(self, other: StageJob, job: StageJob) -> bool:
+        """Whether a training is as long as another one of the same kind."""
+        have, wanted = self.fidelities[other.fidelity], self.fidelities[job.fidelity]
+        return (
+            other.candidate == job.candidate
+            and have.rate == wanted.rate
+            and have.epochs >= wanted.epochs
+        )
 
-        Where some were fine-tuned, the order stays.
-        """
-        if any(job.fidelity for job in results):
-            return list(order)
+    @cached_property
+    def _row(self) -> Int64[ndarray, "n"]:
+        """Row of each candidate's network among `_tunings`."""
+        return np.asarray(np.unique(self.network, return_inverse=True)[1].reshape(-1))
 
-        def promise(candidate: int) -> float:
-            frozen = results[StageJob(self.deepest(candidate, 0), 0)].accuracy
-            return frozen + _GAINS[self.affordable_depth(candidate, results, seconds)]
+    def _by_worth(
+        self, forecast: Forecast, seconds: float
+    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"], Float64[ndarray, "k"]]:
+        """Each network tuned as deep as is best in so many seconds, the best first; worth and spread."""
+        worth = forecast.accuracy(np.minimum(seconds / forecast.epoch_s, self.epochs))
+        best = worth[self._tunings].argmax(1)
+        chosen = self._tunings[np.arange(len(best)), best]
+        order = chosen[np.argsort(-worth[chosen], kind="stable")]
+        return order, worth[order], forecast.sd[order]
 
-        return sorted(order, key=promise, reverse=True)
+    def tuned_to(self, candidate: int, depth: int) -> int:
+        """The same network at the same side, tuned to a depth."""
+        return int(self._tunings[self._row[candidate], depth])
 
-    def by_frozen(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "k"]:
-        """Networks by their frozen features, the best first."""
-        at, accuracy = self.trained(results, 0)
-        return at[np.argsort(-accuracy, kind="stable")]
+    def rate(self, results: Mapping[StageJob, Result]) -> float:
+        """Learning rate, beside the recipe's, that was better where two were tried."""
+        gained: dict[float, float] = {}
+        kinds = [(each.epochs, each.rate) for each in self.fidelities]
+        for job, result in results.items():
+            tried = self.fidelities[job.fidelity]
+            usual = StageJob(job.candidate, kinds.index((tried.epochs, 1.0)))
+            if usual in results and not np.isnan(results[usual].accuracy + result.accuracy):
+                difference = result.accuracy - results[usual].accuracy
+                gained[tried.rate] = gained.get(tried.rate, 0.0) + difference
+        return max(gained, key=lambda rate: (gained[rate], rate == 1), default=1.0)
 
-    def order(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "k"]:
-        """Candidates by their claim to win: those fine-tuned longest, then by frozen features.
-
-        Validation images are few: the mean of both accuracies decides among those fine-tuned.
-        """
-        frozen = [self.deepest(int(each)) for each in self.by_frozen(results)]
-        worth = dict(zip(*(part.tolist() for part in self.trained(results, 0)), strict=True))
-        claims: list[tuple[float, int]] = []
-        longest = max((job.fidelity for job in results if job.fidelity), default=0)
-        if longest:
-            at, accuracy = self.trained(results, longest)
-            for candidate, fraction in zip(at.tolist(), accuracy.tolist(), strict=True):
-                head = self.deepest(candidate, 0)
-                claims.append(((fraction + worth.get(head, fraction)) / 2, candidate))
-        first = [candidate for _, candidate in sorted(claims, key=lambda claim: -claim[0])]
-        failed = {job.candidate for job, result in results.items() if np.isnan(result.accuracy)}
-        every = [*first, *(each for each in frozen if each not in first)]
-        return np.array([each for each in every if each not in failed], np.int64)
-
-    def trained(
-        self, results: Mapping[StageJob, Result], fidelity: int
-    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
-        """Candidates that were tried at a fidelity, and their accuracies."""
-        done = {
-            job.candidate: result.accuracy
-            for job, result in results.items()
-            if job.fidelity == fidelity and not np.isnan(result.accuracy)
-        }
-        return np.array([*done], np.int64), np.array([*done.values()])
+    def order(
+        self, results: Mapping[StageJob, Result], seconds: float | None = None
+    ) -> Int64[ndarray, "k"]:
+        """Candidates by what they reach in the time of the winner, each at its best depth."""
+        forecast = self.forecast(results)
+        order, _, _ = self._by_worth(forecast, self.winner_s if seconds is None else seconds)
+        return np.asarray(order[forecast.judged[order] & ~np.isin(order, failed(results))])

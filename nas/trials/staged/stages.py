@@ -106,26 +106,25 @@ class Stages:
         self, results: Mapping[StageJob, Result]
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
         """Candidates that were trained longer, and their accuracies."""
-        return self.trained(results, (self.short_fidelity(results) or 0) + 1)
+        return trained(results, (self.short_fidelity(results) or 0) + 1)
 
     def ranked(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "n"]:
         """Short-trained candidates, or all where there are none, the most promising first.
 
         Candidates of which a training failed are left out.
         """
-        at, accuracy = self.trained(results, self.short_fidelity(results) or 0)
+        at, accuracy = trained(results, self.short_fidelity(results) or 0)
         if not len(at):
             at, promise = np.arange(len(self.prior)), self.prior
         else:
             promise = WEIGHT * log_rank(accuracy) + log_rank(self.candidates.prior[at])
-        failed = [job.candidate for job, result in results.items() if np.isnan(result.accuracy)]
         order = at[np.argsort(-promise, kind="stable")]
-        ranked: Int64[ndarray, "n"] = order[~np.isin(order, failed)]
+        ranked: Int64[ndarray, "n"] = order[~np.isin(order, failed(results))]
         return ranked
 
     def promise(self, results: Mapping[StageJob, Result]) -> Float64[ndarray, "n"]:
         """Score of every candidate, by proxies and, once there is enough, by predicted accuracy."""
-        at, accuracy = self.trained(results, self.short_fidelity(results) or 0)
+        at, accuracy = trained(results, self.short_fidelity(results) or 0)
         if len(at) < BY_PROXIES:
             unlearned: Float64[ndarray, "n"] = self.prior.copy()
             return unlearned
@@ -160,13 +159,13 @@ class Stages:
         self, results: Mapping[StageJob, Result], asked: set[StageJob], left_s: float
     ) -> StageJob | None:
         fidelity = self.short_fidelity(results)
-        failed = {job.candidate for job, result in results.items() if np.isnan(result.accuracy)}
+        barred = {*failed(results)}
         if fidelity is None:
-            begun = [job for job in asked if job.candidate not in failed]
+            begun = [job for job in asked if job.candidate not in barred]
             if len(begun) >= _TIMED:
                 return None
         at = fidelity or 0
-        barred = failed | {job.candidate for job in asked if job.fidelity == at}
+        barred |= {job.candidate for job in asked if job.fidelity == at}
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
         best = int(np.argmax(promise))
@@ -180,7 +179,7 @@ class Stages:
         fidelity = (self.short_fidelity(results) or 0) + 1
         if fidelity == len(self.fidelities):
             return None
-        if not len(self.trained(results, fidelity - 1)[0]):
+        if not len(trained(results, fidelity - 1)[0]):
             return None
         for candidate in self.ranked(results)[:LONGER].tolist():
             job = StageJob(candidate, fidelity)
@@ -205,16 +204,22 @@ class Stages:
         epochs = self.fidelities[job.fidelity].epochs
         return result.seconds / (epochs * float(self.candidates.flops[job.candidate]))
 
-    def trained(
-        self, results: Mapping[StageJob, Result], fidelity: int
-    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
-        """Candidates that were trained to a fidelity, and their accuracies."""
-        accuracies = {
-            job.candidate: result.accuracy
-            for job, result in results.items()
-            if job.fidelity == fidelity and not np.isnan(result.accuracy)
-        }
-        return np.array([*accuracies], np.int64), np.array([*accuracies.values()])
+
+def trained(
+    results: Mapping[StageJob, Result], fidelity: int
+) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
+    """Candidates that were trained to a fidelity, and their accuracies."""
+    accuracies = {
+        job.candidate: result.accuracy
+        for job, result in results.items()
+        if job.fidelity == fidelity and not np.isnan(result.accuracy)
+    }
+    return np.array([*accuracies], np.int64), np.array([*accuracies.values()])
+
+
+def failed(results: Mapping[StageJob, Result]) -> list[int]:
+    """Candidates of which a training failed."""
+    return [job.candidate for job, result in results.items() if np.isnan(result.accuracy)]
 
 
 def stage_results(
@@ -252,7 +257,7 @@ def stage_results(
         if not jobs or not len(order):
             continue
         accuracies = dict(
-            zip(*(column.tolist() for column in stages.trained(results, fidelity)), strict=True)
+            zip(*(column.tolist() for column in trained(results, fidelity)), strict=True)
         )
         stage_list.append(
             StageResult(

@@ -1,0 +1,169 @@
+"""What each pretrained network would reach in a time, by published accuracies and the trials so far.
+
+The frozen features' accuracy is shrunk toward a line through the published accuracies; tuning corrects a
+share of the errors that is left, the more epochs the more: `1 - share * epochs / (epochs + half)`. Trials
+correct the share for all, the duration of an epoch for all, and the accuracy of their own network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from nas.accuracy.slow import Fidelity
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.stages import Result, StageJob, trained
+
+# Estimates by hand from MobileNetV2 0.5 to 1.0 at 96 to 192 pixels on 1,500 photos of five classes; time
+# on one core. A table of (network, side, epochs, rate) -> accuracy replaces them.
+COSTS = (0.6, 1.0, 2.0)
+"""Time of an epoch beside that of one pass over the images, by depth of tuning."""
+
+SHARES = (0.0, 0.2, 0.4)
+"""Share of the errors of frozen features that tuning corrects in the end, by its depth."""
+
+HALF_EPOCHS = 6.0
+"""Epochs that correct half of that."""
+
+SLOPE = 0.3
+"""Difference in accuracy on the user's images for a difference of 1 in published accuracy."""
+
+SPREAD, CHANGE = 0.03, 0.015
+"""Standard deviations of frozen accuracies about that line, and of tuned ones about their forecast."""
+
+SHARE_SD = 0.5
+"""Standard deviation of the factor by which the shares are off."""
+
+
+@final
+@dataclass(frozen=True)
+class Forecast:
+    """Expected durations and accuracies of all candidates; NaN where nothing was timed yet."""
+
+    candidates: Candidates
+    depth: Int64[ndarray, "n"]  # of tuning
+    network: Int64[ndarray, "n"]  # number of network and side
+    fidelities: tuple[Fidelity, ...]
+    images: tuple[int, int]  # that judge frozen features, and tuned networks
+    results: Mapping[StageJob, Result]
+
+    @cached_property
+    def pass_s(self) -> Float64[ndarray, "n"]:
+        """Seconds of one pass over the images without gradients.
+
+        No less than in proportion to the multiply-accumulates, for the fastest network: fewer images
+        are looked at where a pass would take too long.
+        """
+        flops, at = self.candidates.flops, self._heads
+        if not len(at):
+            return np.full(len(flops), np.nan)
+        seconds = np.array([self.results[StageJob(head, 0)].seconds for head in at.tolist()])
+        expected: Float64[ndarray, "n"] = (seconds / flops[at]).min() * flops
+        for head, took_s in zip(at, seconds, strict=True):
+            alike = self.network == self.network[head]
+            expected[alike] = np.maximum(expected[alike], took_s)
+        return expected
+
+    @cached_property
+    def epoch_s(self) -> Float64[ndarray, "n"]:
+        """Seconds of an epoch of tuning."""
+        seconds: Float64[ndarray, "n"] = self.pass_s * np.array(COSTS)[self.depth]
+        ratios = [
+            result.seconds / self.fidelities[job.fidelity].epochs / seconds[job.candidate]
+            for job, result in self.results.items()
+            if job.fidelity
+        ]
+        return seconds * np.median(ratios) if ratios else seconds
+
+    def seconds(self, job: StageJob) -> float:
+        """Expected duration of a fine-tuning."""
+        return float(self.epoch_s[job.candidate] * self.fidelities[job.fidelity].epochs)
+
+    def accuracy(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+        """Expected accuracy after so many epochs."""
+        return np.asarray(self.frozen + self._factor * self._gain(epochs) + self._learned[0])
+
+    @cached_property
+    def sd(self) -> Float64[ndarray, "n"]:
+        """Standard deviation of the true accuracy about the expected one."""
+        unseen = ~np.isin(self.network, self.network[self._heads])
+        return np.asarray(np.where(unseen, SPREAD + CHANGE, self._learned[1]))
+
+    @cached_property
+    def frozen(self) -> Float64[ndarray, "n"]:
+        """Expected accuracy of frozen features."""
+        at, accuracy = trained(self.results, 0)
+        line = SLOPE * self.candidates.prior
+        if len(at):
+            line += (accuracy - line[at]).mean()
+        expected: Float64[ndarray, "n"] = line.copy()
+        noise = accuracy * (1 - accuracy) / self.images[0] + CHANGE**2
+        weight = SPREAD**2 / (SPREAD**2 + noise)
+        for head, moved in zip(at, weight * (accuracy - line[at]), strict=True):
+            expected[self.network == self.network[head]] += moved
+        return expected
+
+    @property
+    def _heads(self) -> Int64[ndarray, "k"]:
+        """Candidates whose frozen features were judged."""
+        return trained(self.results, 0)[0]
+
+    def _gain(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+        """What tuning is expected to add, before a trial has shown it."""
+        share = np.array(SHARES)[self.depth] * epochs / (epochs + HALF_EPOCHS)
+        return np.asarray((1 - self.frozen) * share)
+
+    @cached_property
+    def _tuned(self) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"], Float64[ndarray, "k"]]:
+        """Candidates of the fine-tunings, what each added to frozen features, and what was expected."""
+        jobs = [
+            (job.candidate, result.accuracy, float(self.fidelities[job.fidelity].epochs))
+            for job, result in self.results.items()
+            if job.fidelity and not np.isnan(result.accuracy)
+        ]  # of two rates, both: the better one is that of the winner
+        at = np.array([job[0] for job in jobs], np.int64)
+        added = np.array([accuracy - self.frozen[candidate] for candidate, accuracy, _ in jobs])
+        expected = [
+            self._gain(np.full(len(self.depth), epochs))[candidate] for candidate, _, epochs in jobs
+        ]
+        return at, added, np.array(expected)
+
+    @cached_property
+    def _factor(self) -> float:
+        """How much more the trials have gained than was expected, shrunk toward 1."""
+        at, added, expected = self._tuned
+        precision = 1 / (CHANGE**2 + self._noise(added + self.frozen[at]))
+        return float(
+            (1 / SHARE_SD**2 + (precision * added * expected).sum())
+            / (1 / SHARE_SD**2 + (precision * expected**2).sum())
+        )
+
+    @cached_property
+    def _learned(self) -> tuple[Float64[ndarray, "n"], Float64[ndarray, "n"]]:
+        """By how much trials of its own move a network's forecast, and the spread that is left."""
+        at, added, expected = self._tuned
+        moved, precision = np.zeros(len(self.depth)), np.full(len(self.depth), 1 / CHANGE**2)
+        noise = self._noise(added + self.frozen[at])
+        for candidate, missed, variance in zip(
+            at, added - self._factor * expected, noise, strict=True
+        ):
+            alike = self.network == self.network[candidate]
+            precision[alike] += 1 / variance
+            moved[alike] += missed / variance
+        return moved / precision, 1 / np.sqrt(precision)
+
+    def _noise(self, accuracy: Float64[ndarray, "k"]) -> Float64[ndarray, "k"]:
+        """Variance of an accuracy on the images that judge tuned networks."""
+        fraction = np.clip(accuracy, 0.02, 0.98)
+        return np.asarray(fraction * (1 - fraction) / self.images[1])
+
+    @cached_property
+    def judged(self) -> Bool[ndarray, "n"]:
+        """Whether the frozen features of the network were judged."""
+        return np.isin(self.network, self.network[self._heads])

@@ -1,0 +1,132 @@
+"""The plan of fine-tunings on a simulated clock: nothing is trained."""
+
+import numpy as np
+import pytest
+
+from nas.accuracy.slow import Fidelity
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.fine_tunings import FineTunings
+from nas.trials.staged.forecast import COSTS
+from nas.trials.staged.stages import Result, StageJob
+
+FIDELITIES = (
+    Fidelity("frozen", 0),
+    *(Fidelity(f"{n} x {rate}", n, rate) for rate in (1.0, 2.5) for n in (3, 6, 12)),
+)
+
+
+def plan_of(pass_s, published, *, full_s=583.0, images=(1275, 225)):
+    """A plan for networks of these durations and published accuracies, each tuned to three depths."""
+    n, depths = len(pass_s), len(COSTS)
+    flops = np.repeat(np.array(pass_s, float), depths)
+    rows = np.stack([np.repeat(np.arange(n), depths), np.tile(np.arange(depths), n)], axis=1)
+    candidates = Candidates(
+        rows,
+        latency_ms=flops,
+        latency_kind=np.zeros(len(rows), np.int8),
+        flops=flops,
+        prior=np.repeat(np.array(published, float), depths),
+        drawn=n,
+        distinct=n,
+        within=n,
+        draw_s=0.0,
+        score_s=0.0,
+    )
+    until_s = {"frozen": 0.15 * full_s, "short": 0.45 * full_s, "full": full_s}
+    return FineTunings(candidates, rows[:, 1], rows[:, 0], FIDELITIES, until_s, images, 30)
+
+
+def replayed(plan, frozen, tuned, *, rates=(1.0, 1.0), slower=1.0):
+    """Results of all trainings that the plan asks for, one after another, and when they ended."""
+    results, elapsed_s = {}, 0.0
+    while (job := plan.next(results, (), elapsed_s)) is not None:
+        assert job not in results
+        network, depth = plan.candidates.architectures[job.candidate].tolist()
+        fidelity, pass_s = FIDELITIES[job.fidelity], plan.candidates.flops[job.candidate]
+        seconds, accuracy = pass_s, frozen[network]
+        if fidelity.epochs:
+            seconds = slower * COSTS[depth] * pass_s * fidelity.epochs
+            rate = rates[int(fidelity.rate != 1)]
+            gained = fidelity.epochs / (fidelity.epochs + 6) * depth / 2 * rate
+            accuracy += gained * (tuned[network] - frozen[network])
+        elapsed_s += seconds
+        results[job] = Result(accuracy, seconds)
+    return results, elapsed_s
+
+
+def tuned_networks(plan, results):
+    return {int(plan.network[job.candidate]) for job in results if job.fidelity}
+
+
+def test_cheap_networks_are_tuned_where_the_first_by_published_accuracy_is_too_slow():
+    plan = plan_of([3, 8, 26], [0.51, 0.63, 0.71])
+
+    results, elapsed_s = replayed(plan, [0.77, 0.791, 0.794], [0.83, 0.88, 0.87])
+
+    assert {0, 1} <= tuned_networks(plan, results)
+    assert elapsed_s <= plan.until_s["short"]
+    assert plan.network[plan.order(results)[0]] == 1
+
+
+def test_what_cannot_be_tuned_long_enough_is_worth_less_than_what_can():
+    plan = plan_of([3, 30], [0.7, 0.7], full_s=400)
+    results = {StageJob(0, 0): Result(0.79, 3.0), StageJob(3, 0): Result(0.8, 30.0)}
+
+    assert plan.network[plan.order(results)[0]] == 0
+    assert plan.network[plan.order(results, 40_000.0)[0]] == 1
+
+
+def test_where_time_is_plenty_the_rule_of_thumb_is_tuned_for_as_long_as_the_best():
+    plan = plan_of([1, 1.5, 2, 3], [0.7, 0.7, 0.7, 0.75], full_s=4000, images=(4000, 4000))
+
+    results, _ = replayed(plan, [0.8, 0.79, 0.81, 0.75], [0.86, 0.89, 0.85, 0.8])
+
+    lengths = {plan.network[job.candidate]: FIDELITIES[job.fidelity].epochs for job in results}
+    assert lengths[plan.network[plan.rule_of_thumb]] == 12
+    assert plan.network[plan.order(results)[0]] == 1
+
+
+@pytest.mark.parametrize(("rates", "better"), [((1.0, 1.3), 2.5), ((1.0, 0.5), 1.0)])
+def test_the_better_of_two_learning_rates_is_kept(rates, better):
+    plan = plan_of([1, 1.5], [0.7, 0.7], full_s=4000)
+
+    results, _ = replayed(plan, [0.8, 0.79], [0.88, 0.85], rates=rates)
+
+    assert {FIDELITIES[job.fidelity].rate for job in results if job.fidelity} == {1.0, 2.5}
+    assert plan.rate(results) == better
+
+
+def test_tuning_that_does_not_help_leaves_the_classifier_alone():
+    plan = plan_of([1, 1.2], [0.7, 0.7], full_s=4000)
+
+    results, _ = replayed(plan, [0.9, 0.9], [0.8, 0.8])
+
+    assert plan.depth[plan.order(results)[0]] == 0
+
+
+def test_trainings_that_take_longer_than_expected_are_planned_again():
+    plan = plan_of([3, 4, 5, 6], [0.7] * 4)
+
+    _, as_expected_s = replayed(plan, [0.8] * 4, [0.9] * 4)
+    results, elapsed_s = replayed(plan, [0.8] * 4, [0.9] * 4, slower=2.5)
+
+    assert as_expected_s <= plan.until_s["short"]
+    assert elapsed_s <= 1.35 * plan.until_s["short"]
+    assert len(tuned_networks(plan, results)) >= 2
+
+
+def test_a_network_that_failed_neither_wins_nor_ends_the_search():
+    plan = plan_of([1, 2], [0.7, 0.7])
+    results = {StageJob(0, 0): Result(np.nan, 1.0)}
+
+    assert plan.next(results, (), 1.0) == StageJob(3, 0)
+    results[StageJob(3, 0)] = Result(0.8, 2.0)
+    assert {*plan.network[plan.order(results)].tolist()} == {1}
+
+
+def test_networks_far_below_the_best_are_not_tuned():
+    plan = plan_of([1, 1, 1], [0.7, 0.7, 0.7])
+
+    results, _ = replayed(plan, [0.9, 0.9, 0.4], [0.95, 0.94, 0.5])
+
+    assert 2 not in tuned_networks(plan, results) - {int(plan.network[plan.rule_of_thumb])}
