@@ -37,7 +37,7 @@ _TIMED, _FEWEST = 16, 200
 """Images whose features are timed, and the fewest of a split that are used all the same."""
 
 _STATISTICS_ON = 128
-"""Images that batch normalisation takes its statistics from before everything is tuned."""
+"""Images that batch normalisation takes its statistics from before a network is tuned."""
 
 
 @final
@@ -70,10 +70,8 @@ class PretrainedNetwork:
         head = head_of(self.heads, self.space, architecture)
         if head.is_file():
             set_classifier(network, **load_file(head))
-        tuned = self.space.tuned(network, architecture)
-        if len(tuned) == len(list(network.parameters())):
-            absorb_statistics(network, proxy_batch(self.images(architecture), _STATISTICS_ON))
-        freeze(network, tuned)
+        absorb_statistics(network, proxy_batch(self.images(architecture), _STATISTICS_ON))
+        freeze(network, self.space.tuned(network, architecture))
         return network
 
 

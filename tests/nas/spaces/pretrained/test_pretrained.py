@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 
 from common.types.errors import UserError
 from common.types.task import Task
+from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
+from nas.accuracy.short import proxy_batch
 from nas.spaces.pretrained.hub import hub_answers
 from nas.spaces.pretrained.padding import with_static_padding
 from nas.spaces.pretrained.pool import folder_pool, hub_pool, pool_text
@@ -270,3 +272,17 @@ def test_a_network_that_the_hub_lacks_says_how_to_copy_it():
 
     with pytest.raises(UserError, match="hf download timm/test_vit"):
         network.weights_file()
+
+
+@pytest.mark.parametrize("depth", range(len(TUNING)))
+def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path):
+    """Statistics of 0 and 1, as of weights with folded normalisation, are no images'."""
+    images = PretrainedImages(space, "digits")
+    row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[depth]}")
+
+    begun = PretrainedNetwork(space, images, tmp_path)(row, images(row).task)
+
+    batch = proxy_batch(images(row), 128)
+    with torch.no_grad():
+        logits, in_training = begun.eval()(batch), begun.train()(batch)
+    assert torch.allclose(logits, in_training, atol=0.1 * logits.std())
