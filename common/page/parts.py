@@ -56,6 +56,17 @@ class Figure(PagePart):
 
 @final
 @dataclass(frozen=True)
+class Pictures(PagePart):
+    """Small images beside each other, each with a line below it."""
+
+    kind = "pictures"
+    title: str
+    images: Sequence[tuple[str, str]]  # `data:` address and text
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True)
 class Slider(PagePart):
     """A bound that the reader moves, and the text of the last step within it."""
 

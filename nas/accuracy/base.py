@@ -134,6 +134,10 @@ class HasWeights(Keys, Protocol):
 
     depths: Sequence[str]  # of tuning, the classifier alone first
 
+    @property
+    def candidates(self) -> str:
+        """What there is to choose from, in words: networks, sides and licences."""
+
     def every_network(self) -> Int64[ndarray, "n D"]:
         """All networks at all their sides, of which the classifier alone is tuned."""
 

@@ -19,6 +19,7 @@ from nas.accuracy.base import (
     Accuracy,
     AccuracyConfig,
     HasSupernet,
+    HasWeights,
     Split,
 )
 from nas.accuracy.images.image_set import ImageSet
@@ -107,10 +108,11 @@ class OwnImagesConfig(AccuracyConfig):
             raise UserError(
                 f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
             )
+        pixels = "" if isinstance(space, HasWeights) else f"{images.side} pixels, "
         return OwnImages(
             images,
             self.by,
-            f"trained on {len(images.train):,} images of {images.title}, {images.side} pixels, "
+            f"trained on {len(images.train):,} images of {images.title}, {pixels}"
             f"recipe {self.recipe}; judged on {len(images.valid):,}",
         )
 

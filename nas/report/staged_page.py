@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
@@ -10,9 +10,9 @@ from rich.console import Console
 from common.command.console import say
 from common.page.document import HtmlPage, Section
 from common.page.parts import PagePart, Table, TextListing
-from nas.accuracy.training.trained_folder import ClassResult
 from nas.report.answer import Answer
 from nas.report.charts.candidates import candidates
+from nas.report.charts.training import TrainedWinner
 from nas.report.environment import Environment
 from nas.report.number import amount
 from nas.report.run_page import answer_parts, provenance
@@ -56,14 +56,14 @@ def staged_page(
     problem: SearchProblem,
     *,
     epochs: tuple[int, ...],
-    by_class: Sequence[ClassResult],
+    winner: TrainedWinner | None,
     environment: Environment,
     command: str,
     config: str,
 ) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
-    `epochs` is the length of training of each fidelity, `by_class` the winner's test results.
+    `epochs` is the length of training of each fidelity, `winner` is None where there is none.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
     network: list[PagePart | str] = [reported_networks(answer)]
@@ -72,28 +72,33 @@ def staged_page(
     return HtmlPage(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
-            f"One search of {settings.space} on own images, ranked by {settings.controller}, "
+            f"One search of {settings.space.partition(':')[0]} on own images, ranked by {settings.controller}, "
             f"seed {settings.seed}; the winner was trained for {settings.epochs} epochs"
         ),
         answer=answer_parts(answer),
         key_figures=answer.figures,
         sections=[
-            Section("The network", [*network, _classes(by_class)]),
+            Section("The network", [*network, *_classes(summary), *_charts(winner)]),
             Section(
                 "The stages",
                 [candidates(trials, epochs, problem, summary), _stages(summary.stages)],
             ),
             Section("All trainings", [_trainings(trials, epochs, problem)]),
         ],
-        provenance=provenance(answer, environment, command),
+        provenance=provenance(answer, environment, command)
+        | ({"start of the winner": summary.start} if summary.start else {}),
         provenance_parts=[TextListing("config.yaml", config)],
     )
 
 
-def _classes(by_class: Sequence[ClassResult]) -> Table:
+def _charts(winner: TrainedWinner | None) -> Iterator[PagePart]:
+    return iter(()) if winner is None else winner.charts()
+
+
+def _classes(summary: Summary) -> Iterator[Table]:
     """A row a class, the worst first."""
-    ordered = sorted(by_class, key=lambda result: result.right / result.images)
-    return Table(
+    ordered = sorted(summary.by_class, key=lambda result: result.right / result.images)
+    yield Table(
         ["class", "test images", "right", "accuracy", "otherwise mostly"],
         [
             [

@@ -21,6 +21,7 @@ from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
+from nas.accuracy.training.trained_folder import ClassResult, Training
 from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
@@ -118,6 +119,8 @@ class Summary:
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
     front: tuple[Network, ...]  # of the trials within the further limits, from fast to slow
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
+    start: str = ""  # of the winner on own images: origin, licence and SHA-256 of its weights
+    by_class: tuple[ClassResult, ...] = ()  # its test images
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)
@@ -203,6 +206,7 @@ def summarise(
     confirmed: Confirmation | None = None,
     estimated: EstimatedShare | None = None,
     stages: tuple[StageResult, ...] = (),
+    training: Training | None = None,
 ) -> Summary:
     """The results of finished trials, in the order of the answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
@@ -250,6 +254,8 @@ def summarise(
         stages=stages,
         front=reporter.front(),
         front_share=reporter.front_share(),
+        start="" if training is None else training.recipe.get("start", ""),
+        by_class=() if training is None else training.by_class,
     )
 
 

@@ -75,7 +75,9 @@ def drawings(
         space.drawing(row, role[0].upper() + role[1:]) for role, row in architectures.items()
     ]
     layers = None if best is None else _layer_by_layer(best, problem)
-    if layers is None or len(space.positions) <= _FEW_POSITIONS:  # else the layers say it shorter
+    are_tables = all(isinstance(part, Table) for part in parts)
+    is_shorter = layers is None or len(space.positions) <= _FEW_POSITIONS  # than the layers
+    if is_shorter and not are_tables:
         parts.append(_choice_by_choice(architectures, space))
     columns = Columns(parts, least_width=300)
     return [columns] if layers is None else [columns, layers]

@@ -17,6 +17,7 @@ from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
 
 _STEPS = 8  # of a front, between those that are printed
+_CLASSES = 5  # whose results are printed
 _LEAST_WIDTH = 11  # of the column of names
 
 
@@ -33,6 +34,7 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     print_figures(console, answer.figures)
     if answer.best is not None:
         _print_arch(console, answer.best.arch, answer.best.index)
+    print_figures(console, [*_winner(summary)])
     if answer.is_ranked and answer.optimum is not None:
         say(console, f"{answer.ranked_headline}:")
         print_figures(console, answer.ranked_figures)
@@ -108,6 +110,16 @@ def print_next(
 def _print_arch(console: Console, arch: str, index: int | None) -> None:
     number = "" if index is None else f"number {index}: "
     console.print(Text(f"  {number}{arch}"), soft_wrap=True)
+
+
+def _winner(summary: Summary) -> Iterator[KeyFigure]:
+    """Origin of the winner's weights, and its worst classes, on own images."""
+    if summary.start:
+        yield KeyFigure("start", summary.start)
+    worst = sorted(summary.by_class, key=lambda result: result.right / result.images)[:_CLASSES]
+    if worst:
+        texts = (f"{result.name} {result.right} of {result.images}" for result in worst)
+        yield KeyFigure("worst classes", ", ".join(texts), "test images")
 
 
 def _sentence(figure: KeyFigure) -> str:

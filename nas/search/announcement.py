@@ -9,6 +9,7 @@ from rich.console import Console
 
 from common.command.console import say
 from latency.base import Doubtful
+from nas.accuracy.base import HasWeights
 from nas.config.build import FROM_SCRATCH, NO_WEIGHTS, Experiment
 from nas.report.answer import Status
 from nas.trials.problem import SearchProblem
@@ -36,6 +37,10 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
         for sentence in experiment.images.report:
             say(console, sentence)
+        if isinstance(problem.space, HasWeights):
+            say(console, f"choosing among {problem.space.candidates}")
+        if not config.verbose:
+            say(console, f"accuracy: {problem.accuracy.description}")
         if config.space == FROM_SCRATCH and config.data != "digits":
             say(console, f"networks begin with new weights: {NO_WEIGHTS}")
     lines = [

@@ -131,6 +131,7 @@ class Run:
             confirmed=outcome.confirmed,
             estimated=problem.estimated_share,
             stages=outcome.stages,
+            training=outcome.training,
         )
         write_record(folder.samples, trials, problem)
         if config.report:

@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from nas.accuracy.training.trained_folder import Training
 from nas.config.build import Experiment
 from nas.report.run_folder import RunFolder
 from nas.report.summary import RunSettings, Summary
@@ -44,6 +45,7 @@ class Outcome:
     mode: Int64[ndarray, "D"] | None = None  # architecture that a policy prefers
     confirmed: Confirmation | None = None
     stages: tuple[StageResult, ...] = ()
+    training: Training | None = None  # of the winner, on own images
 
 
 @runtime_checkable

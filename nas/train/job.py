@@ -20,7 +20,7 @@ from common.types.errors import UserError
 from nas.accuracy.base import at_chance
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
-from nas.accuracy.training.evaluation import classes_of
+from nas.accuracy.training.evaluation import logits_of
 from nas.accuracy.training.optimization.replicas import agreed, place
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.share import take_share
@@ -31,6 +31,8 @@ from nas.accuracy.training.trained_folder import (
     Training,
     TrainingState,
     class_results,
+    confusion_of,
+    worst_of,
     write_trained,
 )
 from nas.accuracy.training.trainer import (
@@ -175,8 +177,10 @@ class TrainingJob:
         valid = None
         if self._config.images is TrainOn.train:
             valid = Judged(trained.accuracy, len(images.valid))
-        answers = classes_of(self._network, images.test, images, device=self._device).cpu().numpy()
-        test = Judged(float((answers == images.test.labels).mean()), len(images.test))
+        logits = logits_of(self._network, images.test, images, device=self._device)
+        probabilities = logits.softmax(1).cpu().numpy()
+        answers, labels = probabilities.argmax(1), images.test.labels
+        test = Judged(float((answers == labels).mean()), len(images.test))
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
@@ -205,7 +209,11 @@ class TrainingJob:
             seconds=trained.seconds,
             device=_title(self._device),
             versions=versions(),
-            by_class=class_results(images.classes, images.test.labels, answers),
+            by_class=class_results(images.classes, labels, answers),
+            confusion=confusion_of(labels, answers, len(images.classes)),
+            worst=worst_of(images.classes, labels, probabilities),
+            losses=trained.losses,
+            accuracies=trained.accuracies,
         )
         if place()[0] == 0:  # else another process writes it
             write_trained(subject.folder, self._network.state_dict(), training)

@@ -26,6 +26,7 @@ from nas.accuracy.images.faults import (
     check_classes,
     classes_uncovered,
     images_left_out,
+    images_of_classes,
     images_repeated,
 )
 from nas.accuracy.images.image_set import CHANNELS
@@ -85,6 +86,7 @@ def build(
         *repeated,
         *classes_uncovered(labels, parts, listing.classes),
         *drawn_splits,
+        images_of_classes(labels, listing.classes, np.array(decoded.sizes), side),
     )
     write_json(
         folder / DESCRIPTION,
@@ -111,6 +113,7 @@ class _Decoded:
     digests: UInt64[ndarray, "decoded"]  # of the pixels
     reasons: dict[str, str]  # why an image is left out, by name
     treatments: Counter[Treatment]
+    sizes: list[tuple[int, int]]  # width and height of each photo, pixels
 
 
 def _decode_all(
@@ -122,6 +125,7 @@ def _decode_all(
     digests = np.zeros(count, np.uint64)
     reasons: dict[str, str] = {}
     treatments: Counter[Treatment] = Counter()
+    sizes: list[tuple[int, int]] = []
 
     def attempt(image: Encoded) -> Decoded | str:
         try:
@@ -150,9 +154,10 @@ def _decode_all(
                     usable[index] = True
                     digests[index] = int.from_bytes(sha256(content).digest()[:8], "little")
                     treatments[outcome.treatment] += 1
+                    sizes.append(outcome.size)
                 index += 1
             on_decoded(index, count)
-    return _Decoded(usable, digests[usable], reasons, treatments)
+    return _Decoded(usable, digests[usable], reasons, treatments, sizes)
 
 
 def _copy(

@@ -22,6 +22,9 @@ from nas.accuracy.images.source import Encoded
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 """Formats that are read. Pillow reads EPS too, by running Ghostscript."""
 
+_ORIENTATION, _UPRIGHT = 0x0112, 4
+"""EXIF's tag, and its values up to which width is width."""
+
 MOST_PIXELS = 100_000_000
 MOST_BYTES = 256 * 2**20
 """Limits on one image, and on its file."""
@@ -48,6 +51,7 @@ class Decoded:
 
     pixels: UInt8[ndarray, "side side 3"]
     treatment: Treatment
+    size: tuple[int, int]  # width and height of the photo, pixels
 
 
 def decode(image: Encoded, side: int) -> Decoded:
@@ -57,7 +61,7 @@ def decode(image: Encoded, side: int) -> Decoded:
       UndecodableError: if it is damaged, too large, or in another format.
     """
     if isinstance(image, ndarray):
-        return Decoded(_square(Image.fromarray(image), side), Treatment.none)
+        return Decoded(_square(Image.fromarray(image), side), Treatment.none, image.shape[1::-1])
     content = _content(image)
     if not content:
         raise UndecodableError("empty")
@@ -87,12 +91,13 @@ def _content(image: Path | bytes) -> bytes:
 def _decoded(opened: Image.Image, side: int) -> Decoded:
     if opened.width * opened.height > MOST_PIXELS:
         raise UndecodableError(f"larger than {MOST_PIXELS // 10**6} million pixels")
+    size = opened.size if opened.getexif().get(_ORIENTATION, 1) <= _UPRIGHT else opened.size[::-1]
     if opened.format == "JPEG":
         opened.draft(None, (2 * side, 2 * side))  # libjpeg halves large ones as it decodes them
     image = ImageOps.exif_transpose(opened)
     mode = image.mode
     if mode.startswith("I"):
-        return Decoded(_square(_eight_bits(image), side), Treatment.deep)
+        return Decoded(_square(_eight_bits(image), side), Treatment.deep, size)
     if mode == "F":
         raise UndecodableError("of floating-point pixels")
     grey = dict.fromkeys(("1", "L", "LA"), Treatment.grey)
@@ -102,7 +107,7 @@ def _decoded(opened: Image.Image, side: int) -> Decoded:
         if layer.getchannel("A").getextrema() != (255, 255):
             treatment = Treatment.transparent
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), layer)
-    return Decoded(_square(image, side), treatment)
+    return Decoded(_square(image, side), treatment, size)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

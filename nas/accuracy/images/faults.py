@@ -15,6 +15,7 @@ MOST_SHARED = 0.05
 """Share of validation or test images that may be training images too; beyond it, accuracy is a sham."""
 
 _EXAMPLES = 3
+_COUNTED = 12  # classes whose images are counted in words
 
 
 def images_left_out(reasons: Mapping[str, str], count: int) -> str:
@@ -54,6 +55,24 @@ def check_classes(
                 f"class {name!r} has {where}; add training images of it, or remove the class"
                 f"{left_out and f'; {left_out}'}"
             )
+
+
+def images_of_classes(
+    labels: Int64[ndarray, "n"], classes: Sequence[str], sizes: Int64[ndarray, "n 2"], side: int
+) -> str:
+    """Line on the number of images of each class, their median size, and those that are enlarged."""
+    counts = np.bincount(labels, minlength=len(classes))
+    order = np.argsort(-counts, kind="stable")
+    ends = order if len(order) <= _COUNTED else [*order[: _COUNTED - 1], order[-1]]
+    each = [f"{classes[at]} {counts[at]:,}" for at in ends]
+    more = len(order) - len(ends)
+    width, height = np.median(sizes, axis=0)
+    enlarged = int((sizes.min(1) < side).sum())
+    return (
+        f"{len(labels):,} images of {len(classes):,} classes: {', '.join(each)}"
+        f"{f' ({more:,} classes between)' if more else ''}; median size {width:g} x {height:g} pixels"
+        f"{f', {enlarged:,} are enlarged to {side}' if enlarged else ''}"
+    )
 
 
 def classes_uncovered(

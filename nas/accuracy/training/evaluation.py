@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
@@ -43,10 +43,17 @@ def classes_of(
     network: nn.Module, images: Images, image_set: ImageSet, *, device: torch.device | str = "auto"
 ) -> Int64[Tensor, "n"]:
     """The most likely class of each image of a split; the network is moved to the device."""
+    return logits_of(network, images, image_set, device=device).argmax(1)
+
+
+def logits_of(
+    network: nn.Module, images: Images, image_set: ImageSet, *, device: torch.device | str = "auto"
+) -> Float[Tensor, "n classes"]:
+    """Outputs for each image of a split; the network is moved to the device."""
     device = device_named(device)
     model = Normalised(network, image_set.mean, image_set.sd, device)
     return torch.cat(
-        [answers for answers, _ in _answers(model, DeviceImages([images], device), device)]
+        [logits for logits, _ in _outputs(model, DeviceImages([images], device), device)]
     )
 
 
@@ -55,22 +62,22 @@ def right_answers(
 ) -> Int64[Tensor, ""]:
     """Number of images whose most likely class is right, on the device; the mode is as before."""
     right = torch.zeros((), dtype=torch.int64, device=device)
-    for answers, labels in _answers(model, source, device):
-        right += (answers == labels).sum()
+    for logits, labels in _outputs(model, source, device):
+        right += (logits.argmax(1) == labels).sum()
     return right
 
 
-def _answers(
+def _outputs(
     model: Normalised, source: DeviceImages, device: torch.device
-) -> Iterator[tuple[Int64[Tensor, "b"], Int64[Tensor, "b"]]]:
-    """Most likely and true classes, a batch at a time; the mode is as before."""
+) -> Iterator[tuple[Float[Tensor, "b classes"], Int64[Tensor, "b"]]]:
+    """Logits and true classes, a batch at a time; the mode is as before."""
     was_training, is_gpu = model.training, device.type == "cuda"
     model.eval()
     size = _LARGE_BATCH if is_gpu and not has_many_shapes(model.network) else _BATCH
     with torch.no_grad():
         for which, new in batches_of(len(source), size, equal=is_gpu):
             pixels, labels = source.gather(which)
-            yield model(pixels).argmax(1)[-new:], labels[-new:]
+            yield model(pixels)[-new:], labels[-new:]
     model.train(was_training)
 
 

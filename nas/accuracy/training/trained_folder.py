@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from numpy import ndarray
 
 from common.files.atomic_file import replacing
@@ -66,6 +66,45 @@ class ClassResult:
     taken_for: str | None  # most frequent wrong answer; None: all were right
 
 
+@final
+@dataclass(frozen=True)
+class WrongImage:
+    """A test image that the network puts into another class."""
+
+    index: int  # among the test images
+    name: str  # of its class
+    taken_for: str
+    share: float  # probability of that answer
+
+
+MOST_CLASSES, MOST_WRONG = 40, 24
+"""Classes up to which the record has their confusion, and wrong images that it names."""
+
+
+def confusion_of(
+    labels: Int64[ndarray, "n"], answers: Int64[ndarray, "n"], classes: int
+) -> tuple[tuple[int, ...], ...]:
+    """Images by class, and by the class that they were put into; empty for too many classes."""
+    if classes > MOST_CLASSES:
+        return ()
+    counts = np.bincount(classes * labels + answers, minlength=classes**2)
+    return tuple(map(tuple, counts.reshape(classes, classes).tolist()))
+
+
+def worst_of(
+    classes: tuple[str, ...],
+    labels: Int64[ndarray, "n"],
+    probabilities: Float[ndarray, "n classes"],
+) -> tuple[WrongImage, ...]:
+    """The wrong answers that the network is surest of."""
+    answers, shares = probabilities.argmax(1), probabilities.max(1)
+    wrong = np.flatnonzero(answers != labels)
+    return tuple(
+        WrongImage(at, classes[labels[at]], classes[answers[at]], float(shares[at]))
+        for at in wrong[np.argsort(-shares[wrong], kind="stable")][:MOST_WRONG].tolist()
+    )
+
+
 def class_results(
     classes: tuple[str, ...], labels: Int64[ndarray, "n"], answers: Int64[ndarray, "n"]
 ) -> tuple[ClassResult, ...]:
@@ -109,6 +148,10 @@ class Training:
     device: str
     versions: dict[str, str]  # of packages
     by_class: tuple[ClassResult, ...] = ()  # on the test images
+    confusion: tuple[tuple[int, ...], ...] = ()  # test images by class and by answer
+    worst: tuple[WrongImage, ...] = ()  # the surest first
+    losses: tuple[float, ...] = ()  # of each epoch
+    accuracies: tuple[float | None, ...] = ()  # after each epoch; None where it was not judged
 
 
 def trained_folder(run: Path, arch: str) -> Path:

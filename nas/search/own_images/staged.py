@@ -29,14 +29,10 @@ from nas.accuracy.training.checkpoint import epochs_done
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trained_folder import (
-    ClassResult,
-    Training,
-    read_training,
-    trained_folder,
-)
+from nas.accuracy.training.trained_folder import Training, read_training, trained_folder
 from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import untrained
+from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import RunSettings, Summary
@@ -388,7 +384,10 @@ class Staged:
                 )
             )
         return Outcome(
-            Trials.joined(trials), self._settings(training.epochs), stages=(*stages, last)
+            Trials.joined(trials),
+            self._settings(training.epochs),
+            stages=(*stages, last),
+            training=training,
         )
 
     def _stage_results(self) -> tuple[StageResult, ...]:
@@ -526,23 +525,21 @@ class Staged:
 
     def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
-        folder = self._begun.folder
+        folder, trained = self._begun.folder, None
+        if summary.best is not None:
+            row = self._problem.space.parse(summary.best.arch)
+            training = read_training(trained_folder(self._folder, summary.best.arch))
+            trained = TrainedWinner(training, self._images_of(row).test)
         return staged_page(
             summary,
             trials,
             self._problem,
             epochs=(*(each.epochs for each in self._fidelities), summary.settings.epochs),
-            by_class=self._by_class(summary),
+            winner=trained,
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),
         ).html()
-
-    def _by_class(self, summary: Summary) -> tuple[ClassResult, ...]:
-        """Test results of the winner."""
-        if summary.best is None:
-            return ()
-        return read_training(trained_folder(self._folder, summary.best.arch)).by_class
 
     def clean(self, summary: Summary) -> None:
         """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""

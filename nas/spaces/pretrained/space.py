@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -60,6 +61,14 @@ class PretrainedSpace(ChoiceSpace):
             "side": tuple(sides),
             "tuning": TUNING,
         }
+
+    @property
+    def candidates(self) -> str:
+        """Number of networks at hand, their sides and licences."""
+        licences = Counter(each.licence for each in self.pool if each.is_at_hand)
+        names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
+        sides = self.choices["side"]
+        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether the choices are options, and the network takes this side."""

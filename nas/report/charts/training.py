@@ -1,0 +1,96 @@
+"""The winner of a search on own images: its learning curves, its confusions, and its worst images."""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
+from PIL import Image
+
+from common.page.chart import axes, count_map, line
+from common.page.markup import chart_text
+from common.page.palette import BLUE, GREEN
+from common.page.parts import Columns, Figure, PagePart, Pictures
+from nas.accuracy.images.image_set import Images
+from nas.accuracy.training.trained_folder import Training
+
+_PIXELS = 96
+"""Longest side of a picture on the page."""
+
+
+@final
+@dataclass(frozen=True)
+class TrainedWinner:
+    """A training, and the test images as the network takes them."""
+
+    training: Training
+    test: Images
+
+    def charts(self) -> Iterator[PagePart]:
+        """What is known of it; nothing for records of earlier versions."""
+        if len(self.training.losses) > 1:
+            yield self._learning()
+        if self.training.confusion:
+            yield self._confusion()
+        if self.training.worst:
+            yield self._worst()
+
+    def _learning(self) -> Columns:
+        losses, accuracies = self.training.losses, self.training.accuracies
+        judged = [(at, 100 * each) for at, each in enumerate(accuracies, 1) if each is not None]
+        epochs = np.arange(1, len(losses) + 1)
+        curves = (
+            ("Loss", "mean loss of an epoch", line("loss", epochs, losses, color=BLUE)),
+            (
+                "Validation accuracy",
+                "accuracy [%]",
+                line("accuracy", *zip(*judged, strict=True), color=GREEN) if judged else None,
+            ),
+        )
+        figures = [
+            Figure(title, [trace | {"mode": "lines+markers"}], axes("epoch", axis), height=260)
+            for title, axis, trace in curves
+            if trace is not None
+        ]
+        return Columns(figures)
+
+    def _confusion(self) -> Figure:
+        counts = np.array(self.training.confusion)
+        names = [chart_text(name) for name in self.training.classes]
+        trace = count_map(names, names, counts, "images") | {
+            "showscale": False,
+            "text": np.where(counts, counts.astype(str), ""),
+            "texttemplate": "%{text}",
+            "hovertemplate": "%{y} taken for %{x}: %{text}<extra></extra>",
+        }
+        layout = axes("answer", "class")
+        layout["yaxis"] |= {"autorange": "reversed", "type": "category"}
+        layout["xaxis"] |= {"type": "category"}
+        caption = "Test images by their class and by the answer of the winner."
+        return Figure("Confusions", [trace], layout, caption, height=160 + 32 * max(6, len(names)))
+
+    def _worst(self) -> Pictures:
+        shown = [
+            (
+                _address(self.test.pixels[wrong.index]),
+                f"{wrong.name} as {wrong.taken_for}, {wrong.share:.0%}",
+            )
+            for wrong in self.training.worst
+        ]
+        caption = "Test images that the winner is surest of and wrong about, with that probability."
+        return Pictures("Worst images", shown, caption)
+
+
+def _address(pixels: UInt8[ndarray, "side side 3"]) -> str:
+    """A small JPEG in the address of an image."""
+    image = Image.fromarray(np.asarray(pixels))
+    image.thumbnail((_PIXELS, _PIXELS))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=80)
+    return f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"

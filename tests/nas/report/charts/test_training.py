@@ -1,0 +1,61 @@
+"""What the page shows of a winner: its confusions, its worst images, its learning curves."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from common.page.document import HtmlPage, Section
+from nas.accuracy.images.image_set import Images
+from nas.accuracy.training.trained_folder import (
+    MOST_CLASSES,
+    MOST_WRONG,
+    Training,
+    confusion_of,
+    worst_of,
+)
+from nas.report.charts.training import TrainedWinner
+
+CLASSES = ("cat", "<img src=x onerror=alert(1)>")
+
+
+def training(labels, probabilities):
+    values = {each.name: "" for each in fields(Training)}
+    values |= {"schema": 1, "data_seed": 0, "side": 8, "mean": (0.5,) * 3, "sd": (0.5,) * 3}
+    values |= {"recipe": {}, "epochs": 2, "seed": 0, "valid": None, "test": None, "seconds": 1.0}
+    values |= {"versions": {}, "by_class": (), "classes": CLASSES}
+    values |= {"losses": (2.0, 1.0), "accuracies": (None, 0.75)}
+    values["confusion"] = confusion_of(labels, probabilities.argmax(1), len(CLASSES))
+    values["worst"] = worst_of(CLASSES, labels, probabilities)
+    return Training(**values)
+
+
+def test_the_surest_wrong_answers_come_first():
+    labels = np.array([0, 0, 1, 1])
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2], [0.3, 0.7]], np.float32)
+
+    record = training(labels, probabilities)
+
+    assert record.confusion == ((1, 1), (1, 1))
+    assert [(each.index, each.taken_for) for each in record.worst] == [(2, "cat"), (1, CLASSES[1])]
+
+
+def test_records_of_many_classes_and_mistakes_are_bounded():
+    count = MOST_CLASSES + 1
+    labels = np.arange(count)
+    probabilities = np.roll(np.eye(count, dtype=np.float32), 1, axis=0)
+    names = tuple(map(str, labels))
+
+    assert confusion_of(labels, probabilities.argmax(1), count) == ()
+    assert len(worst_of(names, labels, probabilities)) == MOST_WRONG
+
+
+def test_names_of_classes_are_text_on_the_page():
+    labels = np.zeros(3, np.int64)
+    record = training(labels, np.tile(np.array([0.2, 0.8], np.float32), (3, 1)))
+    winner = TrainedWinner(record, Images(np.zeros((3, 8, 8, 3), np.uint8), labels))
+
+    html = HtmlPage("", "", "", sections=[Section("The network", [*winner.charts()])]).html()
+
+    body = html.partition("<body")[2]
+    assert "<img src=x" not in body
+    assert body.count("data:image/jpeg;base64,") == 3
