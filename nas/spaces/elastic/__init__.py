@@ -1,0 +1,1 @@
+"""The sub-networks of a trained network: `space=elastic`."""

@@ -1,0 +1,120 @@
+"""Blocks that a residual connection bridges, and data-dependent control flow, by running a network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from common.types.errors import UserError
+
+_PASSED = ("Add", "Clone", "Alias", "Relu", "Hardswish", "Silu", "Gelu", "Hardtanh")
+"""Operations between a residual block's input and its result."""
+
+
+def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
+    """Names of the innermost modules that add something to their input, of its shape."""
+    begun: dict[nn.Module, Any] = {}
+    calls: Counter[nn.Module] = Counter()
+    bridged: set[nn.Module] = set()
+
+    def enter(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+        calls[module] += 1
+        if len(inputs) != 1 or not isinstance(inputs[0], Tensor):
+            return None
+        copy = inputs[0].clone()
+        begun[module] = copy.grad_fn
+        return (copy,)
+
+    def leave(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        is_one = module in begun and isinstance(output, Tensor)
+        if is_one and output.shape == inputs[0].shape and _reaches(output.grad_fn, begun[module]):
+            bridged.add(module)
+
+    hooks = [
+        hook
+        for module in network.modules()
+        if module is not network
+        for hook in (
+            module.register_forward_pre_hook(enter),
+            module.register_forward_hook(leave),
+        )
+    ]
+    try:
+        with torch.enable_grad():
+            network(example.clone().requires_grad_())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [
+        name
+        for name, module in network.named_modules()
+        if module in bridged
+        and calls[module] == 1
+        and any(True for _ in module.parameters())
+        and not any(inner in bridged for inner in module.modules() if inner is not module)
+    ]
+
+
+def _reaches(node: Any, begin: Any) -> bool:
+    """Whether an input is added to a result, both by the nodes that computed them."""
+    added = False
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        if each is begin:
+            return added
+        if each is None or not each.name().startswith(_PASSED):
+            continue
+        added |= each.name().startswith("Add")
+        pending.extend(following for following, _ in each.next_functions)
+    return False
+
+
+@final
+class _NoValues(TorchDispatchMode):
+    """Refuses to give a tensor's value to Python."""
+
+    def __init__(self, entered: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._entered = entered
+
+    def __torch_dispatch__(
+        self, function: Any, _types: Any, arguments: Any = (), settings: Any = None
+    ) -> Any:
+        if function is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - an operator's name
+            where = self._entered[-1] if self._entered else ""
+            raise UserError(
+                f"network: {where or 'its forward'} decides by the values of a tensor, which no exported "
+                f"network can; make the choice a fixed setting of the module"
+            )
+        return function(*arguments, **(settings or {}))
+
+
+@contextmanager
+def no_data_dependence(network: nn.Module) -> Iterator[None]:
+    """Raise a `UserError` where a module of the network reads a tensor's value."""
+    entered: list[str] = []
+
+    def leave(*_: object) -> None:
+        entered.pop()
+
+    hooks = [
+        hook
+        for name, module in network.named_modules()
+        for hook in (
+            module.register_forward_pre_hook(lambda *_, name=name: entered.append(name)),
+            module.register_forward_hook(leave),
+        )
+    ]
+    try:
+        with _NoValues(entered):
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()

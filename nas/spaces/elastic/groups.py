@@ -1,0 +1,150 @@
+"""Channels that are cut together, by torch-pruning's dependency graph (Fang et al., CVPR 2023)."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+from torch import Tensor, nn
+
+from common.types.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Cut:
+    """Part of a tensor that goes with each channel of a group."""
+
+    tensor: str  # name among parameters and buffers
+    dim: int
+    places: Int64[ndarray, "channels k"]
+    reads: bool  # whether a layer reads the channel there, and does not write it
+
+
+@final
+@dataclass(frozen=True)
+class ChannelGroup:
+    """Channels of several layers of which the same ones are kept."""
+
+    name: str  # first layer that writes them
+    channels: int
+    cuts: tuple[Cut, ...]
+    mixes: bool  # whether a layer's result for one channel depends on all, as of nn.LayerNorm
+
+
+def channel_groups(
+    network: nn.Module, example: Tensor
+) -> tuple[list[ChannelGroup], dict[str, str]]:
+    """Groups of a network, and why some of its layers are in none, by their names.
+
+    Raises:
+      UserError: if torch-pruning is not installed, or cannot analyse the network.
+    """
+    try:
+        import torch_pruning  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UserError(
+            f"space=elastic needs torch-pruning ({error}): pip install '.[networks]'"
+        ) from error
+    names = {module: name for name, module in network.named_modules()}
+    groups: list[ChannelGroup] = []
+    whole: dict[str, str] = {}
+    try:
+        graph = torch_pruning.DependencyGraph()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # parameters outside layers; they are checked below
+            graph.build_dependency(network, example, verbose=False)
+            traced = list(graph.get_all_groups())
+    except Exception as error:  # an analysis runs the author's code
+        raise UserError(
+            f"network={type(network).__name__} cannot be analysed by torch-pruning: "
+            f"{(str(error) or repr(error)).splitlines()[0]}; pass a part of it that can be, such as "
+            f"its backbone, as a network of its own"
+        ) from error
+    for items in traced:
+        root = names[items[0].dep.target.module]
+        try:
+            groups.append(_group(items, graph, names, network))
+        except ValueError as error:
+            whole[root] = str(error)
+    order = [name.rpartition(".")[0] for name in network.state_dict()]
+    return sorted(groups, key=lambda group: order.index(group.name)), whole
+
+
+def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Module) -> ChannelGroup:
+    """A group of torch-pruning with the parts of tensors that it cuts.
+
+    Raises:
+      ValueError: if a layer in it cannot be cut.
+    """
+    channels, sizes = len(items[0].idxs), network.state_dict()
+    parameters = {parameter: name for name, parameter in network.named_parameters()}
+    cuts: dict[tuple[str, int, bool], list[tuple[int, int]]] = {}
+    mixes = False
+    for item in items:
+        module, writes = item.dep.target.module, graph.is_out_channel_pruning_fn(item.dep.handler)
+        if isinstance(module, nn.Parameter):
+            at = [(parameters[module], item.dep.target.pruning_dim)]
+        elif module in names:
+            prefix = names[module]
+            at = [
+                (f"{prefix}.{tensor}".lstrip("."), dim)
+                for tensor, dim in _dims(prefix, module, writes)
+            ]
+        else:
+            continue  # an operation without tensors
+        mixes |= isinstance(module, nn.LayerNorm)
+        is_layer = isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d)
+        for tensor, dim in at:
+            pairs = cuts.setdefault((tensor, dim, is_layer and not writes), [])
+            pairs.extend(zip(item.root_idxs, item.idxs, strict=True))
+    made = tuple(
+        Cut(*key[:2], _places(key[0], pairs, channels), key[2]) for key, pairs in cuts.items()
+    )
+    for cut in made:
+        if cut.places.max() >= sizes[cut.tensor].shape[cut.dim]:
+            raise ValueError(f"{cut.tensor} is read in a way that is not known")
+    first = min((cut.tensor for cut in made if not cut.reads), key=list(sizes).index)
+    return ChannelGroup(first.rpartition(".")[0], channels, made, mixes)
+
+
+def _places(tensor: str, pairs: list[tuple[int, int]], channels: int) -> Int64[ndarray, "c k"]:
+    """The same number of places for each channel."""
+    pairs = sorted(set(pairs))
+    counts = set(Counter(channel for channel, _ in pairs).values())
+    if len(counts) != 1 or len(pairs) != channels * min(counts):
+        raise ValueError(f"{tensor} holds some of its channels more often than others")
+    return np.array([place for _, place in pairs], np.int64).reshape(channels, -1)
+
+
+def _dims(name: str, module: nn.Module, writes: bool) -> list[tuple[str, int]]:
+    """Tensors of a layer that hold a channel that it writes or reads, and the dimension."""
+    both: list[tuple[str, int]] = []
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+        out = int(isinstance(module, nn.ConvTranspose2d))
+        groups = getattr(module, "groups", 1)
+        if groups > 1 and not is_depthwise(module):
+            raise ValueError(f"{name} is a convolution of {groups} groups")
+        is_written = writes or groups > 1
+        both = [("weight", out), ("bias", 0)] if is_written else [("weight", 1 - out)]
+    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        both = [(tensor, 0) for tensor in ("weight", "bias", "running_mean", "running_var")]
+    elif isinstance(module, nn.LayerNorm) and len(module.normalized_shape) == 1:
+        both = [("weight", 0), ("bias", 0)]
+    elif isinstance(module, nn.PReLU):
+        both = [("weight", 0)] * (module.num_parameters > 1)
+    elif list(module.parameters()):
+        raise ValueError(f"{name} is a {type(module).__name__}")
+    return [(tensor, dim) for tensor, dim in both if getattr(module, tensor) is not None]
+
+
+def is_depthwise(module: nn.Module) -> bool:
+    """Whether each channel has a filter of its own."""
+    return (
+        isinstance(module, nn.Conv2d) and module.groups == module.in_channels == module.out_channels
+    )

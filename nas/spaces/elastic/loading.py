@@ -1,0 +1,131 @@
+"""The user's trained network: a function of a Python file, and a file of weights."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from common.types.errors import UserError
+from nas.spaces.elastic.space import ElasticSpace
+
+_NESTED = ("state_dict", "model", "model_state_dict")
+"""Names that checkpoints keep the weights under."""
+
+
+def elastic_space(
+    network: str | nn.Module, weights: str | None = None, side: int | None = None, multiple: int = 8
+) -> ElasticSpace:
+    """The space of the sub-networks of a trained network.
+
+    Args:
+      network: the module, or `FILE.py:FUNCTION`, a function without arguments that builds it. The file
+        is run.
+      weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
+      side: of its images, pixels; None: timm knows it.
+      multiple: that the widths of sub-networks are of.
+
+    Raises:
+      UserError: if the network cannot be built or analysed, or the weights are not its own.
+    """
+    named = network if isinstance(network, str) else type(network).__name__
+    module = (
+        _built(network, has_weights=weights is not None) if isinstance(network, str) else network
+    )
+    if not isinstance(module, nn.Module):
+        raise UserError(f"network={named} is a {type(module).__name__}, no torch.nn.Module")
+    if weights is not None:
+        _load(module, Path(weights).expanduser(), named)
+    about: Any = getattr(module, "pretrained_cfg", None) or {}  # timm's
+    if side is None and "input_size" not in about:
+        raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
+    normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
+    return ElasticSpace(
+        module, side or about["input_size"][-1], multiple=multiple, normalisation=normalisation
+    )
+
+
+def _built(network: str, *, has_weights: bool) -> nn.Module:
+    """Call the function of a file twice, and return its second network.
+
+    Raises:
+      UserError: if it raises, or the networks differ.
+    """
+    file, _, name = network.rpartition(":")
+    path = Path(file).expanduser()
+    if path.suffix != ".py" or not path.is_file():
+        raise UserError(f"network={network} is not FILE.py:FUNCTION with a Python file")
+    try:
+        build = _function(path.absolute(), name)
+        first, second = build(), build()
+    except Exception as error:  # the author's code
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise UserError(f"network={network} raised {type(error).__name__}: {reason}") from error
+    if not (isinstance(first, nn.Module) and isinstance(second, nn.Module)):
+        raise UserError(f"network={network} builds a {type(second).__name__}, no torch.nn.Module")
+    one, other = first.state_dict(), second.state_dict()
+    if _shapes(one) != _shapes(other):
+        raise UserError(f"network={network} builds another network each time")
+    if not has_weights and not all(torch.equal(one[key], other[key]) for key in one):
+        raise UserError(
+            f"network={network} builds other weights each time, so they are not trained; add weights="
+        )
+    return second
+
+
+def _function(path: Path, name: str) -> Callable[[], Any]:
+    """A function of a file, whose classes other processes get by value."""
+    import cloudpickle  # noqa: PLC0415 - as it is needed
+
+    module_name = f"edgenas_network_{sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = sys.modules[module_name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)
+    function: Callable[[], Any] = getattr(module, name)
+    return function
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _load(network: nn.Module, file: Path, named: str) -> None:
+    """Read the weights of exactly this network.
+
+    Raises:
+      UserError: if the file cannot be read, or holds the weights of another network.
+    """
+    try:
+        weights: Any = (
+            load_file(file)
+            if file.suffix == ".safetensors"
+            else torch.load(file, map_location="cpu", weights_only=True)
+        )
+    except (OSError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"weights={file} are no weights of a network: {reason}") from error
+    for name in _NESTED:
+        weights = weights.get(name, weights) if isinstance(weights, Mapping) else weights
+    if not isinstance(weights, Mapping):
+        raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
+    weights = {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+    wanted = _shapes(network.state_dict())
+    for name in sorted(wanted.keys() | weights.keys()):
+        shape = tuple(weights[name].shape) if name in weights else None
+        if shape != wanted.get(name):
+            raise UserError(
+                f"weights={file}: {name} is of shape {shape}, and network={named} has {wanted.get(name)}"
+            )
+    network.load_state_dict(weights)

@@ -1,0 +1,325 @@
+"""`space=elastic`: side, depth, kernels and widths of the sub-networks of a trained network."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+from torch import Tensor, nn
+
+from common.types.errors import UserError
+from common.types.task import Task
+from nas.accuracy.base import SharedNetwork
+from nas.spaces.base import ChoiceSpace
+from nas.spaces.elastic.anatomy import anatomy_of
+from nas.spaces.elastic.sub_network import Kept, sub_network
+from nas.spaces.pretrained.padding import with_static_padding
+
+_KINDS = ("pointwise", "depthwise", "convolution", "linear")
+_JITTER = 0.15
+"""Standard deviation of a group's share of its channels around that of the network."""
+
+_UNIFORM = 0.1
+"""Share of the samples that scale all widths alike, the rule of thumb."""
+
+
+@final
+class ElasticSpace(ChoiceSpace):
+    """Sub-networks of a network, which inherit its weights."""
+
+    default_device = "here"
+
+    def __init__(
+        self,
+        network: nn.Module,
+        side: int,
+        *,
+        channels: int = 3,
+        multiple: int = 8,
+        normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+    ) -> None:
+        """Analyses a trained network.
+
+        Args:
+          network: gives logits (n, classes); others can be built and exported, but not searched.
+          side: of its images, pixels.
+          channels: of its images.
+          multiple: that widths are of.
+          normalisation: mean and standard deviation of its images; None: those of the images that it is
+            tuned on.
+
+        Raises:
+          UserError: if it cannot be analysed.
+        """
+        self.whole = network.eval()
+        self.normalisation = normalisation
+        self.anatomy = parts = anatomy_of(network, side, channels, multiple)
+        shapes = repr(sorted(parts.shapes.items())).encode()
+        self.name = f"elastic-{sha256(shapes + bytes(multiple)).hexdigest()[:8]}"
+        task = Task("images", parts.classes or 1, side, channels, epochs=30)
+        self.tasks: Mapping[str, Task] = {task.name: task}
+        stages = {f"depth {name}": range(len(each) + 1) for name, each in parts.stages.items()}
+        kernels = {f"kernel {name}": sizes for name, sizes in parts.kernels.items()}
+        widths = {
+            f"width {group.name}": options
+            for group, options in zip(parts.groups, parts.widths, strict=True)
+        }
+        self.choices = {"side": parts.sides, **stages, **kernels, **widths}
+        self._counts = (1, len(stages), len(kernels), len(widths))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The space for another process; the network's class may be of a script."""
+        import cloudpickle  # noqa: PLC0415 - trainings at once only
+
+        return {"state": cloudpickle.dumps(vars(self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import cloudpickle  # noqa: PLC0415 - as above
+
+        vars(self).update(cloudpickle.loads(state["state"]))
+
+    @cached_property
+    def largest(self) -> Int64[ndarray, "D"]:
+        """The whole network at its whole side."""
+        return np.asarray(np.array(self.num_choices) - 1)
+
+    @cached_property
+    def _parts(self) -> tuple[slice, ...]:
+        """Positions of the side, the depths, the kernels and the widths."""
+        ends = np.cumsum(self._counts).tolist()
+        return tuple(slice(end - n, end) for end, n in zip(ends, self._counts, strict=True))
+
+    def scaled(self, share: float, side: int | None = None) -> Int64[ndarray, "D"]:
+        """The whole depth, and of each group the width nearest to this share."""
+        row: Int64[ndarray, "D"] = self.largest.copy()
+        row[self._parts[3]] = self._nearest(np.full(self._counts[3], share))
+        if side is not None:
+            row[0] = self.choices["side"].index(side)
+        return row
+
+    def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
+        """Networks of which all widths are scaled alike, at every side."""
+        shares = sorted({round(w / max(ws), 2) for ws in self.anatomy.widths for w in ws})
+        rows = [self.scaled(share, side) for side in self.anatomy.sides for share in shares or (1,)]
+        return np.asarray(np.unique(rows, axis=0))
+
+    def _nearest(self, shares: Float64[ndarray, "*n groups"]) -> Int64[ndarray, "*n groups"]:
+        """Option of each group whose share of the channels is nearest."""
+        columns = [
+            np.abs(np.array(widths) / max(widths) - shares[..., [group]]).argmin(-1)
+            for group, widths in enumerate(self.anatomy.widths)
+        ]
+        return np.stack(columns, -1) if columns else np.zeros(shares.shape, np.int64)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
+        """Draw a share of all widths, and each part around it; a tenth of the rows has only that share."""
+        share = rng.uniform(0.2, 1.0, (n, 1))
+        u = rng.random((n, len(self.num_choices)))
+        rows = (u * self.num_choices).astype(np.int64)
+        _, depths, kernels, widths = self._parts
+        spread = rng.normal(0, _JITTER, (n, self._counts[3]))
+        is_uniform = rng.random(n) < _UNIFORM
+        spread[is_uniform] = 0
+        rows[:, widths] = self._nearest(share + spread)
+        most = self.largest[depths]
+        rows[:, depths] = np.round(most * (1 - u[:, depths] * (1 - share)))
+        for part in (depths, kernels):
+            rows[is_uniform, part] = self.largest[part]
+        return self.normal(rows)
+
+    def switched_on(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
+        """Return False for kernels and widths of skipped blocks alone."""
+        on = np.ones(np.shape(architectures), bool)
+        for position, (block, place) in self._inside:
+            on[..., position] = architectures[..., block] > place
+        return on
+
+    @cached_property
+    def _inside(self) -> list[tuple[int, tuple[int, int]]]:
+        """Positions that matter for one block alone: position of its depth, and its place in the stage."""
+        parts = self.anatomy
+        blocks = {
+            f"{block}.": (1 + number, place)
+            for number, blocks in enumerate(parts.stages.values())
+            for place, block in enumerate(blocks)
+        }
+        tensors = [[f"{name}.weight"] for name in parts.kernels]
+        tensors += [[cut.tensor for cut in group.cuts] for group in parts.groups]
+        first = self._parts[2].start
+        return [
+            (first + number, at)
+            for number, names in enumerate(tensors)
+            for block, at in blocks.items()
+            if all(name.startswith(block) for name in names)
+        ]
+
+    def kept(self, architecture: Int64[ndarray, "D"]) -> Kept:
+        """What a row leaves of the network."""
+        row = self.normal(architecture)
+        _, depths, kernels, widths = self._parts
+        stages = zip(self.anatomy.stages.values(), row[depths].tolist(), strict=True)
+        sizes = zip(self.anatomy.kernels.items(), row[kernels].tolist(), strict=True)
+        options = zip(self.anatomy.widths, row[widths].tolist(), strict=True)
+        return self.anatomy.kept(
+            [each[choice] for each, choice in options],
+            [block for blocks, depth in stages for block in blocks[depth:]],
+            {name: each[choice] for (name, each), choice in sizes if choice < len(each) - 1},
+        )
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The sub-network with its part of the weights, and a new classifier where classes differ."""
+        small = sub_network(self.whole_for(task), self.kept(architecture))
+        return with_static_padding(small, self.image_side(architecture, task))
+
+    def whole_for(self, task: Task) -> nn.Module:
+        """A copy of the network for the classes of a task.
+
+        Raises:
+          UserError: if its last layer cannot be replaced.
+        """
+        whole = copy.deepcopy(self.whole)
+        classes = self.anatomy.classes
+        if classes in {None, task.num_classes}:
+            return whole
+        names = [name for name, layer in whole.named_modules() if isinstance(layer, nn.Linear)]
+        last = whole.get_submodule(names[-1]) if names else None
+        if not isinstance(last, nn.Linear) or last.out_features != classes:
+            raise UserError(
+                f"network={type(whole).__name__} has {classes} classes and your images "
+                f"{task.num_classes}, and its last layer is no nn.Linear; give it a classifier of "
+                f"{task.num_classes} classes first"
+            )
+        above, _, name = names[-1].rpartition(".")
+        new = nn.Linear(last.in_features, task.num_classes, last.bias is not None)
+        setattr(whole.get_submodule(above), name, new)
+        return whole
+
+    def supernet(self, task: Task) -> SharedNetwork:
+        """The whole network, whose parts are all others."""
+        from nas.spaces.elastic.shared import SharedElastic  # noqa: PLC0415 - searches only
+
+        side = partial(self.image_side, task=task)
+        return SharedElastic(self.whole_for(task), self.kept, side, self.sample, self.largest)
+
+    def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
+        """Side of the images that a network takes, in proportion where a task has others."""
+        sides = self.anatomy.sides
+        return int(sides[int(architecture[0])] * task.image_side // sides[-1])
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
+        task = replace(task, image_side=self.image_side(architecture, task))
+        return super().example_input(architecture, task, batch_size)
+
+    def costs(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Mapping[str, Float64[ndarray, "*n"]]:
+        """`parameters`, and `flops`: multiply-accumulates of layers with weights, for whole images."""
+        rows = self.normal(np.asarray(architectures))
+        area = (task.image_side / self.anatomy.sides[-1]) ** 2
+        weights = self._sizes(rows, self._weighted)
+        return {
+            "parameters": self._sizes(rows, self._parameters).sum(-1),
+            "flops": (weights * self._uses(rows)).sum(-1) * area,
+        }
+
+    @cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.whole.named_parameters())
+
+    @cached_property
+    def _weighted(self) -> tuple[str, ...]:
+        return tuple(f"{layer.name}.weight" for layer in self.anatomy.layers)
+
+    def _uses(self, rows: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n layers"]:
+        uses = np.array([layer.uses for layer in self.anatomy.layers])
+        return np.asarray(uses.T[rows[..., 0]])
+
+    def _sizes(
+        self, rows: Int64[ndarray, "*n D"], names: tuple[str, ...], dim: int | None = None
+    ) -> Float64[ndarray, "*n tensors"]:
+        """Numbers in what is left of tensors, or along one dimension of them."""
+        return np.stack([self._size(rows, name, dim) for name in names], -1)
+
+    def _size(
+        self, rows: Int64[ndarray, "*n D"], name: str, dim: int | None
+    ) -> Float64[ndarray, "*n"]:
+        shape = self.anatomy.shapes[name]
+        sizes = [np.full(rows.shape[:-1], float(size)) for size in shape]
+        for position, (at, gone) in self._losses.get(name, ()):
+            sizes[at] -= gone[rows[..., position]]
+        on = np.ones(rows.shape[:-1])
+        for position, blocks in enumerate(self.anatomy.stages.values(), 1):
+            for place, block in enumerate(blocks):
+                if name.startswith(f"{block}."):
+                    on = on * (rows[..., position] > place)
+        chosen = sizes if dim is None else [sizes[dim]]
+        return np.asarray(np.prod([on, *chosen], axis=0))
+
+    @cached_property
+    def _losses(self) -> dict[str, list[tuple[int, tuple[int, Float64[ndarray, "_"]]]]]:
+        """What each choice takes from a dimension of a tensor, by the tensor and the position."""
+        parts = self.anatomy
+        losses: dict[str, list[tuple[int, tuple[int, Any]]]] = {}
+        for position, (name, sizes) in enumerate(parts.kernels.items(), self._parts[2].start):
+            lost = max(sizes) - np.array(sizes, np.float64)
+            losses[f"{name}.weight"] = [(position, (dim, lost)) for dim in (2, 3)]
+        for number, (group, widths) in enumerate(zip(parts.groups, parts.widths, strict=True)):
+            lost = group.channels - np.array(widths, np.float64)
+            for cut in group.cuts:
+                part = (self._parts[3].start + number, (cut.dim, lost * cut.places.shape[1]))
+                losses.setdefault(cut.tensor, []).append(part)
+        return losses
+
+    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        """By kind of layer, the number run, multiply-accumulates, and results written, in millions."""
+        rows = self.normal(np.asarray(architectures))
+        weights, uses = self._sizes(rows, self._weighted), self._uses(rows)
+        flops = weights * uses / 1e6
+        written = self._sizes(rows, self._weighted, 0) * uses / 1e6
+        kinds = np.array([layer.kind for layer in self.anatomy.layers])
+        parts = [
+            values[..., kinds == kind].sum(-1)
+            for kind in _KINDS
+            for values in (weights > 0, flops, written)
+        ]
+        quarters = np.array_split(flops, 4, axis=-1)
+        return np.stack([*parts, *(quarter.sum(-1) for quarter in quarters)], -1).astype(float)
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write the chosen options, those of one kind behind each other."""
+        chosen = [str(each) for each in self.chosen(architecture).values()]
+        parts = zip(("side", "depth", "kernel", "width"), self._parts, strict=True)
+        return " ".join(f"{name}={'-'.join(chosen[part])}" for name, part in parts if chosen[part])
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote.
+
+        Raises:
+          UserError: if the text is no sub-network of this network.
+        """
+        words = [option for word in text.split() for option in word.partition("=")[2].split("-")]
+        row = np.zeros(len(self.positions), np.int64)
+        if len(words) == len(row):
+            for position, word in enumerate(words):
+                options = self.options(position)
+                row[position] = options.index(word) if word in options else 0
+        if self.text(row).split() != text.split():
+            raise UserError(
+                f"{text[:200]!r} is not an architecture of space={self.name}, such as "
+                f"{self.text(self.largest)!r}"
+            )
+        return self.normal(row)
+
+    def control(self) -> Int64[ndarray, "D"]:
+        """The whole network, which the others are parts of."""
+        return self.largest
