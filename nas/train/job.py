@@ -66,6 +66,7 @@ class Start:
     words: str = ""  # for the record; empty if it begins with new weights
     keeps_best: bool = False  # ends with the weights of the best epoch, or those it begins with
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
+    planned: int | None = None  # epochs that are expected to fit into the time; None: all
 
 
 @final
@@ -108,7 +109,8 @@ class TrainingJob:
         recipe = replace(recipe, lr=recipe.lr * self._start.rate)
         subject = self._subject
         self._say(
-            f"{subject.arch} on {subject.images.title}: {recipe.epochs} epochs of {recipe.name} on "
+            f"{subject.arch} on {subject.images.title}: {self._start.planned or recipe.epochs} epochs of "
+            f"{recipe.name} on "
             f"{self._device}, into {subject.folder}"
         )
         try:
@@ -154,8 +156,12 @@ class TrainingJob:
         ends_s = min(self._ends_s, time.monotonic() + 3600 * (self._config.hours or math.inf))
         tensorboard = self._subject.folder / _TENSORBOARD if place()[0] == 0 else None
 
+        images = self._subject.images
+
         def left(epoch: Epoch) -> int:
-            return round(agreed((ends_s - time.monotonic()) / epoch.seconds))
+            judged_s = epoch.seconds - len(images.train) / epoch.images_per_second
+            tested_s = judged_s * len(images.test) / max(1, len(images.valid))
+            return round(agreed((ends_s - tested_s - time.monotonic()) / epoch.seconds))
 
         with TrainingProgress(self._console, tensorboard, recipe.epochs, done) as progress:
             options = TrainingOptions(
@@ -166,9 +172,10 @@ class TrainingJob:
                 keeps_best=self._start.keeps_best,
                 on_epoch=progress,
                 epochs_left=None if math.isinf(ends_s) else left,
+                planned=self._start.planned,
                 stop=lambda: agreed(time.monotonic() + progress.epoch_s / 2) > ends_s,
             )
-            images, device, on = self._subject.images, self._device, self._config.images
+            device, on = self._device, self._config.images
             return train(self._network, images, recipe, options, device=device, on=on)
 
     def _write(self, recipe: Recipe, trained: Trained) -> Training:
@@ -227,12 +234,23 @@ class TrainingJob:
         self._say(
             f"accuracy {_text(test)} test images{on_valid}; {trained.epochs} epochs in {trained.seconds:.0f} s"
         )
+        if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
+            self._say(
+                f"the accuracy on the validation images was still rising after {trained.epochs} epochs: it is far "
+                f"from trained; allow more hours="
+            )
         if at_chance(test.fraction, test.sd, len(images.classes)):
             self._say(
                 "warning: that is no better than chance; train longer (epochs=, hours=), and check that the "
                 "classes' images differ"
             )
         return training
+
+
+def _is_rising(trained: Trained) -> bool:
+    """Whether one of the last two epochs was better than all before."""
+    accuracies = [accuracy or 0.0 for accuracy in trained.accuracies]
+    return max(accuracies[-2:]) > max(accuracies[:-2], default=0.0)
 
 
 def _text(judged: Judged) -> str:

@@ -10,21 +10,21 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 from torch import Tensor, nn
 
-from nas.accuracy.training.optimization.step import last_linear
-
 
 def set_classifier(
     network: nn.Module,
     weight: Float32[ndarray, "classes features"],
     bias: Float32[ndarray, "classes"],
 ) -> None:
-    """Begin with a linear layer that was fitted on frozen features."""
-    classifier = last_linear(network)
-    if classifier.weight.shape != weight.shape:
-        return  # it sees other features than those before timm's classifier
-    with torch.no_grad():
-        classifier.weight.copy_(torch.from_numpy(weight))
-        classifier.bias.copy_(torch.from_numpy(bias))
+    """Begin with a linear layer that was fitted on frozen features.
+
+    A classifier that sees other features than those before timm's stays as it is.
+    """
+    for layer in network.modules():  # some have two, whose answers are averaged
+        if isinstance(layer, nn.Linear) and layer.weight.shape == weight.shape:
+            with torch.no_grad():
+                layer.weight.copy_(torch.from_numpy(weight))
+                layer.bias.copy_(torch.from_numpy(bias))
 
 
 def absorb_statistics(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> None:
@@ -54,8 +54,9 @@ def freeze(network: nn.Module, tuned: Collection[str]) -> None:
     """Keep all but these parameters, and the statistics of the batch normalisations without any."""
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name in tuned)
+    is_whole = all(parameter.requires_grad for parameter in network.parameters())
     for norm in network.modules():
-        parameters = list(norm.parameters(recurse=False))
-        if isinstance(norm, nn.BatchNorm2d) and not any(each.requires_grad for each in parameters):
+        trains = any(each.requires_grad for each in norm.parameters(recurse=False))
+        if isinstance(norm, nn.BatchNorm2d) and not is_whole and not trains:
             norm.eval()
             norm.train = lambda _mode=True, norm=norm: norm  # type: ignore[method-assign,misc]

@@ -99,7 +99,8 @@ class TrainingOptions:
         False
     )  # asked after each epoch; a checkpoint can go on with it
     epochs_left: Callable[[Epoch], int] | None = None
-    """Epochs that fit into the time after this one; a longer schedule is shortened to them."""
+    """Epochs that fit into the time after this one; the schedule ends with them, or the recipe's."""
+    planned: int | None = None  # epochs that are expected to fit at first; None: the recipe's
     keeps_best: bool = False
     """End with the weights of the most accurate epoch, those of the beginning included."""
     subnetworks: Subnetworks | None = (
@@ -204,7 +205,8 @@ def training(
         past = load_checkpoint(checkpoint, run.step.state(), identity)
     if options.continues is not None and not past.losses:
         past = carry_over(options.continues, run.step.state())
-    end = recipe.epochs
+    end = min(recipe.epochs, options.planned or recipe.epochs)
+    run.reschedule(0, end)
     best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
     while len(past.losses) < end:
         epoch = len(past.losses)
@@ -224,8 +226,8 @@ def training(
         ended = Epoch(epoch + 1, end, loss, accuracy, whole_s, speed)
         options.on_epoch(ended)
         if options.epochs_left is not None and not is_last:
-            end = min(end, ended.number + max(1, options.epochs_left(ended)))
-            run.shorten(ended.number, end)
+            end = min(recipe.epochs, ended.number + max(1, options.epochs_left(ended)))
+            run.reschedule(ended.number, end)
         if options.stop():
             break
     final = past.accuracies[-1]
@@ -327,10 +329,10 @@ class _Training:
             **dataclasses.asdict(self._batches.recipe),
         }
 
-    def shorten(self, done: int, epochs: int) -> None:
-        """Go through the rest of the schedule by the end of fewer epochs."""
+    def reschedule(self, done: int, epochs: int) -> None:
+        """Go through the rest of the schedule by the end of so many epochs."""
         steps = self._batches.steps
-        self.step.shorten(done * steps, epochs * steps)
+        self.step.reschedule(done * steps, epochs * steps)
 
     def notes(self) -> tuple[str, ...]:
         """Departures from the recipe."""

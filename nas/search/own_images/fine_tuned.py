@@ -35,6 +35,7 @@ from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import FineTunings
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import trained
+from nas.trials.trial import Trials
 
 LENGTHS = (3, 6, 12)
 """Epochs of the fine-tunings that rank."""
@@ -224,6 +225,25 @@ class FineTuned(Staged):
                 counted[number] = float(flops) / side**2
         per_pixel = [counted[number] for number in self._space.layers(rows).tolist()]
         return np.asarray(per_pixel * sides**2)
+
+    def consume(self, trials: Trials) -> None:
+        """Say what a trial came to; after the first one, what can be trained in the time."""
+        super().consume(trials)
+        stages, results = self._tunings, self._proposer.results
+        forecast = stages.forecast(results)
+        if len(results) == 1 and forecast.judged.any():
+            winner_s, deepest = stages.winner_s, len(self._space.depths) - 1
+            rule, quickest = (
+                stages.tuned_to(at, deepest)
+                for at in (stages.rule_of_thumb, next(iter(results))[0])
+            )
+            fit = winner_s / forecast.epoch_s
+            text, rows = self._space.text, self._drawn_candidates.architectures
+            self._say(
+                f"{winner_s:.0f} s are kept for the winner, here about {fit[quickest]:.0f} epochs of "
+                f"{text(rows[quickest])} and {fit[rule]:.0f} of {text(rows[rule])}; {self._config.epochs} epochs "
+                f"of this take hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"
+            )
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The best that is confirmed, tuned as deep as its time allows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -23,8 +23,8 @@ from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import TrainSubject
 
-_PLANNED = 1.1
-"""Share of the time that the epochs are planned for; what does not fit shortens the schedule."""
+_MORE = 2
+"""Multiple of the planned epochs that the schedule may be stretched to, where time is left."""
 
 _REPORTED_S = 3.0
 """Time for the report after the training."""
@@ -37,7 +37,7 @@ class Winner:
 
     arch: str
     recipe: str
-    epochs: int  # in all
+    epochs: int  # in all, as they were planned when the training began
     ranked_epochs: int  # of these, that it was trained for when it was ranked
     latency_ms: float  # on a live device, as it was timed again
     latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
@@ -71,7 +71,7 @@ def train_winner(
         data=config.data,
         side=config.side,
         recipe=winner.recipe,
-        epochs=winner.epochs,
+        epochs=min(_MORE * winner.epochs, max(config.epochs, winner.epochs)),
         hours=None,
         images=TrainOn.train,
         seed=config.seed,
@@ -82,6 +82,7 @@ def train_winner(
     subject.folder.mkdir(parents=True, exist_ok=True)
     ends_s -= _REPORTED_S
     device = device_named("auto")
+    start = replace(start, planned=winner.epochs)
     return TrainingJob(settings, subject, device, console, start=start, ends_s=ends_s).run()
 
 
@@ -108,4 +109,4 @@ def epochs_within(
     judged_s = time.monotonic() - timed_s
     tested_s = judged_s * len(images.test) / len(images.valid)
     left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
-    return max(0, int(_PLANNED * left_s / (epoch_s + judged_s)))
+    return max(0, round(left_s / (epoch_s + judged_s)))

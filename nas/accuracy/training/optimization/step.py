@@ -141,15 +141,15 @@ class Step:
         """Set the number of the next step, which the learning rate depends on."""
         self._step.fill_(step)
 
-    def shorten(self, step: int, steps: int) -> None:
-        """Go through the rest of the learning rates from this step to fewer steps in all."""
+    def reschedule(self, step: int, steps: int) -> None:
+        """Go through the rest of the learning rates from this step on, to the end of `steps` in all."""
         total, last = len(self._schedule), self._schedule[:steps]
         now = int(self._schedule[step])
-        shorter = np.linspace(now, total, steps - step, endpoint=False).astype(int)
-        if np.array_equal(shorter, last[step:]):
+        positions = np.linspace(now, total, steps - step, endpoint=False).astype(int)
+        if np.array_equal(positions, last[step:]):
             return
-        self._schedule[step:steps] = shorter
-        rates = [self._recipe.lr_at(int(at), total) for at in shorter]
+        self._schedule[step:steps] = positions
+        rates = [self._recipe.lr_at(int(at), total) for at in positions]
         self._rates[step:steps] = torch.tensor(rates, dtype=torch.float32)
 
     def __call__(self) -> None:

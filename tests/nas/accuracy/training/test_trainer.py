@@ -169,16 +169,19 @@ def test_a_longer_training_goes_on_from_a_shorter_one(tiny, brightness, tmp_path
     assert none.accuracy == shorter.accuracy  # no epoch is left
 
 
-def test_a_schedule_is_shortened_to_the_epochs_that_are_left(tiny, brightness):
+def test_a_schedule_ends_with_the_epochs_that_are_left(tiny, brightness):
     whole = run(tiny(), brightness)
     same = run(tiny(), brightness, epochs_left=lambda epoch: epoch.epochs - epoch.number)
-    shorter = run(tiny(), brightness, epochs_left=lambda _: 2)
+    shorter = run(tiny(), brightness, epochs_left=lambda epoch: 3 - epoch.number)
+    stretched = run(tiny(), brightness, planned=2, epochs_left=lambda epoch: 3 - epoch.number)
 
     assert same.losses == whole.losses
     assert shorter.epochs == 3
     assert shorter.is_complete
     assert shorter.losses[0] == whole.losses[0]
     assert shorter.losses[2] != whole.losses[2]  # its learning rate is near the end of the schedule
+    assert stretched.epochs == 3
+    assert stretched.losses[0] != whole.losses[0]
 
 
 def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
