@@ -253,11 +253,10 @@ class FineTuned(Staged):
         winner, rate = Winner("", self._rule.recipe, 0, 0, ms, kind), stages.rate(results)
         for depth in range(int(stages.depth[at]), -1, -1):
             row = self._drawn_candidates.architectures[stages.tuned_to(at, depth)]
-            winner = replace(winner, arch=space.text(row), rate=rate)
-            images, start = self._images_of(row), self._start(winner)
-            left_s = ends_s - time.monotonic()
-            epochs = epochs_within(images, row, start, winner.recipe, left_s)
-            winner = replace(winner, epochs=max(1, min(epochs, self._config.epochs)))
+            images, left_s = self._images_of(row), ends_s - time.monotonic()
+            epochs = epochs_within(images, row, Start(self._pretrained), winner.recipe, left_s)
+            most = max(1, min(epochs, self._config.epochs))
+            winner = replace(winner, arch=space.text(row), rate=rate, epochs=most)
             if epochs >= LEAST_EPOCHS:
                 break
         return winner

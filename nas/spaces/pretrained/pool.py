@@ -192,11 +192,6 @@ def _of_timm(name: str) -> PooledNetwork:
     return network
 
 
-@cache
-def _sha256(file: Path) -> str:
-    return sha256(file.read_bytes()).hexdigest()
-
-
 def hub_pool() -> tuple[PooledNetwork, ...]:
     """The default pool."""
     with POOL.open(encoding="utf-8", newline="") as file:

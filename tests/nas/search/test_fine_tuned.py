@@ -8,7 +8,9 @@ from safetensors.torch import save_file
 from searching import one_line, only_run, search
 
 from common.types.errors import UserError
+from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.spaces.pretrained.space import pretrained_space
 from nas.spaces.pretrained.timm_library import timm
 
 try:
@@ -30,6 +32,20 @@ def weights(tmp_path):
         state = timm().create_model(name, num_classes=3).state_dict()
         save_file(state, folder / f"{name}.safetensors", about)
     return folder
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_statistics_are_those_of_the_users_images_where_more_than_the_head_is_tuned(
+    weights, tmp_path, depth
+):
+    space = pretrained_space(str(weights))
+    images = PretrainedImages(space, "digits")
+    row = space.tuned_to(space.every_network()[0], depth)
+
+    network = PretrainedNetwork(space, images, tmp_path)(row, images(row).task)
+
+    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    assert all(norm.running_mean.any() for norm in norms)
 
 
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, weights):

@@ -70,6 +70,26 @@ def test_a_classifier_of_other_features_is_not_taken():
     assert torch.equal(tested[-1].weight, before)
 
 
+def test_both_classifiers_of_a_network_begin_as_fitted():
+    tested = nn.ModuleDict({"first": nn.Linear(4, 3), "second": nn.Linear(4, 3)})
+    weight, bias = np.ones((3, 4), np.float32), np.full(3, 2, np.float32)
+
+    set_classifier(tested, weight, bias)
+
+    for layer in tested.values():
+        assert layer.weight.eq(1).all()
+        assert layer.bias.eq(2).all()
+
+
+@pytest.mark.parametrize(("tuned", "trains"), [(("1.weight", "1.bias"), True), ((), False)])
+def test_statistics_without_parameters_are_frozen_unless_everything_is_tuned(tuned, trains):
+    tested = nn.Sequential(nn.BatchNorm2d(3, affine=False), nn.Conv2d(3, 4, 1))
+
+    freeze(tested, tuned)
+
+    assert tested.train()[0].training is trains
+
+
 def test_a_training_of_the_head_changes_nothing_else():
     images, tested = open_images("digits", side=8), network()
     freeze(tested, {"5.weight", "5.bias"})
