@@ -32,5 +32,6 @@ def _idle_cores() -> int:
     Threads that wait for each other lose much where the machine has other work: beside it, two threads
     on two cores train a small network a quarter as fast as one.
     """
-    idle = len(usable_cores()) * (1 - psutil.cpu_percent(interval=_WATCHED_S) / 100)
+    busy = psutil.cpu_percent(interval=_WATCHED_S, percpu=True)
+    idle = sum(1 - busy[core] / 100 for core in usable_cores())
     return max(1, min(round(idle - 0.25), _MOST_THREADS))

@@ -14,7 +14,8 @@ def test_a_lone_worker_leaves_busy_cores_to_others(monkeypatch):
     monkeypatch.setattr(share, "usable_cores", lambda: [*range(8)])
     threads = []
     for busy in (0.0, 50.0, 100.0):
-        monkeypatch.setattr(share.psutil, "cpu_percent", lambda busy=busy, **_: busy)
+        percent = [busy] * 8 + [100.0] * 8  # others' cores do not count
+        monkeypatch.setattr(share.psutil, "cpu_percent", lambda percent=percent, **_: percent)
         take_share(0, 1)
         threads.append(torch.get_num_threads())
     torch.set_num_threads(before)
