@@ -18,6 +18,7 @@ from common.command.console import say
 from common.command.exit_status import plain_interrupts
 from common.types.errors import UserError
 from nas.accuracy.base import at_chance
+from nas.accuracy.images.image_set import class_weights
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import logits_of
@@ -234,6 +235,11 @@ class TrainingJob:
         self._say(
             f"accuracy {_text(test)} test images{on_valid}; {trained.epochs} epochs in {trained.seconds:.0f} s"
         )
+        if (class_weights(labels) != 1).any():
+            by_class = [result.right / result.images for result in training.by_class]
+            self._say(
+                f"mean over the classes: {sum(by_class) / len(by_class):.2%} of their test images"
+            )
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
                 f"the accuracy on the validation images was still rising after {trained.epochs} epochs: it is far "

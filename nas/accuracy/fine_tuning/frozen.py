@@ -16,7 +16,7 @@ from jaxtyping import Float32, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import Images, ImageSet, class_weights
 from nas.accuracy.training.optimization.step import last_linear
 
 _BATCH = 64
@@ -93,7 +93,7 @@ def frozen_result(
     mean, scale = train[0].mean(0), train[0].std(0) + 1e-6
     (x, y), (judge, truth) = (((part[0] - mean) / scale, part[1]) for part in (train, valid))
     layers = [_linear_layer(x, y, classes, penalty) for penalty in _LINEAR_PENALTIES]
-    scores = [((judge @ w.T + b).argmax(1) == truth).mean() for w, b in layers]
+    scores = [_balanced((judge @ w.T + b).argmax(1), truth) for w, b in layers]
     weight, bias = layers[int(np.argmax(scores))]
     every, labels = np.concatenate([x, judge]), np.concatenate([y, truth])
     return FrozenResult(
@@ -112,12 +112,13 @@ def _linear_layer(
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     inputs, truth = torch.from_numpy(features), torch.from_numpy(labels)
+    each = torch.from_numpy(class_weights(labels)[labels]).float()
     optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=_ITERATIONS, history_size=10)
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = nn.functional.cross_entropy(layer(inputs), truth)
-        value = value + penalty * (layer.weight**2).sum()
+        losses = nn.functional.cross_entropy(layer(inputs), truth, reduction="none")
+        value = (losses * each).mean() + penalty * (layer.weight**2).sum()
         value.backward()
         return value
 
@@ -135,13 +136,20 @@ def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
     neighbours = min(_NEIGHBOURS, len(labels) - 1)
     nearest = np.argsort(-near, axis=1, kind="stable")[:, :neighbours]
     votes = np.zeros((len(labels), labels.max() + 1))
-    np.add.at(votes, (np.arange(len(labels))[:, None], labels[nearest]), 1)
-    return float((right + (votes.argmax(1) == labels).mean()) / 2)
+    weights = class_weights(labels)[labels[nearest]]
+    np.add.at(votes, (np.arange(len(labels))[:, None], labels[nearest]), weights)
+    return (right + _balanced(votes.argmax(1), labels)) / 2
+
+
+def _balanced(answers: Int64[ndarray, "n"], labels: Int64[ndarray, "n"]) -> float:
+    """Accuracy, the mean over the classes where they differ much in size."""
+    return float(((answers == labels) * class_weights(labels)[labels]).mean())
 
 
 def _by_ridge(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
     """Accuracy of the best regression on the images that each is fitted without, one by one."""
-    targets = np.eye(labels.max() + 1)[labels] * 2 - 1
+    share = np.sqrt(class_weights(labels)[labels, None]).astype(np.float32)
+    targets, features = share * (np.eye(labels.max() + 1)[labels] * 2 - 1), share * features
     is_wide = len(features) < features.shape[1]
     gram = features @ features.T if is_wide else features.T @ features
     spread, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))
@@ -152,5 +160,5 @@ def _by_ridge(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
         scaled = projected / (spread + penalty)
         leverage = (scaled * projected).sum(1, keepdims=True)
         left_out = scaled @ (projected.T @ targets) - leverage * targets  # in proportion
-        best = max(best, float((left_out.argmax(1) == labels).mean()))
+        best = max(best, _balanced(left_out.argmax(1), labels))
     return best

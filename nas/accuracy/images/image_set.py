@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Float64, Int64, UInt8
 from numpy import ndarray
 
 from common.types.errors import UserError
@@ -14,6 +14,18 @@ from common.types.task import Task
 
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""
+
+UNEVEN = 3
+"""Times that the largest class has the images of the smallest one, from which classes count alike."""
+
+
+def class_weights(labels: Int64[ndarray, "n"]) -> Float64[ndarray, "classes"]:
+    """Weight of an image of each class, 1 in the mean: all 1, or equal for all classes together."""
+    counts = np.bincount(labels)
+    present = counts[counts > 0]
+    if not len(present) or present.max() < UNEVEN * present.min():
+        return np.ones(len(counts))
+    return np.asarray(len(labels) / (len(present) * np.maximum(counts, 1)))
 
 
 @final

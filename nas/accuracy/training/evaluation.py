@@ -57,14 +57,14 @@ def logits_of(
     )
 
 
-def right_answers(
+def balanced_accuracy(
     model: Normalised, source: DeviceImages, device: torch.device
-) -> Int64[Tensor, ""]:
-    """Number of images whose most likely class is right, on the device; the mode is as before."""
-    right = torch.zeros((), dtype=torch.int64, device=device)
+) -> Float[Tensor, ""]:
+    """Accuracy, the mean over the classes where they differ much in size; the mode is as before."""
+    right = torch.zeros((), dtype=torch.float64, device=device)
     for logits, labels in _outputs(model, source, device):
-        right += (logits.argmax(1) == labels).sum()
-    return right
+        right += ((logits.argmax(1) == labels) * source.class_weights[labels]).sum()
+    return right / len(source)
 
 
 def _outputs(

@@ -24,7 +24,7 @@ from nas.accuracy.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from nas.accuracy.training.evaluation import device_named, right_answers
+from nas.accuracy.training.evaluation import balanced_accuracy, device_named
 from nas.accuracy.training.optimization.captured import GpuSlot, opened_slot
 from nas.accuracy.training.optimization.kernels import kernels_for
 from nas.accuracy.training.optimization.replicas import average_statistics, place
@@ -71,7 +71,7 @@ class Epoch:
 class Trained:
     """Results of a training; the network holds the final weights."""
 
-    accuracy: float  # a fraction, on the split that is judged on, after the last epoch
+    accuracy: float  # a fraction, on the split that is judged on, balanced if classes are uneven
     losses: tuple[float, ...]  # mean of each epoch
     accuracies: tuple[float | None, ...]  # after each epoch; None where it was not evaluated
     seconds: float  # in all its parts, if it was resumed
@@ -340,6 +340,11 @@ class _Training:
         notes = []
         if used != asked:
             notes.append(f"batches of {used} images, not {asked}: the training set is small")
+        if self._sources.train.is_uneven:
+            notes.append(
+                "classes differ in size: their images were drawn equally often, and the accuracy on validation "
+                "images is the mean over the classes"
+            )
         if self.step.micro_batches > 1:
             size = -(-used // self.step.micro_batches)
             notes.append(f"micro-batches of {size} images: a batch of {used} needs too much memory")
@@ -361,9 +366,9 @@ class _Training:
     def accuracy(self) -> Waits[float]:
         """Accuracy now, of the averaged weights if the recipe has them."""
         with self.step.averaged():
-            right = right_answers(self.step.model, self._sources.judge, self._sources.device)
+            accuracy = balanced_accuracy(self.step.model, self._sources.judge, self._sources.device)
         yield from self.finished()
-        return right.item() / len(self._sources.judge)
+        return accuracy.item()
 
     def epoch(self, epoch: int) -> Waits[float]:
         """Train for an epoch, in smaller parts if memory is short; returns the mean loss."""

@@ -12,7 +12,7 @@ from jaxtyping import Int64, UInt8
 from numpy import ndarray
 from torch import Tensor
 
-from nas.accuracy.images.image_set import Images
+from nas.accuracy.images.image_set import Images, class_weights
 from nas.accuracy.training.augmented.augmentation import Draws, augmented
 from nas.accuracy.training.recipe import Recipe
 
@@ -33,9 +33,11 @@ class DeviceImages:
         self._splits = splits
         self._begins = np.cumsum([0, *map(len, splits)])
         self._device = device
-        self._labels = torch.from_numpy(
-            np.concatenate([np.asarray(images.labels) for images in splits])
-        )
+        labels = np.concatenate([np.asarray(images.labels) for images in splits])
+        self._labels = torch.from_numpy(labels)
+        by_class = class_weights(labels)
+        self.is_uneven = bool((by_class != 1).any())
+        self.class_weights, self._weights = torch.from_numpy(by_class).to(device), by_class[labels]
         self._resident: UInt8[Tensor, "n side side channels"] | None = None
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
@@ -59,6 +61,13 @@ class DeviceImages:
             return self._resident[which], self._labels[which]
         pixels = torch.from_numpy(self._read(which.numpy()))
         return pixels.to(self._device), self._labels[which].to(self._device)
+
+    def order(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
+        """Positions of images to train on; of uneven classes equally many, some of them repeatedly."""
+        if self.is_uneven:
+            weights = torch.from_numpy(self._weights)
+            return torch.multinomial(weights, count, replacement=True, generator=generator)
+        return torch.randperm(len(self), generator=generator)[:count]
 
     def _upload(self) -> None:
         shape = (len(self), *self._splits[0].pixels.shape[1:])
@@ -108,8 +117,7 @@ class Batches:
     ) -> Iterator[tuple[UInt8[Tensor, "m side side channels"], Int64[Tensor, "m"]]]:
         """Yield the epoch's images, augmented, `segment_steps` batches at a time or what is left."""
         generator = torch.Generator().manual_seed(hash_of(self.seed, epoch))
-        order = torch.randperm(len(self.source), generator=generator)
-        order = order[: self.steps * self.batch_size]
+        order = self.source.order(self.steps * self.batch_size, generator)
         for which in order.split(segment_steps * self.batch_size):
             pixels, labels = self.source.gather(which)
             draws = Draws.of(len(which), self.source.side, generator)

@@ -52,6 +52,16 @@ def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
     assert (logits.argmax(1) == labels[200:]).mean() == pytest.approx(worth[1].valid)
 
 
+def test_naming_the_frequent_class_is_worth_no_more_than_chance():
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [270, 30])[generator.permutation(300)]
+    noise = generator.normal(size=(300, 20)).astype(np.float32)
+
+    worth = frozen_result((noise[:200], labels[:200]), (noise[200:], labels[200:]), 2)
+
+    assert worth.left_out == pytest.approx(0.5, abs=0.1)
+
+
 def test_features_of_a_handful_of_images_are_judged():
     labels = np.array([0, 1, 0, 1])
     features = np.eye(4, dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -193,6 +194,17 @@ def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
 
     assert_equal(network, before)
     assert trained.accuracy > trained.accuracies[-1]
+
+
+def test_a_rare_class_counts_as_much_as_a_frequent_one(tiny, brightness):
+    rare = replace(brightness.valid, labels=np.repeat([0, 1], [54, 6]))
+    network = tiny()
+    with torch.no_grad():
+        network[-1].bias.copy_(torch.tensor([50.0, 0, 0, 0]))
+
+    trained = run(network, replace(brightness, valid=rare), replace(SHORT, epochs=1, lr=1e-9))
+
+    assert trained.accuracy == pytest.approx(0.5)
 
 
 def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
