@@ -127,12 +127,6 @@ def test_load_of_others_is_told_and_our_own_is_not(monkeypatch):
     assert load.processors() == pytest.approx((4 - 2) / 2)
 
 
-def test_a_system_that_tells_no_load_is_asked_for_none(monkeypatch):
-    monkeypatch.setattr(agent, "_read", lambda _: "")
-
-    assert agent.BoardLoad().processors() is None
-
-
 def test_as_many_threads_have_as_many_processors(small):
     core = min(os.sched_getaffinity(0))
     if core + 1 not in os.sched_getaffinity(0):

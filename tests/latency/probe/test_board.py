@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
-from latency.probe import agent
 from latency.probe.address import Connect, command_of
 from latency.probe.board import BoardError, LiveBoard, Patience, UnrunnableError
 from latency.probe.connection import (
@@ -167,20 +165,6 @@ def test_any_answer_is_times_a_refusal_or_one_line(connect):
     check()
 
 
-@settings_of(max_examples=60)
-@given(st.data())
-def test_a_damaged_message_is_refused_or_not_there(data):
-    content = bytearray(agent.encode({"type": "measured", "network": {"ms": [1.0]}}))
-    for _ in range(data.draw(st.integers(0, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    decoder = agent.Decoder(longest_payload=0)
-    decoder.feed(bytes(content))
-
-    with suppress(agent.ProtocolError, ValueError):
-        message = decoder.next()
-        assert message is None or isinstance(message[0], dict)
-
-
 def test_an_agent_that_dies_of_a_network_each_time_makes_that_network_unrunnable(
     connect, small, faulty, lines
 ):
@@ -270,11 +254,6 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
             BoardError,
             r"took -\d.* ms",
         ),
-        (
-            ("return (time.perf_counter() - start) * 1e3", "return float('nan')"),
-            BoardError,
-            "took nan ms",
-        ),
         *(
             (
                 ('"control": timed, "state": board_state()', f'"control": {{"ms": [1.0, {ms}]}}'),
@@ -283,9 +262,6 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
             )
             for ms, printed in (
                 ("10**400", "1000"),
-                ("1e-300", "1e-300 ms"),
-                ("1e-6", "1e-06 ms"),
-                ("1e9", "1000000000.0 ms"),
                 ("True", "True ms"),
             )
         ),
@@ -379,22 +355,6 @@ def test_a_runtime_that_nobody_knows_is_none(connect, faulty, settings):
 
     with pytest.raises(BoardError, match="no runtime there"):
         connect(sources=(strange,), settings=replace(settings, runtime=Runtime.auto))
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        ('"network": timed, ', '"network": dict(timed, warm_up_calls=1e999), '),
-        ('state["other_load"] = round(busy, 3)', 'state["other_load"] = "none"'),
-        ('state["other_load"] = round(busy, 3)', 'state["other_load"] = 1e999'),
-        ('state["other_load"] = round(busy, 3)', 'state["khz"] = {"a": None}'),
-    ],
-)
-def test_a_measurement_that_makes_no_sense_is_told_in_one_line(connect, small, faulty, fault):
-    board = connect(sources=(faulty(*fault),))
-
-    with pytest.raises(BoardError, match=r"^cmd://: .*agent's answer"):
-        board.measure(small)
 
 
 def test_the_name_of_a_board_is_cut_to_what_a_file_can_be_called(connect, faulty, settings):

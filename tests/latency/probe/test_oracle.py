@@ -7,7 +7,7 @@ import pytest
 from small_space import SmallSpace
 
 from common.types.kind import Kind
-from latency.base import Latencies, LatencyOracle, LiveOracle, UnmeasuredError
+from latency.base import Latencies, UnmeasuredError
 from latency.probe.address import Connect, command_of
 from latency.probe.board import BoardError, LiveBoard, Patience
 from latency.probe.cache import Cache
@@ -109,17 +109,6 @@ def test_each_network_is_asked_for_once_and_is_then_known(make, asked):
     assert oracle.answer(rows((1, 2))).kind.tolist() == [Kind.measured]
     assert oracle.known(rows((1, 2), (3, 3))).all()
     assert oracle.answer(rows((1, 2))[0]).ms.shape == ()
-
-
-def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
-    oracle = make()
-
-    assert isinstance(oracle, LatencyOracle)
-    assert isinstance(oracle, LiveOracle)
-    assert not oracle.instant
-    assert oracle.source == "probe"
-    with pytest.raises(IndexError):
-        oracle.answer(rows((0, 4)))
 
 
 def test_a_later_run_finds_in_the_cache_what_an_earlier_one_measured(make, asked):

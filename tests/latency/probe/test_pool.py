@@ -90,16 +90,6 @@ def test_boards_of_two_kinds_are_refused(connect, faulty, lines):
         )
 
 
-def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, lines):
-    pool = BoardPool([connect()], ANYTHING, lines.append)
-
-    refused, timed = pool.measure(["1", "2"], lambda text, _: small if text == "2" else b"?")
-
-    assert refused.timed is None
-    assert "InvalidProtobuf" in refused.refused
-    assert (timed.timed.ms > 0).all()
-
-
 def test_a_drifting_control_has_the_network_measured_once_more(connect, small, faulty, lines):
     slower = faulty(
         'control, timed = self._time([self._control, loaded], request["timing"])',

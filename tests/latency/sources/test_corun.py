@@ -4,14 +4,11 @@ import csv
 import json
 import shutil
 
-import numpy as np
 import pytest
 
-import nas.search.command
 from common.types.errors import UserError
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
-from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
@@ -90,13 +87,6 @@ def test_a_scenario_that_was_not_measured_is_answered_with_those_that_were():
         AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", SPACE, TASKS["cifar10"])
 
 
-def test_what_was_measured_in_scenarios_is_listed():
-    listed = {row.device.id: row.measured_count for row in known_devices(SPACE)}
-
-    assert listed["h200/torch-graph/fp32/b1|sm:16"] == 300
-    assert listed[HOG] == 391
-
-
 def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
     by_id, by_setting = (
         config.build(f"h200/torch-graph/fp32/b1|sm:16{tail}", SPACE, TASKS["cifar10"])
@@ -117,43 +107,3 @@ def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
 
     with pytest.raises(UserError, match=r"hog_ms\.csv: my-board"):
         CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
-
-
-def searched(in_process, tmp_path, *words):
-    """What was printed, and the summary of a search of three samples in the hog."""
-    status, stdout, stderr = in_process(
-        nas.search.command.main,
-        [
-            "nas.search",
-            *(f"device={BOARD}", "latency=corun", "scenario=hog", "controller=uniform"),
-            *("budget=3", f"runs={tmp_path / 'runs'}", *words),
-        ],
-    )
-    assert status == 0, stderr
-    (written,) = (tmp_path / "runs").glob("**/summary.json")
-    return stdout + stderr, json.loads(written.read_text())
-
-
-def test_a_search_warns_of_a_scenario_that_is_hardly_known(in_process, tmp_path, folder):
-    noise = np.exp(np.random.default_rng(3).normal(0, 0.6, 15_625))
-    write_table(folder, "hog", {HOG: SOLO_MS * noise}, range(0, 15_625, 300))
-
-    printed, _ = searched(in_process, tmp_path, "T=17ms")
-
-    (warning,) = [one for one in printed.splitlines() if one.startswith("warning: latencies")]
-    assert "median error of" in warning
-    (told,) = {one for one in printed.splitlines() if "latency table: " in one}
-    assert "held-out" in told
-
-
-def test_a_search_in_which_no_sample_meets_t_has_no_winner(in_process, tmp_path, folder):
-    one_fast_ms = np.where(np.arange(15_625) == 0, 1e-5, HOG_MS / 1e4)
-    write_table(folder, "alone", {BOARD: SOLO_MS / 1e4}, range(15_625))
-    write_table(folder, "hog", {HOG: one_fast_ms}, range(0, 15_625, 40), TAKEN_GB_PER_S)
-
-    printed, summary = searched(in_process, tmp_path, "T=2e-5ms", "reward=constrained")
-
-    assert summary["best"] is None
-    (line,) = [one for one in printed.splitlines() if one.startswith("No network wins: ")]
-    assert "no trial" in line
-    assert summary["confirmation"] is None

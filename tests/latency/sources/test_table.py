@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from common.files import keyed_table
 from common.types.errors import UserError
@@ -17,7 +16,6 @@ from common.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
-from latency.models.regression import fit
 from latency.sources.table import (
     AutoLatencyConfig,
     RegressionLatencyConfig,
@@ -25,7 +23,6 @@ from latency.sources.table import (
     Unmeasured,
 )
 from nas.data.listing import known_devices
-from nas.spaces.nas_bench_201.features import cell_features
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
@@ -151,14 +148,6 @@ def test_every_prediction_of_every_embedded_model_is_positive(device):
     assert oracle.instant
 
 
-def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):
-    (folder / "own.csv").write_text("arch,help-fpga\nnot an architecture,1\n", encoding="utf-8")
-
-    oracle = RegressionLatencyConfig().build("help-fpga", SPACE, TASKS["cifar10"])
-
-    assert "embedded linear model" in oracle.description
-
-
 def test_regression_fits_a_device_that_has_no_embedded_model(folder):
     write_column(folder, "my-board", LAW_MS, range(2_000))
 
@@ -246,22 +235,6 @@ def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
     assert np.array_equal(oracle.answer(ARCHITECTURES[:100]).ms, LAW_MS[:100])
 
 
-def test_an_architecture_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
-    times_ms = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"]).answer(ARCHITECTURES).ms
-    networks = np.unique(NAS_BENCH_201.network_class)
-    others = np.setdiff1d(np.arange(15_625), networks)
-    model = fit(cell_features(ARCHITECTURES[networks]), times_ms[networks])
-
-    predicted_ms = model.predict_ms(cell_features(ARCHITECTURES[others]))
-    copied_ms = times_ms[NAS_BENCH_201.network_class[others]]
-
-    def typical_error(guessed_ms):
-        return np.median(np.abs(guessed_ms / times_ms[others] - 1))
-
-    assert typical_error(predicted_ms) < 0.01
-    assert typical_error(copied_ms) > 0.1
-
-
 def test_a_tail_of_our_own_tables_is_another_device_and_longer():
     device = "xeon-emerald-rapids/onnxruntime/fp32/b1"
     median = AutoLatencyConfig().build(device, SPACE, TASKS["cifar100"])
@@ -296,12 +269,6 @@ def test_another_data_set_than_the_measured_one_is_said(dataset, expected):
 
     assert ("measured for" in description) == (expected is not None)
     assert expected is None or expected in description
-
-
-def test_unmeasured_is_chosen_by_its_name():
-    config = OmegaConf.merge(OmegaConf.structured(TableLatencyConfig), {"unmeasured": "regression"})
-
-    assert OmegaConf.to_object(config) == TableLatencyConfig(Unmeasured.regression)
 
 
 def test_every_device_has_a_row_with_what_a_search_can_use_now(folder):
@@ -363,16 +330,6 @@ def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
     assert all(row.sources == ("table", "regression") for row in rows)
 
 
-@pytest.mark.data
-@pytest.mark.parametrize(("column", "cells"), [("help-raspi4", 157), ("help-pixel3", 202)])
-def test_known_near_zero_architectures_are_said(nas_data, monkeypatch, column, cells):
-    monkeypatch.setenv("NAS_DATA", str(nas_data))
-
-    description = TableLatencyConfig().build(column, SPACE, TASKS["cifar10"]).description
-
-    assert f"{cells} of them are under" in description
-
-
 class TestInAScenario:
     """Columns of `my-board` and of `my-board|hog:memory`, where slow cells suffer more."""
 
@@ -398,13 +355,6 @@ class TestInAScenario:
         assert "15,234 predicted" in oracle.description
         assert oracle.device == self.SCENARIO
 
-    @pytest.mark.usefixtures("both")
-    def test_alone_the_same_board_is_another_device(self):
-        oracle = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
-
-        assert np.array_equal(oracle.answer(ARCHITECTURES).ms, LAW_MS)
-        assert oracle.device == "my-board"
-
     def test_a_table_alone_says_nothing_of_architectures_that_were_not_timed(self, both):
         oracle = TableLatencyConfig().build(self.SCENARIO, SPACE, TASKS["cifar10"])
 
@@ -415,10 +365,6 @@ class TestInAScenario:
 
         with pytest.raises(UserError, match=r"5 .* in common.*20"):
             AutoLatencyConfig().build(self.SCENARIO, SPACE, TASKS["cifar10"])
-
-    def test_a_known_board_is_known_in_a_scenario_too(self):
-        with pytest.raises(UserError, match=r"jetson-nano/fp32/b1\|hog:memory"):
-            TableLatencyConfig().build(f"{JETSON}|hog:memory", SPACE, TASKS["cifar100"])
 
     def _oracle(self, folder, scenario_ms, cells):
         self.write(folder, scenario_ms, cells)

@@ -222,6 +222,6 @@ def test_the_program_of_the_documentation_runs(capsys):
     page = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"
     _, program = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
-    exec(compile(program, str(page), "exec"), {"infer": lambda: time.sleep(0.01)})  # noqa: S102 - a page of our own
+    exec(compile(program, str(page), "exec"), {"infer": lambda: time.sleep(0.3)})  # noqa: S102 - a page of our own
 
     assert float(capsys.readouterr().out.strip("[]\n")) > 0

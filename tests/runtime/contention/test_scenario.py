@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.process_hogs import BESIDE, NetworkHog
@@ -127,9 +128,10 @@ def test_a_warning_says_how_many_hogs_share_a_core():
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_every_network_that_may_run_beside_can_be_built(name):
-    module, x = network(name)
+    with torch.device("meta"):
+        module, x = network(name)
 
-    assert module(x).ndim == 2
+        assert module(x).ndim == 2
 
 
 @TWO_CORES

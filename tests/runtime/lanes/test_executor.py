@@ -56,10 +56,6 @@ def fail(_):
     raise ValueError("the segment is broken")
 
 
-def leave(_):
-    raise SystemExit
-
-
 @pytest.fixture
 def hang():
     """Hangs until the test is over."""
@@ -110,25 +106,6 @@ def test_real_networks_on_two_lanes_compute_what_their_programs_do(
             assert torch.equal(result, one.program.run(one.x))
 
 
-def test_an_error_ends_its_request_and_nothing_else(lane):
-    broken, sound = network(double, fail, double), network(double, double)
-
-    schedule, results = execute([broken, sound], closed(2, 2), [lane], OneLane())
-
-    assert [type(result) for result in results] == [ValueError, torch.Tensor] * 2
-    assert results[1].item() == 4
-    ran = [(one.job.request, one.job.index) for one in schedule.executed]
-    assert sorted(ran) == [(0, 0), (1, 0), (1, 1), (2, 0), (3, 0), (3, 1)]
-    assert schedule.completion_ms[0] is None
-
-
-def test_a_lane_outlives_even_a_segment_that_exits(lane):
-    _, results = execute([network(leave), network(double)], closed(2), [lane], OneLane())
-
-    assert isinstance(results[0], SystemExit)
-    assert results[1].item() == 2
-
-
 def test_ctrl_c_takes_back_what_waits_and_leaves_the_lanes_usable(lane):
     class Interrupted:
         def place(self, context):
@@ -155,12 +132,6 @@ def test_arrivals_are_waited_for(lane):
     for one, request in zip(schedule.executed, requests, strict=True):
         assert one.start_ms >= request.arrival_ms
     assert deadline_misses(schedule) == 0
-
-
-def test_no_request_is_an_empty_schedule(lane):
-    schedule, results = execute([network(double)], [], [lane], OneLane())
-
-    assert schedule.executed == results == ()
 
 
 def test_values_are_dropped_while_later_segments_run(lane):
@@ -272,11 +243,6 @@ def test_measured_times_are_of_each_lane(two_lanes):
     assert chain.kinds == (SegmentKind.OTHER, SegmentKind.OTHER)
     assert all(times_ms >= 2 for times_ms in chain.predicted_ms[1])
     assert all(times_ms > 0 for times_ms in chain.predicted_ms[0])
-
-
-def test_measuring_a_broken_program_raises_its_error(lane):
-    with pytest.raises(ValueError, match="broken"):
-        measured_chain("net", network(fail).program, ONE, [lane], repeats=1)
 
 
 LANES = st.lists(st.booleans(), min_size=1, max_size=3)

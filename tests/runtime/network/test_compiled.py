@@ -10,15 +10,12 @@ from torch import nn
 
 from benchmarks.papers.networks.densenet import DenseLayer
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.executor import ServedNetwork, execute, measured_chain
+from runtime.lanes.executor import measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
 from runtime.network.models.resnet import ResNetBlock
-from runtime.scheduling.arrivals import closed
-from runtime.scheduling.chain import Chain
-from runtime.scheduling.policies.rules import ByNetwork, OneLane
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -182,29 +179,6 @@ def test_sessions_live_as_long_as_their_network():
 
     assert [one() for one in kept] == [None, None]
     assert len(engine._sessions) == 0
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_lanes_run_compiled_networks_as_they_run_plain_ones(networks, asynchronous):
-    engine = OnnxEngine()
-    with (
-        CpuLane(name="left", engine=engine, asynchronous=asynchronous) as left,
-        CpuLane(name="right", engine=engine) as right,
-    ):
-        served, expected = [], []
-        for i, name in enumerate(("nas_bench_201", "resnet18")):
-            program, x, plain = cut(networks, name, Rule.FUSED)
-            compiled = Compiled(program, x, [left.engine, right.engine])
-            kinds = tuple(segment.kind for segment in program.segments)
-            times_ms = tuple((1.0, 2.0) for _ in kinds)
-            served.append(ServedNetwork(compiled, (-1) ** i * x, Chain(name, kinds, times_ms)))
-            expected.append(infer(compiled, (-1) ** i * x, [0]))
-            assert i or torch.allclose(expected[0], plain, **TOLERANCE)
-
-        for policy in (ByNetwork(), OneLane(0)):
-            _, results = execute(served, closed(2, 3), (left, right), policy)
-
-            assert all(torch.equal(results[i], expected[i % 2]) for i in range(6))
 
 
 def test_measured_times_are_infinite_on_a_lane_without_an_engine():

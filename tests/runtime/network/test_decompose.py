@@ -1,6 +1,5 @@
 """A program computes what the module computes, under every decomposition rule."""
 
-import threading
 from collections import Counter
 from copy import deepcopy
 
@@ -106,14 +105,6 @@ def test_leading_normalisation_and_activation_fuse_with_the_next_convolution(net
     assert kinds[SegmentKind.ACT] == 0
 
 
-def test_a_folded_convolution_stores_no_normalisation():
-    module = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3)).eval()
-
-    (segment,) = decompose(module, torch.zeros(1, 2, 4, 4), Rule.FUSED).segments
-
-    assert segment.weight_bytes == 4 * (3 * 2 + 3)
-
-
 def test_folding_leaves_the_module_alone():
     module = nn.Sequential(nn.Conv2d(2, 3, 1), nn.BatchNorm2d(3)).eval()
     nn.init.uniform_(module[1].weight, 2.0, 3.0)
@@ -195,14 +186,6 @@ def test_a_value_is_dropped_after_its_last_use(network):
         }
 
 
-def test_the_output_raises_until_all_segments_of_a_program_have_run(networks):
-    inference = Inference(decompose(*networks["alexnet"]), networks["alexnet"][1])
-    inference.step()
-
-    with pytest.raises(RuntimeError, match=r"21 of 22 segments"):
-        _ = inference.output
-
-
 @pytest.mark.parametrize(
     ("build", "published_gmacs"),
     [(AlexNet, 0.71), (VGG, 15.47), (lambda: ResNet(18), 1.81), (lambda: ResNet(152), 11.51)],
@@ -214,13 +197,6 @@ def test_flops_equal_torchvisions_table(build, published_gmacs, rule):
     gmacs = sum(segment.flops for segment in program.segments) / 2e9
 
     assert gmacs == pytest.approx(published_gmacs, abs=0.011)  # it prints two digits
-
-
-def test_a_rule_can_be_given_by_name():
-    module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.ones(1, 3, 8, 8)
-
-    assert len(decompose(module, x, "fused")) == len(decompose(module, x, Rule.FUSED)) == 1
-    assert len(decompose(module, x, "layer")) == 2
 
 
 def test_weights_are_counted_once_per_segment():
@@ -252,44 +228,6 @@ def test_decomposition_leaves_the_module_unchanged():
     assert len(names[0]) == 4
     with torch.no_grad():
         assert torch.equal(programs[0].run(x), module(x))
-
-
-def test_networks_are_decomposed_concurrently_with_each_other_and_with_inferences():
-    x = torch.randn(2, 8)
-    busy = nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)]).eval()
-    program = decompose(busy, x)
-    calls = {"module": busy, "program": program.run}
-    with torch.no_grad():
-        expected = busy(x)
-    done, failures, right = threading.Event(), [], []
-
-    def call(name):
-        with torch.no_grad():
-            while not done.is_set():
-                right.append(torch.equal(calls[name](x), expected))
-
-    def cut(module):
-        for _ in range(10):
-            decompose(module, x)
-
-    def guarded(*job):
-        try:
-            job[0](*job[1:])
-        except BaseException as error:  # noqa: BLE001 - all are collected
-            failures.append(error)
-
-    callers = [threading.Thread(target=guarded, args=(call, name)) for name in calls]
-    cutters = [threading.Thread(target=guarded, args=(cut, one)) for one in (busy, deepcopy(busy))]
-    for thread in (*callers, *cutters):
-        thread.start()
-    for thread in cutters:
-        thread.join()
-    done.set()
-    for thread in callers:
-        thread.join()
-    assert failures == []
-    assert all(right)
-    assert right
 
 
 class Shuffle(nn.Module):

@@ -1,6 +1,5 @@
 """Launch order of copies and kernels on a GPU."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,20 +68,3 @@ def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_b
             else:  # its own kernels have used its own bytes
                 assert before >= streamed[number - count]
     assert launched == 3 * count + begun
-
-
-@pytest.mark.parametrize(
-    ("allocate", "begun", "expected"),
-    [
-        (places, 0, "c0c1k0c2c3k1c4c5k2k3k4k5"),  # in advance, where nothing is read
-        (cyclic_places, 3, "k0c3k1c4k2c5k3c6k4c7k5c8"),  # of the next inference too
-    ],
-)
-def test_copies_are_launched_among_the_kernels(allocate, begun, expected):
-    ring = allocate([1] * 6, 4, 1)
-    layout = RingLayout(
-        tuple(range(6)), (), None, ring, is_synchronous=False, is_ahead=allocate is cyclic_places
-    )
-    names = {StreamStage.COPY: "c", StreamStage.KERNEL: "k"}
-    launches = "".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, begun))
-    assert launches == expected

@@ -15,10 +15,8 @@ from runtime.weight_streaming.planning.planner import (
     plan,
     preloaded,
     smallest_budget,
-    total_bytes,
 )
 from runtime.weight_streaming.planning.recurrence import timeline
-from runtime.weight_streaming.planning.residency import interleaved
 from runtime.weight_streaming.planning.ring import RingSizes, places
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
@@ -124,18 +122,3 @@ def test_with_two_rings_keeping_the_largest_layer_can_need_the_smallest_budget()
     assert smallest_budget(layers, stages=StreamStages.READ_COPY_KERNEL, alignment=1) == 11
     assert least.resident == (False, True, False, False)
     assert (least.host_ring_bytes, least.device_ring_bytes) == (1, 1)
-
-
-def test_a_network_that_fits_is_preloaded():
-    layers = chain(0, 9, [4096])
-    assert plan(layers, total_bytes(layers)).predicted_ms == preloaded(layers).predicted_ms
-
-
-def test_resident_layers_are_evenly_spaced_from_the_first():
-    assert interleaved(10, 3) == [0, 3, 6]
-    assert interleaved(10, 9)[-1] < 9
-    assert interleaved(10, 0) == []
-    for count in range(1, 12):
-        for kept in range(1, count):
-            assert len({*interleaved(count, kept)}) == kept
-            assert interleaved(count, kept)[0] == 0

@@ -6,12 +6,10 @@ import sys
 import time
 from dataclasses import replace
 
-import psutil
 import pytest
 import torch
 
 import runtime
-from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
 from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import unmeasured
@@ -73,23 +71,6 @@ def test_the_first_layers_of_the_next_inference_are_read_after_their_place_was_u
     assert torch.equal(expected, module(x))
 
 
-def test_the_reader_blocks_while_it_waits(chain, opened):
-    _, x, _ = chain
-    pipeline = opened.pipeline(ring_of(opened, 2), x)
-    pipeline.run(x)
-    pipeline.wait_prefetched()
-    (reader,) = pipeline._workers._threads
-
-    def processor_s():
-        (own,) = [one for one in psutil.Process().threads() if one.id == reader.native_id]
-        return own.user_time + own.system_time
-
-    before = processor_s()
-    time.sleep(0.2)
-    assert processor_s() - before < 0.05  # of that thread alone
-    pipeline.close()
-
-
 def test_with_empty_rings_an_inference_starts_like_the_first(chain, opened, recording_reader):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 3), x)
@@ -114,17 +95,6 @@ def test_without_prefetching_nothing_is_read_between_inferences(chain, opened, r
     time.sleep(0.05)
     assert len(events) == 12
     pipeline.close()
-
-
-@pytest.mark.parametrize("tier", list(Tier))
-def test_a_network_prefetches_unless_ahead_is_false(chain, tier):
-    module, x, expected = chain
-    for ahead in (True, False):
-        with runtime.stream(module, x, budget="3MB", tier=tier, ahead=ahead) as small:
-            assert small.plan.ahead is ahead
-            assert small.plan.first_ms >= small.plan.predicted_ms > 0
-            for _ in range(4):
-                assert torch.equal(small(x), expected)
 
 
 def test_a_given_plan_determines_whether_to_prefetch(chain, opened):
@@ -154,14 +124,6 @@ def test_an_error_between_two_calls_is_raised_by_the_next_one(chain, opened, rec
     assert pipeline.buffers.host_bytes == 0
     with pytest.raises(RuntimeError, match="closed after OSError"):
         small(x)
-
-
-def test_an_error_of_prefetching_is_discarded_on_close(chain, opened, recording_reader):
-    module, x, expected = chain
-    with runtime.stream(module, x, plan=ring_of(opened, 2)) as small:
-        small._pipeline._reader = recording_reader(small._pipeline._reader, [], 7, failing)
-        assert torch.equal(small(x), expected)
-        small._pipeline.wait_prefetched()
 
 
 def test_a_pipeline_restarts_after_an_error(chain, opened, recording_reader):

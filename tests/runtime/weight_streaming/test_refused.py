@@ -186,9 +186,3 @@ def test_tier_host_on_a_cpu_is_reported_to_save_nothing(chain):
     with runtime.stream(module, x, budget="3MB", tier="host") as small:
         assert small.source.startswith("host")
         assert small.memory.saved < 0
-
-
-def test_a_plan_is_printed_with_python_floats(chain):
-    module, x, _ = chain
-    with runtime.stream(module, x, budget="3MB") as small:
-        assert "np." not in f"{small.plan} {small.profile}"

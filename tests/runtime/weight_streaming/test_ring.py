@@ -91,24 +91,3 @@ def test_repeated_passes_wait_exactly_until_their_bytes_are_free(lengths, more, 
 def test_the_next_pass_waits_for_the_last_reservation_at_its_offset():
     found = cyclic_places([4, 4, 2], 8, 1)
     assert [(one.offset, one.after) for one in found] == [(0, -2), (0, 0), (4, -1)]
-
-
-@pytest.mark.parametrize(
-    ("count", "slots", "least"),
-    [(31, 3, 2), (32, 3, 2), (33, 4, 3), (8, 7, 4), (31, 2, 1), (5, 5, 5)],
-)
-def test_laps_are_about_equally_long(count, slots, least):
-    found = cyclic_places([1] * count, slots, 1)
-    ahead = [
-        i - (one.after % count if one.after >= 0 else one.after) for i, one in enumerate(found)
-    ]
-    assert min(ahead) == least
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(9, 40))
-def test_repeated_passes_need_no_more_laps_than_a_single_one(lengths, capacity):
-    def laps(found):
-        return sum(not one.offset for one in found)
-
-    assert laps(cyclic_places(lengths, capacity, 1)) <= laps(places(lengths, capacity, 1))

@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -106,31 +105,6 @@ def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data)
         for slot, size in zip(slots or (), sizes, strict=False):
             assert slot.offset + size <= capacity
     pipeline.close()
-
-
-def test_a_layer_is_read_only_after_the_previous_one_at_its_place_was_used(chain):
-    module, x, expected = chain
-    one = open_streamable(module, x)
-    count = len(one.layered.layers)
-    largest = one.layered.largest_bytes
-    plan = StreamPlan(
-        StreamArchitecture.PLANNED, (False,) * count, 2 * largest, 0, 0.0, 2 * largest
-    )
-    pipeline = one.pipeline(plan, x)
-    events = []
-    read, compute = one.reader.read, pipeline._compute
-    one.reader.read = lambda layer, *more: (events.append(("read", layer)), read(layer, *more))
-    pipeline._compute = lambda running, layer, *more: (
-        compute(running, layer, *more),
-        time.sleep(0.01),
-        events.append(("used", layer)),
-    )
-    assert torch.equal(pipeline.run(x), expected)
-    for layer in range(2, count):
-        assert events.index(("used", layer - 2)) < events.index(("read", layer))
-    assert events.index(("read", 1)) < events.index(("used", 0))  # they overlap
-    pipeline.close()
-    one.close()
 
 
 def test_a_experiment_of_a_weight_stays_valid_after_its_layer():
@@ -263,20 +237,6 @@ def test_an_error_during_streaming_ends_all_threads_and_releases_the_memory(
         opened.reader.start_cold()
     with pytest.raises(RuntimeError, match=rf"closed after {error.__name__}(: \[Errno|$)"):
         small(x)
-
-
-def test_a_slow_disk_does_not_change_the_output(chain):
-    module, x, expected = chain
-    with runtime.stream(module, x, budget="3MB") as small:
-        reader = small._pipeline._reader
-        original = reader.read
-
-        def slow(layer, into, is_stopped=bool):
-            time.sleep(0.02)
-            original(layer, into, is_stopped)
-
-        reader.read = slow
-        assert torch.equal(small(x), expected)
 
 
 def test_close_returns_memory_to_the_system():

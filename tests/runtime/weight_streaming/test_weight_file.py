@@ -82,36 +82,6 @@ def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, pa
     memory.close()
 
 
-def test_strides_are_kept_so_that_the_same_kernels_are_chosen(path):
-    module = nn.Conv2d(8, 8, 3).eval().to(memory_format=torch.channels_last)
-    x = torch.randn(1, 8, 9, 9)
-    layers, values = packed(module, x, path)
-    reader = FileReader(path, layers, values)
-    memory, places = read_all(reader, layers)
-
-    (segment,) = layers.bind(places).segments
-    (weight, _) = segment.body.parameters()
-    assert weight.stride() == module.weight.stride()
-    assert torch.equal(weight, module.weight)
-    reader.close()
-    memory.close()
-
-
-def test_a_file_system_without_direct_reads_is_reported(chain, path, monkeypatch):
-    module, x, expected = chain
-    real_open = os.open
-
-    def refusing(path, flags, *more, **named):
-        if flags & os.O_DIRECT:
-            raise OSError(22, "Invalid argument")
-        return real_open(path, flags, *more, **named)
-
-    monkeypatch.setattr(os, "open", refusing)
-    with runtime.stream(module, x, budget="3MB", weights=path) as small:
-        assert torch.equal(small(x), expected)
-        assert "Invalid argument" in small.source
-
-
 def test_a_truncated_file_is_refused(written, path):
     layers, values = written
     for size in (path.stat().st_size - 1, PAGE, 5, 0):

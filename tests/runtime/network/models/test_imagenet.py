@@ -60,35 +60,3 @@ def test_a_dense_block_keeps_its_input_and_adds_the_growth_of_each_layer():
 
     assert y.shape == (1, 10, 5, 5)
     assert torch.equal(y[:, :4], x)
-
-
-@pytest.mark.parametrize(
-    ("build", "names"),
-    [
-        (AlexNet, {"features.10.bias", "classifier.6.weight"}),
-        (VGG, {"features.28.weight", "classifier.6.bias"}),
-        (
-            ResNet,
-            {"bn1.running_var", "layer1.0.downsample.1.bias", "layer4.2.conv3.weight", "fc.bias"},
-        ),
-        (
-            DenseNet,
-            {
-                "features.conv0.weight",
-                "features.denseblock4.denselayer16.conv2.weight",
-                "features.transition3.conv.weight",
-                "features.norm5.running_mean",
-                "classifier.bias",
-            },
-        ),
-    ],
-)
-def test_parameters_have_torchvisions_names(build, names):
-    with torch.device("meta"):
-        assert names <= set(build().state_dict())
-
-
-@pytest.mark.parametrize("build", [VGG, ResNet, DenseNet])
-def test_a_depth_that_no_paper_has_is_refused(build):
-    with pytest.raises(ValueError, match="17 layers"):
-        build(17)

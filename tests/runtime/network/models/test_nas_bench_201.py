@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import fx, nn
 from torch.nn import functional
 
 from runtime.network.models.nas_bench_201 import (
@@ -122,33 +121,6 @@ def test_parameters_have_the_names_of_the_authors_checkpoints():
 @pytest.mark.parametrize("size", [16, 32, 64])
 def test_one_network_takes_images_of_any_size(size):
     assert small_network()(example_input(size, batch_size=2)).shape == (2, 10)
-
-
-def test_the_example_input_is_the_same_at_every_call():
-    assert torch.equal(example_input(32, batch_size=3), example_input(32, batch_size=3))
-
-
-def test_fx_traces_the_network_down_to_torch_layers():
-    network = small_network()
-    images = example_input(16)
-
-    traced = fx.symbolic_trace(network)
-
-    torch.testing.assert_close(traced(images), network(images))
-    assert all(
-        type(traced.get_submodule(node.target)).__module__.startswith(nn.__name__)
-        for node in traced.graph.nodes
-        if node.op == "call_module"
-    )
-
-
-def test_the_exported_program_computes_the_same():
-    network = small_network()
-    images = example_input(16)
-
-    exported = torch.export.export(network, (images,))
-
-    torch.testing.assert_close(exported.module()(images), network(images))
 
 
 @pytest.mark.parametrize(
