@@ -16,6 +16,7 @@ import pytest
 from common.types.errors import UserError
 from nas.spaces.registry import space_named
 from nas.study.folder import StudyFolder
+from nas.study.plan import Setting
 from nas.study.search_log import load_log, search_setting
 from nas.study.work import search_job
 
@@ -217,9 +218,9 @@ def test_a_crash_in_one_setting_keeps_the_others_and_is_retried(study, tmp_path,
         "[" * 100_000,
     ],
 )
-def test_a_ledger_that_is_none_is_named(plan_of, tmp_path, text):
-    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    settings = [job.setting for job in plan.jobs]
+def test_a_ledger_that_is_none_is_named(tmp_path, text):
+    folder = StudyFolder(tmp_path / "one")
+    settings = [Setting("proposed", "rnn", "a board", 11.0)]
     with folder.held():
         folder.begin(CONFIG, settings)
     folder.ledger.write_text(text)
@@ -239,8 +240,9 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
-    folder, settings = StudyFolder(tmp_path / "one"), [job.setting for job in plan_of().jobs]
+def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(tmp_path):
+    folder = StudyFolder(tmp_path / "one")
+    settings = [Setting("proposed", "rnn", "a board", 11.0)]
     with folder.held():
         folder.begin(CONFIG, settings)
         (folder.path / "logs").mkdir()
