@@ -6,24 +6,32 @@ of ours (`runtime.py`) break nothing.
 
 from __future__ import annotations
 
-import runpy
 import sys
 
-from common.command.exit_status import one_line_errors
+from common.command.exit_status import one_line_errors, run_command
 from common.types.errors import UserError, did_you_mean
 
 _MODULES = {
-    "search": ("nas.search", "find the most accurate network that meets a time limit on a device"),
-    "study": ("nas.study", "compare rewards or searchers over devices, limits and seeds"),
-    "train": ("nas.train", "train a network in full on your images"),
-    "measure": ("nas.measure", "time networks on this machine or a board into a latency table"),
+    "search": (
+        "nas.search.command",
+        "find the most accurate network that meets a time limit on a device",
+    ),
+    "study": ("nas.study.command", "compare rewards or searchers over devices, limits and seeds"),
+    "train": ("nas.train.command", "train a network in full on your images"),
+    "measure": (
+        "nas.measure.command",
+        "time networks on this machine or a board into a latency table",
+    ),
     "transfer": ("nas.transfer", "predict a new device from a few networks timed on it"),
-    "export": ("nas.export", "write a network as PyTorch, ONNX, scripts and a card"),
-    "ui": ("nas.ui", "write a page over the runs of a folder"),
-    "data": ("nas.data", "list, fetch, import and verify tables of accuracies and latencies"),
-    "map": ("runtime.map", "find the time that is left on a busy board"),
+    "export": ("nas.export.command", "write a network as PyTorch, ONNX, scripts and a card"),
+    "ui": ("nas.ui.command", "write a page over the runs of a folder"),
+    "data": (
+        "nas.data.command",
+        "list, fetch, import and verify tables of accuracies and latencies",
+    ),
+    "map": ("runtime.mapping.command", "find the time that is left on a busy board"),
 }
-"""Module and purpose of each command."""
+"""Module of the `main` of each command, and its purpose."""
 
 _BASH = """\
 _edgenas() {
@@ -55,8 +63,7 @@ def main() -> None:
     words = sys.argv[1:]
     first = words[0] if words else "--help"
     if first in _MODULES:
-        sys.argv = [f"edgenas {first}", *words[1:]]
-        runpy.run_module(_MODULES[first][0], run_name="__main__", alter_sys=True)
+        run_command(_MODULES[first][0], words[1:])
     elif first == "--version":
         from importlib.metadata import version  # noqa: PLC0415 - slow to import, and not always needed
 

@@ -7,6 +7,7 @@ $ python -m nas.transfer probes=probes.csv out=my-board_ms.csv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -45,9 +46,9 @@ class TransferConfig:
     dataset: str = "auto"  # task that these are for
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command."""
-    typed_hydra_command("nas.transfer", "transfer", TransferConfig, _transfer)
+    typed_hydra_command("nas.transfer", "transfer", TransferConfig, _transfer, words=words)
 
 
 def _transfer(config: TransferConfig) -> None:

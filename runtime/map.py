@@ -5,9 +5,7 @@ $ python -m runtime.map tasks=tasks.csv platform=board.yaml
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from common.command.exit_status import one_line_errors
+from common.command.exit_status import run_command
 
-    with one_line_errors():  # Ctrl-C while the rest is imported
-        from runtime.mapping.command import main
-    main()
+if __name__ == "__main__":
+    run_command("runtime.mapping.command")

@@ -21,7 +21,7 @@ from common.command.plug_ins import GROUPS as PLUG_INS
 from common.command.plug_ins import plug_ins
 from edgenas.__main__ import _MODULES as COMMANDS
 from nas.config.build import NAMES
-from nas.data.__main__ import _parser
+from nas.data.command import _parser
 from nas.report.network import Network
 from nas.report.summary import Summary
 from nas.spaces.registry import space_named
@@ -49,7 +49,9 @@ def started(line):
         if word.endswith("python") and words[at + 1 : at + 2] == ["-m"]:
             return words[at + 2], tuple(words[at + 3 :])
         if word == "edgenas":
-            return COMMANDS[words[at + 1]][0], tuple(words[at + 2 :])
+            name = words[at + 1]
+            assert name in COMMANDS
+            return "runtime.map" if name == "map" else f"nas.{name}", tuple(words[at + 2 :])
     return None
 
 

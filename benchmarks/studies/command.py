@@ -12,4 +12,4 @@ ANALYSES = (THESIS, SCENARIOS, VARIANTS)
 
 def main() -> None:
     """Run the command line's study."""
-    study(ANALYSES, command="benchmarks")
+    study(analyses=ANALYSES, command="benchmarks")

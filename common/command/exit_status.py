@@ -9,8 +9,9 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,6 +53,17 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
         _leave(str(error), USER_ERROR)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def run_command(module: str, words: Sequence[str] | None = None) -> None:
+    """Import a command, and run its `main` with the words that follow its name, or those of the process.
+
+    Raises:
+      SystemExit: with status 130 after Ctrl-C, also while it is imported; `main` raises others.
+    """
+    with one_line_errors():
+        main = import_module(module).main
+    main(words)
 
 
 @contextmanager

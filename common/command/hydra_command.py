@@ -39,6 +39,7 @@ def hydra_command(
     file: str,
     task: Callable[[DictConfig], None],
     *also: type[Exception],
+    words: Sequence[str] | None = None,
 ) -> None:
     """Compose the settings of the command line, and run the task with them.
 
@@ -50,11 +51,12 @@ def hydra_command(
       file: YAML file of the default settings, relative to conf/, without its ending.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
+      words: settings and options; None for those of the process.
 
     Raises:
       SystemExit: with status 2 after an error of the user, 130 after Ctrl-C.
     """
-    path, words = CONF / file, sys.argv[1:]
+    path, words = CONF / file, sys.argv[1:] if words is None else list(words)
     with one_line_errors(), user_errors(command, *also):
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(
@@ -67,16 +69,23 @@ def hydra_command(
             with _composed(command, path, settings, has_hydra=True) as composed:
                 sys.stdout.write(f"{composed.hydra.help.template}\n")
         elif any(word.lstrip("+~").startswith(("-", "hydra")) for word in words):
-            _main(command, path, task, also)
+            _main(command, path, task, also, words)
         else:
             with _composed(command, path, words) as composed:
                 task(composed)
 
 
 def _main(
-    command: str, path: Path, task: Callable[[DictConfig], None], also: Sequence[type[Exception]]
+    command: str,
+    path: Path,
+    task: Callable[[DictConfig], None],
+    also: Sequence[type[Exception]],
+    words: list[str],
 ) -> None:
     """Let Hydra parse the command line; it may run the task, a sweep, or print the settings."""
+    if words != sys.argv[1:]:  # `hydra.main` reads those of its process
+        safe = ["-P"] if sys.version_info >= (3, 11) else []
+        os.execv(sys.executable, [sys.executable, *safe, "-m", command, *words])  # noqa: S606 - no shell is meant
     has_begun = False
 
     def run(composed: DictConfig) -> None:
@@ -93,8 +102,8 @@ def _main(
     run.__module__ = command  # Hydra names the job after it
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
-    _require_words(sys.argv[1:])
-    with composing(command, sys.argv[1:], lambda: has_begun):
+    _require_words(words)
+    with composing(command, words, lambda: has_begun):
         main()
 
 
@@ -176,6 +185,7 @@ def typed_hydra_command(
     schema: type[_Config],
     task: Callable[[_Config], None],
     *also: type[Exception],
+    words: Sequence[str] | None = None,
 ) -> None:
     """Like `hydra_command`, with the settings as an object of the dataclass `schema`.
 
@@ -185,7 +195,7 @@ def typed_hydra_command(
       SystemExit: as `hydra_command` does, and with status 2 if a setting without default is missing.
     """
     ConfigStore.instance().store(name=f"{(CONF / file).name}_schema", node=schema)
-    hydra_command(command, file, lambda composed: task(_object(composed)), *also)
+    hydra_command(command, file, lambda composed: task(_object(composed)), *also, words=words)
 
 
 def require_complete(composed: DictConfig) -> None:

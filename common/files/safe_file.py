@@ -83,7 +83,7 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
 
     Raises:
       UserError: if it is no regular file.
-      OSError: if it cannot be read.
+      OSError: if it cannot be opened.
       ValueError: if it is no such file, holds objects, or claims more bytes than it has.
     """
     with opened(path) as file:
@@ -91,9 +91,7 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
             with zipfile.ZipFile(file) as archive:
                 members = _bounded(archive, path.stat().st_size)
                 return {name.removesuffix(".npy"): _array(archive.read(name)) for name in members}
-        except OSError:
-            raise
-        except Exception as error:  # NumPy and zipfile raise a dozen kinds
+        except Exception as error:  # NumPy and zipfile raise a dozen kinds, and seek beyond the file
             raise ValueError(f"it is no archive of arrays: {error}") from error
 
 

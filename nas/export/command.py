@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,9 @@ from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's export."""
-    typed_hydra_command("nas.export", "export", ExportConfig, _export)
+    typed_hydra_command("nas.export", "export", ExportConfig, _export, words=words)
 
 
 def _export(config: ExportConfig) -> None:

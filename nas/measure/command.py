@@ -33,9 +33,9 @@ from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's measurement."""
-    typed_hydra_command("nas.measure", "measure", MeasureConfig, _run)
+    typed_hydra_command("nas.measure", "measure", MeasureConfig, _run, words=words)
 
 
 def _run(config: MeasureConfig) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from common.command.exit_status import one_line_errors
+from common.command.exit_status import run_command
 
-    with one_line_errors():  # Ctrl-C while the rest is imported
-        from nas.search.command import main
-    main()
+if __name__ == "__main__":
+    run_command("nas.search.command")

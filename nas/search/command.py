@@ -26,10 +26,10 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 """Errors of the user, besides `UserError` and `OSError`."""
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     register()
-    hydra_command("nas.search", "search", _run, *USER_ERRORS)
+    hydra_command("nas.search", "search", _run, *USER_ERRORS, words=words)
     if "nas.search.sweep" not in sys.modules:  # no job of a sweep has run
         return
     with one_line_errors():

@@ -45,14 +45,18 @@ from nas.study.work import work
 SOURCES = ("accuracy", "latency")
 
 
-def main(analyses: Sequence[Analysis] = (), command: str = "nas.study") -> None:
+def main(
+    words: Sequence[str] | None = None,
+    analyses: Sequence[Analysis] = (),
+    command: str = "nas.study",
+) -> None:
     """Run the command line's study; status 2 if a setting failed.
 
     `analyses` add their findings to the general report where they apply; `command` is the module that
     was started.
     """
     register_study()
-    hydra_command(command, "study", partial(_run, analyses, command))
+    hydra_command(command, "study", partial(_run, analyses, command), words=words)
 
 
 def register_study() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's training."""
-    typed_hydra_command("nas.train", "train", TrainConfig, _train)
+    typed_hydra_command("nas.train", "train", TrainConfig, _train, words=words)
 
 
 def _train(config: TrainConfig) -> None:

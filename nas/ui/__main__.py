@@ -2,32 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
-
-from common.command.exit_status import one_line_errors
-
-
-def main() -> None:
-    """Write the page and print its path."""
-    parser = argparse.ArgumentParser(prog="python -m nas.ui", description=__doc__)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path("runs"), help="folder of runs (default: runs)"
-    )
-    root = parser.parse_args().runs
-    with one_line_errors():
-        from common.files.atomic_file import write_whole  # noqa: PLC0415 - Ctrl-C while it is imported
-        from common.types.errors import UserError  # noqa: PLC0415 - as above
-        from common.types.printable import printable  # noqa: PLC0415 - as above
-        from nas.ui.page import runs_page  # noqa: PLC0415 - as above
-
-        if not root.is_dir():
-            raise UserError(f"{root} is no folder; runs=<folder> of a search makes one")
-        page = root / "index.html"
-        write_whole(page, runs_page(root).html())
-        sys.stdout.write(f"page: {printable(str(page.absolute()))}\n")
-
+from common.command.exit_status import run_command
 
 if __name__ == "__main__":
-    main()
+    run_command("nas.ui.command")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 DOES_NOT_FIT = 1
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command."""
-    typed_hydra_command("runtime.map", "map", MapConfig, _map, ValueError)
+    typed_hydra_command("runtime.map", "map", MapConfig, _map, ValueError, words=words)
 
 
 def _map(config: MapConfig) -> None:

@@ -55,6 +55,17 @@ def test_version_help_and_a_wrong_command(command):
     assert "search?" in error
 
 
+def test_options_of_hydra_are_those_of_the_module(script, tmp_path):
+    words = ["seed=3", "--cfg", "job"]
+
+    installed = start(script, "search", *words, cwd=tmp_path)
+
+    assert (installed.returncode, installed.stderr) == (0, "")
+    assert (
+        installed.stdout == start(sys.executable, "-m", "nas.search", *words, cwd=tmp_path).stdout
+    )
+
+
 @pytest.mark.parametrize("words", ["--version", "search --version", "completion bash", "data list"])
 def test_a_command_works_without_standard_streams(words, tmp_path):
     command = f"{sys.executable} -m edgenas {words} <&- >&- 2>&-"

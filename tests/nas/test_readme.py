@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import nas.data.__main__
+import nas.data.command
 import nas.measure.command
 import nas.search.command
 from nas.spaces.nas_bench_201.public.files import FILES
@@ -63,7 +63,7 @@ def run_here(in_process, tmp_path, monkeypatch):
     """Runner of a README command by the `main` of its module, in this process: no imports anew."""
     mains = {
         "nas.search": nas.search.command.main,
-        "nas.data": nas.data.__main__.main,
+        "nas.data": nas.data.command.main,
         "nas.measure": nas.measure.command.main,
     }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.files.keyed_table import write_csv_table
-from nas.data.__main__ import main
+from nas.data.command import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named

@@ -1,0 +1,30 @@
+"""`python -m nas.ui`: write a page over a folder of runs, `index.html` in it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.command.exit_status import one_line_errors
+from common.files.atomic_file import write_whole
+from common.types.errors import UserError
+from common.types.printable import printable
+
+
+@one_line_errors()
+def main(words: Sequence[str] | None = None) -> None:
+    """Write the page and print its path."""
+    parser = argparse.ArgumentParser(prog="python -m nas.ui", description=__doc__)
+    parser.add_argument(
+        "runs", nargs="?", type=Path, default=Path("runs"), help="folder of runs (default: runs)"
+    )
+    root = parser.parse_args(words).runs
+    from nas.ui.page import runs_page  # noqa: PLC0415 - `--help` does not wait for it
+
+    if not root.is_dir():
+        raise UserError(f"{root} is no folder; runs=<folder> of a search makes one")
+    page = root / "index.html"
+    write_whole(page, runs_page(root).html())
+    sys.stdout.write(f"page: {printable(str(page.absolute()))}\n")
