@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from common.types.errors import UserError as UserError
     from common.types.kind import Kind as Kind
     from common.types.task import Task as Task
-    from edgenas.api import export as export
     from edgenas.api import measure as measure
     from edgenas.api import search as search
     from edgenas.api import study as study
     from edgenas.api import suggest as suggest
-    from edgenas.api import train as train
     from edgenas.api import transfer as transfer
     from edgenas.found import Found as Found
     from edgenas.found import Page as Page
     from edgenas.found import Study as Study
+    from edgenas.networks import export as export
+    from edgenas.networks import train as train
     from edgenas.suggestions import Suggestions as Suggestions
     from nas.accuracy.base import Accuracies as Accuracies
     from nas.accuracy.base import Split as Split
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from nas.spaces.function import space as space
 
 _MODULES = {
-    "edgenas.api": ("export", "measure", "search", "study", "suggest", "train", "transfer"),
+    "edgenas.api": ("measure", "search", "study", "suggest", "transfer"),
+    "edgenas.networks": ("export", "train"),
     "edgenas.found": ("Found", "Page", "Study"),
     "edgenas.suggestions": ("Suggestions",),
     "common.types.errors": ("UserError",),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from numpy import ndarray
 
@@ -21,29 +21,19 @@ from common.command.hydra_command import called, chosen_names, typed_call, word
 from common.types.errors import UserError
 from controller.base import ControllerConfig
 from edgenas.found import Found, Study
+from edgenas.networks import File, Settings, chosen_settings, space_name
 from edgenas.suggestions import Suggestions
 from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
 from nas.config.build import NAMES, add_part, build, register
-from nas.export import command as export_command
-from nas.export.config import ExportConfig
 from nas.measure import command as measure_command
 from nas.search import command as search_command
 from nas.search.run import OnTrials, nothing
 from nas.spaces.base import SearchSpace
-from nas.spaces.registry import give_space
 from nas.study import command as study_command
-from nas.train import command as train_command
-from nas.train.config import TrainConfig
 from rewards.base import Reward
-
-Settings: TypeAlias = Mapping[str, Any]
-_File: TypeAlias = str | Path
-
-_NO_SETTINGS = {"settings", "progress", "quiet"}
-"""Arguments that are no settings of a command."""
 
 
 def search(
@@ -52,7 +42,7 @@ def search(
     device: str | Sequence[str] | None = None,
     space: str | SearchSpace | None = None,
     dataset: str | None = None,
-    data: _File | None = None,
+    data: File | None = None,
     reward: str | Reward | Callable[..., Any] | None = None,
     controller: str | ControllerConfig | Callable[..., Any] | None = None,
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
@@ -63,9 +53,9 @@ def search(
     hours: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
-    runs: _File | None = None,
+    runs: File | None = None,
     report: bool | None = None,
-    resume: _File | None = None,
+    resume: File | None = None,
     settings: Settings | None = None,
     progress: OnTrials | None = None,
     quiet: bool = False,
@@ -104,7 +94,7 @@ def search(
     if progress is not None and not callable(progress):
         raise UserError(f"progress={progress!r:.200} is no function of finished trials")
     register()
-    chosen = _chosen(_with_own_parts(arguments))
+    chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
         folder = search_command.search(
@@ -149,7 +139,7 @@ def suggest(
     """
     arguments = {**locals(), "accuracy": _no_accuracy}
     register()
-    chosen = _chosen(_with_own_parts(arguments))
+    chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         experiment = build(composed)
     return Suggestions(experiment.problem, experiment.controller)
@@ -176,9 +166,9 @@ def study(
     reference: str | None = None,
     experiment: str | None = None,
     workers: int | None = None,
-    runs: _File | None = None,
-    folder: _File | None = None,
-    resume: _File | None = None,
+    runs: File | None = None,
+    folder: File | None = None,
+    resume: File | None = None,
     settings: Settings | None = None,
     quiet: bool = False,
 ) -> Study:
@@ -215,7 +205,7 @@ def study(
         "controllers": _listed("controller", controllers),
         "+experiment": arguments.pop("experiment"),
     }
-    chosen = _chosen(_with_own_parts(arguments))
+    chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.study", "study", chosen) as composed:
         console = PlainConsole(quiet=quiet)
         written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
@@ -234,7 +224,7 @@ def measure(
     transfer: bool | None = None,
     precision: str | None = None,
     minutes: float | None = None,
-    out: _File | None = None,
+    out: File | None = None,
     settings: Settings | None = None,
     quiet: bool = False,
 ) -> Path:
@@ -260,7 +250,7 @@ def measure(
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
-    chosen = _chosen(locals())
+    chosen = chosen_settings(locals())
     with (
         _process_as_before(),
         typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
@@ -270,10 +260,10 @@ def measure(
 
 def transfer(
     *,
-    out: _File | None = None,
+    out: File | None = None,
     choose: int | None = None,
-    export: _File | None = None,
-    probes: _File | None = None,
+    export: File | None = None,
+    probes: File | None = None,
     device: str | None = None,
     space: str | SearchSpace | None = None,
     dataset: str | None = None,
@@ -296,93 +286,9 @@ def transfer(
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
-    chosen = _chosen(locals())
+    chosen = chosen_settings(locals())
     with typed_call("nas.transfer", "transfer", transfer_command.TransferConfig, chosen) as config:
         return transfer_command.transfer(config, PlainConsole(quiet=quiet))
-
-
-def train(
-    *,
-    run: _File | None = None,
-    arch: str | int | None = None,
-    space: str | SearchSpace | None = None,
-    data: _File | None = None,
-    recipe: str | None = None,
-    epochs: int | None = None,
-    hours: float | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    runs: _File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
-) -> Path:
-    """Train a network in full on own images: `python -m nas.train`; the same call goes on.
-
-    Args:
-      run: folder of a finished search.
-      arch: another architecture, its text or number.
-      space: as in `search`.
-      data: own images, as in `search`; those of the run by default.
-      recipe: "nas_bench_201" or "modern".
-      epochs: number of epochs.
-      hours: time that the epochs must fit in.
-      seed: of the weights and the order of the images.
-      device: "auto", "cpu", "cuda" or "cuda:1".
-      runs: folder that a training without a run goes into.
-      settings: further settings by name.
-      quiet: print nothing.
-
-    Returns the folder of the trained network.
-
-    Raises:
-      UserError: if there is no such network, or the training diverges or does not fit.
-    """
-    chosen = _chosen(locals())
-    with typed_call("nas.train", "train", TrainConfig, chosen) as config:
-        return train_command.train_into_folder(config, PlainConsole(quiet=quiet))
-
-
-def export(
-    *,
-    run: _File | None = None,
-    arch: str | int | None = None,
-    space: str | SearchSpace | None = None,
-    weights: _File | None = None,
-    data: _File | None = None,
-    dataset: str | None = None,
-    which: str | None = None,
-    precision: str | None = None,
-    batch: int | str | None = None,
-    device: str | None = None,
-    out: _File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
-) -> Path:
-    """Write a network as PyTorch, ONNX, scripts and a card: `python -m nas.export`.
-
-    Args:
-      run: folder of a finished search or of a trained network.
-      arch: instead, an architecture, its text or number.
-      space: as in `search`.
-      weights: folder of a trained network, or a safetensors file.
-      data: own images, as in `search`; those of the training by default.
-      dataset: a data set of the space, without images.
-      which: "best", "mode" or "optimum" of the run.
-      precision: "fp32", "fp16", "int8" or "all".
-      batch: images of one inference, or "dynamic".
-      device: address of a board that times the files.
-      out: folder to write.
-      settings: further settings by name.
-      quiet: print nothing.
-
-    Returns the folder.
-
-    Raises:
-      UserError: if there is no such network, or a file differs from the network.
-    """
-    chosen = _chosen(locals())
-    with typed_call("nas.export", "export", ExportConfig, chosen) as config:
-        return export_command.export(config, PlainConsole(quiet=quiet))
 
 
 @contextmanager
@@ -410,16 +316,9 @@ def _with_own_parts(arguments: Settings) -> Settings:
             settings = add_part(group, part)
             values |= settings if is_new else {group: None}
     if not isinstance(values["space"], str):
-        name = _space(values["space"])
+        name = space_name(values["space"])
         values["space"] = name if is_new else None
     return values
-
-
-def _space(space: str | SearchSpace | None) -> str | None:
-    """Name of a space; an object becomes known by its own."""
-    if space is None or isinstance(space, str):
-        return space
-    return give_space(space)
 
 
 def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
@@ -435,24 +334,6 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
         words = (word(key.removeprefix(f"{group}."), value) for key, value in values.items())
         texts.append(" ".join([name, *words]))
     return texts
-
-
-def _chosen(arguments: Settings) -> Settings:
-    """Settings among the arguments of a function, without those left out; files as text."""
-    settings = arguments.get("settings")
-    if not isinstance(settings, Mapping | None) or not all(
-        isinstance(key, str) for key in settings or ()
-    ):
-        raise UserError(
-            f"settings={settings!r:.200} is no mapping from names of settings to values"
-        )
-    named = {name: value for name, value in arguments.items() if name not in _NO_SETTINGS}
-    named["space"] = _space(arguments["space"]) if "space" in arguments else None
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in {**named, **(settings or {})}.items()
-        if value is not None
-    }
 
 
 def _words(values: Settings) -> list[str]:

@@ -125,13 +125,13 @@ class Found:
 
     def export(self, out: str | Path | None = None, **settings: Any) -> Path:
         """Write the best network as files that stand alone; `edgenas.export` has the settings."""
-        from edgenas import export  # noqa: PLC0415 - which returns this class
+        from edgenas.networks import export  # noqa: PLC0415 - not always needed
 
         return export(run=self.folder, out=out, **settings)
 
     def train(self, **settings: Any) -> Path:
         """Train the best network in full; `edgenas.train` has the settings."""
-        from edgenas import train  # noqa: PLC0415 - as above
+        from edgenas.networks import train  # noqa: PLC0415 - as above
 
         return train(run=self.folder, **settings)
 

@@ -152,9 +152,11 @@ def test_every_registered_name_stands_in_help_and_reference(setting, name):
 
 def test_every_name_of_the_library_stands_in_its_reference():
     page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
-    (members,) = re.findall(r"edgenas\.api\n +options: {members: \[(.*?)\]", page)
+    members = re.findall(r"::: (edgenas\.\w+)\n +options: {members: \[(.*?)\]", page)
 
-    assert set(members.split(", ")) == set(edgenas._MODULES["edgenas.api"])
+    assert {module for module, _ in members} == {"edgenas.api", "edgenas.networks"}
+    for module, names in members:
+        assert {*names.split(", ")} == {*edgenas._MODULES[module]}
     assert {f"::: {module}" for module in ("edgenas.found", "edgenas.suggestions")} <= set(
         page.splitlines()
     )
