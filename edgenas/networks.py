@@ -12,6 +12,7 @@ from common.types.errors import UserError
 from nas.export import command as export_command
 from nas.export.config import ExportConfig
 from nas.spaces.base import SearchSpace
+from nas.spaces.registry import give_space
 from nas.train import command as train_command
 from nas.train.config import TrainConfig
 

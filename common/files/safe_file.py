@@ -91,7 +91,7 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
             with zipfile.ZipFile(file) as archive:
                 members = _bounded(archive, path.stat().st_size)
                 return {name.removesuffix(".npy"): _array(archive.read(name)) for name in members}
-        except Exception as error:  # NumPy and zipfile raise a dozen kinds, and seek beyond the file
+        except Exception as error:  # of NumPy, zipfile, and a seek beyond the file
             raise ValueError(f"it is no archive of arrays: {error}") from error
 
 

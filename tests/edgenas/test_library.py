@@ -174,7 +174,9 @@ def test_a_folder_is_named_by_its_text_and_one_that_is_missing_refused(found, tm
 
 
 def test_the_library_lists_its_functions_and_classes():
-    assert {*edgenas._MODULES["edgenas.api"], "export", "train", "Found", "UserError"} <= {*dir(edgenas)}
+    assert {*edgenas._MODULES["edgenas.api"], "export", "train", "Found", "UserError"} <= {
+        *dir(edgenas)
+    }
 
 
 def test_a_reward_of_ones_own_is_an_object_with_settings(found):
