@@ -22,6 +22,21 @@ from nas.spaces.trusted_code import MARK
 _STARTS = ("ssh_config", "python")
 """Names of settings that decide which program is started."""
 
+_WAITS = tuple(
+    f"latency.{name}"
+    for name in (
+        *("on_disturbance", "control_drift", "other_load", "clock_drop"),
+        *("tries", "backoff_s", "connect_s", "silence_s"),
+    )
+)
+"""Settings that only say how a live board is waited for, which a resumed run may change."""
+
+
+def waiting(words: Sequence[str], latency: str) -> list[str]:
+    """Words of a resumed run's command line that say how to wait, with the name of the latency source."""
+    waits = [text for text in words if text.partition("=")[0] in _WAITS]
+    return [*waits, *(text for text in words if waits and text == f"latency={latency}")]
+
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:
     """Settings by their full names, as in `latency.ssh_config`."""

@@ -20,7 +20,7 @@ from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.config.build import NAMES, Experiment, build
-from nas.config.stored import require_repeated, stored_choices, words_to_repeat
+from nas.config.stored import require_repeated, stored_choices, waiting, words_to_repeat
 from nas.report.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.announcement import announce
 from nas.search.by_controller import ByController
@@ -29,6 +29,10 @@ from nas.search.strategy import Begun, Strategy
 
 _SOURCES = ("space", "accuracy", "latency", "device", "data")
 """Sources, device and digest of own images that a resumed run must share with its first part."""
+
+
+_AUTO, _PROBE = "auto", "probe"
+"""Names of latency sources: that of a search that names none, and that of a live board."""
 
 
 @final
@@ -124,7 +128,14 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     values = _values(asked.composed)
     if experiment.images is not None and not isinstance(problem.space, HasWeights):
         values["side"] = experiment.images.side  # the space's default, for commands that read it
-    stored = {"command": asked.command, "choices": dict(asked.choices), "sources": dict(sources)}
+    choices, latency = dict(asked.choices), experiment.config.latency
+    if (
+        latency.is_live and choices["latency"] == _AUTO
+    ):  # a board was measured without being asked to
+        choices["latency"] = _PROBE
+        structured = OmegaConf.structured(latency)
+        values["latency"] = OmegaConf.to_container(structured, enum_to_str=True)
+    stored = {"command": asked.command, "choices": choices, "sources": dict(sources)}
     with replacing(folder.config) as file:
         file.write(OmegaConf.to_yaml({**stored, "values": values}).encode())
     return folder
@@ -142,12 +153,15 @@ def _interrupted(path: Path, repeated: DictConfig, words: Sequence[str]) -> _Ask
     if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
         raise UserError(f"{folder.config} holds no settings of a search")
     choices = stored_choices(folder.config, stored, list(NAMES))
-    others = [text for text in words if not text.startswith("resume=")]
+    waits = waiting(words, choices["latency"])
+    others = [text for text in words if not text.startswith("resume=") and text not in waits]
     require_repeated(folder.config, stored["values"], choices, repeated, others)
     try:
         sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
+        for name in (text.partition("=")[0] for text in waits if "." in text):
+            OmegaConf.update(composed, name, OmegaConf.select(repeated, name))
         return _Asked(composed, choices, str(stored["command"]), folder, sources)
     except (HydraException, OmegaConfBaseException, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error

@@ -21,7 +21,7 @@ class TrainConfig:
     arch: str | None  # an architecture's text, or its number
     data: str | None
     side: int | None  # pixels
-    recipe: str
+    recipe: str | None  # None: that of the space
     epochs: int | None
     hours: float | None
     images: TrainOn  # that are trained on
@@ -48,11 +48,11 @@ class TrainConfig:
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
 
-    def chosen_recipe(self) -> Recipe:
-        """The recipe, with the number of epochs if that is set.
+    def chosen_recipe(self, default: str = "nas_bench_201") -> Recipe:
+        """The recipe, `default` if none is named, with the number of epochs if that is set.
 
         Raises:
           UserError: if there is no such recipe, or the number is below 1.
         """
-        recipe = recipe_named(self.recipe)
+        recipe = recipe_named(self.recipe or default)
         return recipe if self.epochs is None else replace(recipe, epochs=self.epochs)

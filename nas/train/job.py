@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import platform
+import shutil
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,27 +13,38 @@ from pathlib import Path
 from typing import final
 
 import torch
+from jaxtyping import Int64
+from numpy import ndarray
 from rich.console import Console
 
 from common.command.console import say
 from common.command.exit_status import plain_interrupts
 from common.types.errors import UserError
-from nas.accuracy.base import at_chance
+from nas.accuracy.base import HasWeights, at_chance
+from nas.accuracy.fine_tuning.trial import (
+    FROZEN,
+    FineTuningTrial,
+    PretrainedImages,
+    PretrainedNetwork,
+)
 from nas.accuracy.images.image_set import class_weights
 from nas.accuracy.images.open import SPLIT_SEED
+from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import logits_of
 from nas.accuracy.training.optimization.replicas import agreed, place
-from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.recipe import Recipe, recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import (
+    RECORD,
     SCHEMA,
     Judged,
     Training,
     TrainingState,
     class_results,
     confusion_of,
+    read_training,
     worst_of,
     write_trained,
 )
@@ -52,6 +64,7 @@ from nas.train.subject import TrainSubject
 from runtime.machine.description import versions
 
 CHECKPOINT = "checkpoint.safetensors"
+_HEADS = "heads"
 _TENSORBOARD = "tensorboard"
 _SHARE_OF_HOURS = 0.95
 """Share of the time that the epochs are planned for; the rest is a margin."""
@@ -91,11 +104,12 @@ class TrainingJob:
         self._config, self._subject, self._device = config, subject, device
         self._say = partial(say, console)
         self._console, self._ends_s = console, ends_s
-        self._start = start or Start(partial(untrained, subject.space))
         self._checkpoint = subject.folder / CHECKPOINT
+        self._start = start or _start_of(config, subject)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
             self._network = self._start.network(subject.architecture, subject.images.task)
+        shutil.rmtree(subject.folder / _HEADS, ignore_errors=True)
 
     def run(self) -> Training:
         """Train, or go on with the training, and write the results; returns the record.
@@ -106,7 +120,7 @@ class TrainingJob:
         """
         if self._device.type == "cpu":
             take_share(0, 1)
-        recipe = self._within_hours(self._config.chosen_recipe())
+        recipe = self._within_hours(self._config.chosen_recipe(self._subject.recipe))
         recipe = replace(recipe, lr=recipe.lr * self._start.rate)
         subject = self._subject
         self._say(
@@ -257,6 +271,33 @@ def _is_rising(trained: Trained) -> bool:
     """Whether one of the last two epochs was better than all before."""
     accuracies = [accuracy or 0.0 for accuracy in trained.accuracies]
     return max(accuracies[-2:]) > max(accuracies[:-2], default=0.0)
+
+
+def pretrained_start(
+    network: PretrainedNetwork, architecture: Int64[ndarray, "D"], rate: float, *, keeps_best: bool
+) -> Start:
+    """The start of a fine-tuning, with the origin of its weights."""
+    space = network.space
+    tuned = space.depths[int(space.depth(architecture))]
+    words = f"begun with the weights of {space.origin(architecture)}; tuned: {tuned}"
+    return Start(network, None, words, keeps_best=keeps_best, rate=rate)
+
+
+def _start_of(config: TrainConfig, subject: TrainSubject) -> Start:
+    """New weights, or pretrained ones with the classifier and the rate that a search found."""
+    space, row = subject.space, subject.architecture
+    if not isinstance(space, HasWeights):
+        return Start(partial(untrained, space))
+    heads, recipe = subject.folder / _HEADS, recipe_named(subject.recipe)
+    network = PretrainedNetwork(space, PretrainedImages(space, subject.named), heads)
+    if not epochs_done(subject.folder / CHECKPOINT):
+        trial = FineTuningTrial(network, recipe, len(subject.images.classes))
+        trial(row, Fidelity("frozen features", FROZEN), config.seed)
+    rate = 1.0
+    if config.recipe is None and (subject.folder / RECORD).is_file():
+        rate = float(read_training(subject.folder).recipe.get("lr", recipe.lr)) / recipe.lr
+    judges = config.images is TrainOn.train  # else the test images would choose
+    return pretrained_start(network, row, rate, keeps_best=judges)
 
 
 def _text(judged: Judged) -> str:

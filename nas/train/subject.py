@@ -44,6 +44,11 @@ class TrainSubject:
         return self.space.text(self.architecture)
 
     @property
+    def recipe(self) -> str:
+        """Name of the recipe that is taken if none is named."""
+        return "fine_tuning" if isinstance(self.space, HasWeights) else "nas_bench_201"
+
+    @property
     def folder(self) -> Path:
         """Folder of the trained network."""
         return trained_folder(self.run, self.arch)
@@ -65,7 +70,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     if config.run is None:
         space, named = space_named(config.space), str(config.data)
         architecture = architecture_named(space, str(config.arch))
-        images = open_images(named, side=config.side)
+        images = _images_of(space, architecture, named, config.side)
         return TrainSubject(
             space, architecture, images, named, Path(config.runs) / f"train-{images.name}"
         )
@@ -74,10 +79,6 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     summary = folder.finished_summary()
     settings, sources = _begun(folder.config)
     space = space_named(summary.settings.space)
-    if isinstance(space, HasWeights):
-        raise UserError(
-            f"run={run} tuned pretrained networks; for more epochs search with more hours="
-        )
     if config.arch is not None:
         architecture = architecture_named(space, config.arch)
     elif summary.best is not None:
@@ -85,16 +86,39 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     else:
         raise UserError(f"run={run}: {Status.none.value}; choose a network with arch=")
     data, side = config.data or settings.get("data"), config.side or settings.get("side")
+    if isinstance(space, HasWeights):  # the search knew its images by those of this side
+        side = space.tasks[space.default_task].image_side
     if data is None:
         raise UserError(f"run={run} searched on a table, without images; choose them with data=")
     images = open_images(data, side=side)
-    is_same = config.data is None and side == settings.get("side")
+    is_same = config.data is None and config.side in {None, settings.get("side")}
     if is_same and sources.get("data") != images.digest:
         raise UserError(
             f"run={run} did not search on these images of {data}: they were changed, or an earlier "
             f"version split them otherwise; set data={data} to train on them all the same"
         )
+    if isinstance(space, HasWeights):
+        is_winner = summary.best is not None and summary.best.arch == space.text(architecture)
+        if is_winner and summary.start and space.origin(architecture) not in summary.start:
+            raise UserError(
+                f"run={run} began with other weights: {summary.start}; here they are of "
+                f"{space.origin(architecture)}"
+            )
+        images = _images_of(space, architecture, data, config.side)
     return TrainSubject(space, architecture, images, data, run)
+
+
+def _images_of(
+    space: SearchSpace, architecture: Int64[ndarray, "D"], data: str, side: int | None
+) -> ImageSet:
+    """The images as the network takes them; a pretrained one has a side and a normalisation."""
+    if not isinstance(space, HasWeights):
+        return open_images(data, side=side)
+    if side is not None:
+        raise UserError(f"side={side}: a row of space={space.name} names its own, leave it out")
+    from nas.accuracy.fine_tuning.trial import PretrainedImages  # noqa: PLC0415 - imports torch
+
+    return PretrainedImages(space, data)(architecture)
 
 
 def _begun(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,7 +29,7 @@ from nas.accuracy.training.share import take_share
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner, epochs_within
 from nas.spaces.base import SearchSpace
-from nas.train.job import Start
+from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import FineTunings
@@ -262,10 +262,8 @@ class FineTuned(Staged):
         return winner
 
     def _start(self, winner: Winner) -> Start:
-        space, row = self._space, self._space.parse(winner.arch)
-        tuned = space.depths[int(space.depth(row))]
-        words = f"begun with the weights of {space.origin(row)}; tuned: {tuned}"
-        return Start(self._pretrained, None, words, keeps_best=True, rate=winner.rate)
+        row = self._space.parse(winner.arch)
+        return pretrained_start(self._pretrained, row, winner.rate, keeps_best=True)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results, space = self._tunings, self._proposer.results, self._space

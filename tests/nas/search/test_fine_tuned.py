@@ -4,14 +4,18 @@ import json
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 from searching import one_line, only_run, search
 
 from common.types.errors import UserError
 from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
+from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.spaces.pretrained.space import pretrained_space
 from nas.spaces.pretrained.timm_library import timm
+from nas.train.command import train_into_folder
+from nas.train.config import TrainConfig
 
 try:
     timm()
@@ -62,6 +66,33 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, 
     training = read_training(trained_folder(only_run(runs), summary["best"]["arch"]))
     assert "licence mit" in training.recipe["start"]
     assert training.mean == (0.5, 0.5, 0.5)
+    assert len(training.confusion) == 10
+    assert summary["start"] == training.recipe["start"]
+    assert summary["by_class"]
+
+    trained_longer_from_the_same_weights(only_run(runs), training)
+
+
+def trained_longer_from_the_same_weights(run, training):
+    config = TrainConfig(
+        run=str(run),
+        space="nas_bench_201",
+        arch=None,
+        data=None,
+        side=None,
+        recipe=None,
+        epochs=2,
+        hours=None,
+        images=TrainOn.train,
+        seed=0,
+        device="cpu",
+        runs="",
+    )
+    again = read_training(train_into_folder(config, Console(quiet=True)))
+
+    assert again.arch == training.arch
+    assert again.recipe | {"epochs": "", "seed": ""} == training.recipe | {"epochs": "", "seed": ""}
+    assert again.valid.fraction >= 0.5
 
 
 @pytest.mark.parametrize(

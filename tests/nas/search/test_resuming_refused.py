@@ -18,6 +18,8 @@ from searching import (
     wait_until,
 )
 
+from nas.config.stored import waiting
+
 
 def test_a_run_is_not_resumed_with_other_data(
     interrupted_here, resume_here, tmp_path, synthetic_tables
@@ -153,3 +155,10 @@ class TestAStoredRunStartsNoProgram:
 
         assert "interpolated" in one_line(finished)
         assert "hunter2" not in finished.stdout + finished.stderr
+
+
+def test_settings_that_only_say_how_to_wait_may_differ():
+    words = ["resume=x", "latency=probe", "latency.tries=9", "seed=3"]
+
+    assert waiting(words, "probe") == ["latency.tries=9", "latency=probe"]
+    assert waiting([*words[:2], "seed=3"], "probe") == []
