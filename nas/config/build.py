@@ -22,6 +22,7 @@ from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.address import addresses
 from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Split
 from nas.accuracy.table import AutoAccuracyConfig
+from nas.accuracy.training.recipe import with_augmentation
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
@@ -113,6 +114,7 @@ class SearchConfig:
     weights: str | None = None  # folder of pretrained networks
     pool: Any = None  # those to choose from: names of timm, folders, functions
     side: int | None = None  # pixels of own images
+    augment: str = "auto"  # of own images: none, or flip, crop, rand_augment with commas
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
     verbose: bool = False
@@ -381,6 +383,8 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
     if config.data is None:
         if config.side is not None:
             raise UserError(f"side={config.side} is for own images; add data=")
+        if config.augment != "auto":
+            raise UserError(f"augment={config.augment} is for own images; add data=")
         return None
     require_hours(config.hours)
     if config.epochs < 1:
@@ -432,6 +436,7 @@ def _accuracy(
             f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "
             f"benchmark's numbers say nothing of your images"
         )
+    chosen.recipe = with_augmentation(chosen.recipe, config.augment, config.data)
     return chosen.of(images, space)
 
 

@@ -125,8 +125,8 @@ class TrainingJob:
         subject = self._subject
         self._say(
             f"{subject.arch} on {subject.images.title}: {self._start.planned or recipe.epochs} epochs of "
-            f"{recipe.name} on "
-            f"{self._device}, into {subject.folder}"
+            f"{recipe.name} ({', '.join(recipe.augmentation) or 'no augmentation'}) on {self._device}, into "
+            f"{subject.folder}"
         )
         try:
             with plain_interrupts():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 from common.types.errors import UserError
+
+AUGMENTATION = ("flip", "crop", "rand_augment")
+"""Settings of a recipe that change training images."""
 
 
 @final
@@ -33,6 +36,11 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise UserError(f"epochs={self.epochs} must be at least 1")
+
+    @property
+    def augmentation(self) -> tuple[str, ...]:
+        """What is applied to training images."""
+        return tuple(name for name in AUGMENTATION if getattr(self, name))
 
     def lr_at(self, step: int, steps: int) -> float:
         """Learning rate of a step, of `steps` in the whole training."""
@@ -71,12 +79,34 @@ Its learning rate is that of AutoDL-Projects' `CosineAnnealingLR`, which changes
 """
 
 
-def recipe_named(name: str) -> Recipe:
-    """The recipe of this name.
+def recipe_named(text: str) -> Recipe:
+    """The recipe of a name; `modern:flip,crop` applies this augmentation, `modern:none` none.
 
     Raises:
-      UserError: if there is none.
+      UserError: if there is no such recipe or augmentation.
     """
+    name, _, names = text.partition(":")
     if name not in RECIPES:
         raise UserError(f"recipe={name} is not one of {', '.join(RECIPES)}")
-    return RECIPES[name]
+    if not names:
+        return RECIPES[name]
+    applied = set(names.split(",")) - {"none"}
+    if applied - set(AUGMENTATION):
+        unknown = ", ".join(sorted(applied - set(AUGMENTATION)))
+        raise UserError(f"augment={unknown} is not one of none, {', '.join(AUGMENTATION)}")
+    settings: dict[str, Any] = {each: each in applied for each in AUGMENTATION}
+    return replace(RECIPES[name], **settings)
+
+
+def with_augmentation(name: str, augment: str, data: str | None) -> str:
+    """Name of a recipe with `augment=`; auto is the recipe's, without flips for digits.
+
+    Raises:
+      UserError: if there is no such recipe or augmentation.
+    """
+    if augment == "auto":
+        usual = recipe_named(name).augmentation
+        augment = ",".join(each for each in usual if each != "flip" or data != "digits")
+    text = f"{name.partition(':')[0]}:{augment or 'none'}"
+    recipe_named(text)
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
+from nas.accuracy.training.trained_folder import Training
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner, epochs_within
 from nas.spaces.base import SearchSpace
@@ -48,6 +50,9 @@ FROZEN_NETWORKS = 10
 
 _BRIEF_S = 600.0
 """Time of a search of which the start of a process, which imports timm, would be a notable part."""
+
+_NOTABLE = 2.0
+"""Standard deviations of a difference in accuracy that are more than noise."""
 
 LEAST_EPOCHS = 3
 """Epochs of the winner, or fewer of its layers are tuned."""
@@ -260,6 +265,18 @@ class FineTuned(Staged):
             if epochs >= LEAST_EPOCHS:
                 break
         return winner
+
+    def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
+        """As in every search; then say if the rule of thumb would have been better."""
+        at, training = super()._trained_winner(order, left_s)
+        for rule in self._rule_of_thumb(self._tunings):
+            valid, accuracy = training.valid, rule.accuracy or 0.0
+            if valid is not None and accuracy - valid.fraction > _NOTABLE * math.sqrt(2) * valid.sd:
+                self._say(
+                    f"warning: {rule.favourite}, the best published accuracy, had {accuracy:.2%} after "
+                    f"{rule.epochs} epochs, more than the winner's {valid.fraction:.2%}; allow more hours="
+                )
+        return at, training
 
     def _start(self, winner: Winner) -> Start:
         row = self._space.parse(winner.arch)

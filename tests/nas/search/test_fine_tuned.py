@@ -104,6 +104,8 @@ def trained_longer_from_the_same_weights(run, training):
         (["data=digits", "pool=none"], "pool=none"),
         (["data=digits", "space=pretrained"], "weights=weights"),
         (["weights=none"], "weights="),
+        (["data=digits", "space=nas_bench_201", "augment=blur"], "augment=blur"),
+        (["augment=flip"], "augment=flip"),
         (["data=digits", "accuracy=fine_tuning"], "accuracy="),
     ],
 )

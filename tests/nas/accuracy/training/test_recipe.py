@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.types.errors import UserError
-from nas.accuracy.training.recipe import RECIPES, recipe_named
+from nas.accuracy.training.recipe import RECIPES, recipe_named, with_augmentation
 
 
 def test_the_learning_rate_of_nas_bench_201_changes_from_epoch_to_epoch():
@@ -38,6 +38,25 @@ def test_a_small_training_set_has_small_batches(images, batch):
     assert RECIPES["modern"].batch_of(images) == batch
 
 
-def test_an_unknown_recipe_is_refused():
-    with pytest.raises(UserError, match=r"recipe=best .*nas_bench_201, modern"):
-        recipe_named("best")
+@pytest.mark.parametrize(
+    ("name", "augment", "data", "applied"),
+    [
+        ("fine_tuning", "auto", "photos", ("flip", "crop")),
+        ("modern", "auto", "digits", ("crop", "rand_augment")),
+        ("fine_tuning", "none", "photos", ()),
+        ("modern:flip", "crop,rand_augment", "digits", ("crop", "rand_augment")),
+    ],
+)
+def test_augmentation_is_a_setting(name, augment, data, applied):
+    recipe = recipe_named(with_augmentation(name, augment, data))
+
+    assert recipe.augmentation == applied
+    assert recipe.lr == recipe_named(name).lr
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("best", "recipe=best"), ("modern:flip,blur", "augment=blur")]
+)
+def test_an_unknown_recipe_or_augmentation_is_refused(text, problem):
+    with pytest.raises(UserError, match=problem):
+        recipe_named(text)
