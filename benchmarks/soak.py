@@ -33,13 +33,15 @@ import torch
 
 import edgenas
 import runtime
+from benchmarks.papers.networks.cell import EVERY_OPERATION
 from benchmarks.papers.networks.vgg import VGG
+from benchmarks.papers.simulator.makespan_error import poisson
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from runtime.network.decompose import Rule, decompose
-from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
+from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
-from runtime.scheduling.arrivals import closed, poisson
+from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.rules import EarliestFinish
 

@@ -48,7 +48,6 @@ class StudyConfig:
     budget: int  # samples
     compare: Axis
     reference: str  # reward or controller that the others are tested against; none if empty
-    thesis: bool  # compare with the published figures
     space: str
     dataset: str  # a task of the space
     split: Split

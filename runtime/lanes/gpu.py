@@ -64,11 +64,6 @@ class CudaCompletion(Completion):
         self.end.synchronize()
 
     @property
-    def has_succeeded(self) -> bool:
-        """True once the GPU has passed the end event."""
-        return bool(self.end.query())
-
-    @property
     def error(self) -> None:
         """Always None: GPU errors are raised by waiting for this job or a later one."""
 

@@ -26,11 +26,6 @@ class Completion(Protocol):
 
     @property
     @abstractmethod
-    def has_succeeded(self) -> bool:
-        """Whether the job has ended without an exception."""
-
-    @property
-    @abstractmethod
     def error(self) -> BaseException | None:
         """The job's exception; None if there is none or only `wait` can find out."""
 
@@ -69,8 +64,3 @@ class HostCompletion:
             pass
         if self.error is not None:
             raise self.error
-
-    @property
-    def has_succeeded(self) -> bool:
-        """Whether the job has ended without an exception."""
-        return self._has_ended and self.error is None

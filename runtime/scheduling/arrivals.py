@@ -1,4 +1,4 @@
-"""Arrival times of requests: all at once, at a frame rate, or at random."""
+"""Arrival times of requests: all at once, or at a frame rate."""
 
 from __future__ import annotations
 
@@ -38,20 +38,6 @@ def periodic(
         raise ValueError(f"offset_ms={offset_ms} must be at least 0 and finite")
     due_ms = period_ms if deadline_ms is None else deadline_ms
     return tuple(Request(network, offset_ms + i * period_ms, due_ms) for i in range(count))
-
-
-def poisson(
-    network: int, mean_gap_ms: float, count: int, generator: np.random.Generator
-) -> tuple[Request, ...]:
-    """Return requests of a Poisson process: independent exponential gaps, starting at time 0.
-
-    Raises:
-      ValueError: if an argument is out of range.
-    """
-    _check_counts(network=network, count=count)
-    _check_times(mean_gap_ms=mean_gap_ms)
-    arrivals_ms = generator.exponential(mean_gap_ms, count).cumsum()
-    return tuple(Request(network, float(arrival_ms)) for arrival_ms in arrivals_ms)
 
 
 def _check_counts(**counts: int) -> None:

@@ -82,7 +82,7 @@ def finished_study(synthetic_tables, tmp_path_factory, analyses):
     """A folder that no test may change, and what was printed."""
     path = tmp_path_factory.mktemp("study") / "one"
     with pytest.MonkeyPatch.context() as environment, _hydra_on(synthetic_tables, environment):
-        return path, _run(*SMALL, "thesis=true", f"folder={path}", analyses=analyses)
+        return path, _run(*SMALL, f"folder={path}", analyses=analyses)
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from benchmarks.papers.networks.alexnet import AlexNet
+from benchmarks.papers.networks.cell import EVERY_OPERATION
 from benchmarks.papers.networks.densenet import DenseNet
 from benchmarks.papers.networks.vgg import VGG
-from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
+from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
 
 BUILDERS = {

@@ -84,7 +84,7 @@ class Feed:
         times = (
             Ran(one.inference, one.index, one.first.began_s, one.last.ended_s)
             for one in self._timed
-            if one.first.has_succeeded and one.last.has_succeeded
+            if one.first.error is None and one.last.error is None
         )
         return [*times]
 

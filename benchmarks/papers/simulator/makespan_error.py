@@ -22,7 +22,7 @@ from benchmarks.papers.steps import ExperimentStep, interleaved, time_is_left
 from benchmarks.papers.workloads import Model, source
 from runtime.lanes.executor import ServedNetwork, executed
 from runtime.network.decompose import Rule
-from runtime.scheduling.arrivals import closed, periodic, poisson
+from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Request
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
@@ -103,6 +103,14 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     "bound_ms": round(lower_bound_ms(served, requests), 4),
                     "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
                 }
+
+
+def poisson(
+    network: int, mean_gap_ms: float, count: int, generator: np.random.Generator
+) -> tuple[Request, ...]:
+    """Requests of a Poisson process: independent exponential gaps, starting at time 0."""
+    arrivals_ms = generator.exponential(mean_gap_ms, count).cumsum()
+    return tuple(Request(network, arrival_ms) for arrival_ms in arrivals_ms.tolist())
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:

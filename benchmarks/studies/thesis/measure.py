@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.types.errors import UserError
 from nas.study.evaluation.learning_curve import BINS, LearningCurve
 from nas.study.evaluation.results import SIGNIFICANT, Comparison, Results
 from nas.study.plan import Plan, Setting
@@ -144,23 +143,9 @@ class ThesisFinding:
 
 
 def applies(plan: Plan) -> bool:
-    """Whether the setting `thesis` asks for the comparison.
-
-    Raises:
-      UserError: if it does, but the study is about another space, or the optimum is not known.
-    """
-    if not plan.config.thesis:
-        return False
-    if plan.space.name != SPACE:
-        raise UserError(
-            f"thesis=true compares with numbers that were published for space={SPACE}, but "
-            f"space={plan.space.name}; leave it out"
-        )
-    if not plan.answers:
-        raise UserError(
-            f"thesis=true needs answers about the whole space, but {plan.why_not_exact}; leave it out"
-        )
-    return True
+    """Whether the study searches with both rewards in the space of the thesis, and its optimum is known."""
+    is_about_it = plan.space.name == SPACE and {PROPOSED, SOFT} <= {*plan.config.rewards}
+    return is_about_it and bool(plan.answers)
 
 
 def findings(results: Results) -> list[ThesisFinding]:

@@ -101,16 +101,6 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
     return [Interval(*row) for row in bounds.tolist()]
 
 
-def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
-    """Mean of a sample, and its percentile bootstrap interval."""
-    middle = float(values.mean())
-    if len(values) < FEWEST:
-        return Interval(middle)
-    means = _drawn(len(values), 0) @ values
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(middle, float(low), float(high))
-
-
 def probability_of_improvement(
     first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]
 ) -> Interval:
@@ -123,13 +113,13 @@ def probability_of_improvement(
     if min(wins.shape) < FEWEST:
         return Interval(middle)
     # the mean of a resampled matrix is a mean over how often each row and column was drawn
-    rows, columns = (_drawn(n, side) for side, n in enumerate(wins.shape))
+    rows, columns = (resampled(n, side) for side, n in enumerate(wins.shape))
     low, high = np.quantile(((rows @ wins) * columns).sum(1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
 
 
 @cache
-def _drawn(count: int, stream: int) -> Float64[ndarray, "draws n"]:
+def resampled(count: int, stream: int) -> Float64[ndarray, "draws n"]:
     """Share of each run in each bootstrap resample."""
     generator = np.random.default_rng([0, stream])
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count

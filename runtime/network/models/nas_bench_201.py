@@ -18,16 +18,6 @@ NODES = 3
 
 EDGES = NODES * (NODES + 1) // 2
 
-EVERY_OPERATION = (
-    "avg_pool_3x3",
-    "nor_conv_1x1",
-    "skip_connect",
-    "nor_conv_3x3",
-    "none",
-    "skip_connect",
-)
-"""A cell with all five operations, for tests and examples."""
-
 
 @final
 class ReluConvBn(nn.Module):

@@ -26,7 +26,7 @@ from rewards.proposed import ProposedReward
 SAMPLES = 400
 REWARDS = ("proposed", "mnasnet", "mnasnet_hard")
 CONFIG = {"choices": {}, "sources": {}, "values": {}}
-THREE = ("rewards=[proposed,mnasnet,mnasnet_hard]", "seeds=8", f"budget={SAMPLES}", "thesis=true")
+THREE = ("rewards=[proposed,mnasnet,mnasnet_hard]", "seeds=8", f"budget={SAMPLES}")
 
 
 @pytest.fixture(scope="module")

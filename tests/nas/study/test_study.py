@@ -112,7 +112,7 @@ class TestASmallStudy:
         before = logs(path)
 
         with pytest.raises(UserError, match="folder=") as refused:
-            study(f"folder={path}", "thesis=true", change)
+            study(f"folder={path}", change)
 
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)

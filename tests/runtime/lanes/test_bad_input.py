@@ -11,7 +11,7 @@ from benchmarks.papers.simulator.simulator import simulate
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import decompose
 from runtime.network.segment_kind import SegmentKind
-from runtime.scheduling.arrivals import closed, periodic, poisson
+from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.policies.rules import OneLane, QueueTime
 
@@ -34,8 +34,6 @@ def simulated(request=None, policy=None):
         (lambda: periodic(-1, 5, 3), "network=-1"),
         (lambda: periodic(0, 5, -3), "count=-3"),
         (lambda: periodic(0, 5, 3, offset_ms=-1), "offset_ms=-1"),
-        (lambda: poisson(0, 0, 3, RANDOM), "mean_gap_ms=0"),
-        (lambda: poisson(0, 5, -3, RANDOM), "count=-3"),
         (lambda: simulated(Request(0, 0, math.nan)), "deadline_ms=nan"),
         (lambda: simulated(Request(0, 0, -1)), "deadline_ms=-1"),
         (

@@ -18,6 +18,7 @@ from torch import nn
 from benchmarks.papers.dispatch.modes import DispatchMode, open_executor
 from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.dispatch.static_schedule import StaticSchedule
+from benchmarks.papers.networks.cell import EVERY_OPERATION
 from benchmarks.papers.networks.densenet import DenseNet
 from benchmarks.papers.networks.vgg import VGG
 from runtime.lanes.base import Began, Ended
@@ -31,7 +32,6 @@ from runtime.network.cuda.sm_slices import SmSlices
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.models.nas_bench_201 import (
-    EVERY_OPERATION,
     Cell,
     CellNetwork,
     ResidualBlock,
@@ -259,7 +259,7 @@ def test_a_job_is_launched_when_it_is_put_and_ends_by_its_event(gpu_lane, cpu_la
 
     assert put_s < 0.05
     assert isinstance(events.get(timeout=1), Began)
-    assert not completion.has_succeeded
+    assert not completion.end.query()
     assert isinstance(waiting.get(timeout=1), Began)
     ended = events.get(timeout=5)
     assert isinstance(ended, Ended)
@@ -279,7 +279,7 @@ def test_a_stream_waits_for_another_stream_not_for_the_device(gpu_lane):
         _, second = put(gpu_lane, lambda: None, first)
         second.wait()
 
-        assert first.has_succeeded
+        assert first.end.query()
         uncertain_s = first.uncertainty_s + second.uncertainty_s  # two lanes, two origins
         assert second.ended_s >= first.ended_s - uncertain_s
         assert not busy.query()

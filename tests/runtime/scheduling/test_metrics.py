@@ -2,11 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from runtime.network.segment_kind import SegmentKind
-from runtime.scheduling.arrivals import closed, periodic, poisson
+from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.metrics import (
     LatencyPercentiles,
@@ -58,13 +57,3 @@ def test_a_closed_set_asks_every_network_at_once():
 def test_a_periodic_network_is_due_before_its_next_frame():
     assert periodic(3, 10, 2, offset_ms=1) == (Request(3, 1, 10), Request(3, 11, 10))
     assert periodic(0, 10, 1, deadline_ms=4) == (Request(0, 0, 4),)
-
-
-def test_random_arrivals_have_the_mean_gap_and_are_those_of_their_generator():
-    requests = poisson(1, 5.0, 4000, np.random.default_rng(0))
-
-    assert requests == poisson(1, 5.0, 4000, np.random.default_rng(0))
-    gaps_ms = np.diff([0.0] + [request.arrival_ms for request in requests])
-    assert gaps_ms.min() >= 0
-    assert gaps_ms.mean() == pytest.approx(5, rel=0.05)
-    assert gaps_ms.std() == pytest.approx(5, rel=0.05)

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import runtime
+from benchmarks.papers.networks.cell import EVERY_OPERATION
 from benchmarks.papers.networks.vgg import VGG
 from benchmarks.papers.streaming.architectures import asynchronous, synchronous, zero_copy
-from runtime.network.models.nas_bench_201 import EVERY_OPERATION, CellNetwork
+from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from benchmarks.papers.networks.cell import EVERY_OPERATION
 from runtime.network.models.nas_bench_201 import (
-    EVERY_OPERATION,
     Cell,
     CellNetwork,
     ResidualBlock,
