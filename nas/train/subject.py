@@ -15,6 +15,7 @@ from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
+from nas.accuracy.training.recipe import with_augmentation
 from nas.accuracy.training.trained_folder import trained_folder
 from nas.report.answer import Status
 from nas.report.run_folder import RunFolder
@@ -23,7 +24,7 @@ from nas.spaces.registry import space_named
 from nas.spaces.trusted_code import trust
 from nas.train.config import TrainConfig
 
-_KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
+_KINDS = {"data": (str, NoneType), "side": (int, NoneType), "augment": (str, NoneType)}
 """Types of the stored settings that a training takes over."""
 
 
@@ -37,6 +38,7 @@ class TrainSubject:
     images: ImageSet
     named: str  # the images, as `open_images` takes them
     run: Path  # folder
+    augment: str = "auto"  # of the search
 
     @property
     def arch(self) -> str:
@@ -46,7 +48,8 @@ class TrainSubject:
     @property
     def recipe(self) -> str:
         """Name of the recipe that is taken if none is named."""
-        return "fine_tuning" if isinstance(self.space, HasWeights) else "nas_bench_201"
+        name = "fine_tuning" if isinstance(self.space, HasWeights) else "nas_bench_201"
+        return with_augmentation(name, self.augment, self.named)
 
     @property
     def folder(self) -> Path:
@@ -105,7 +108,8 @@ def subject_of(config: TrainConfig) -> TrainSubject:
                 f"{space.origin(architecture)}"
             )
         images = _images_of(space, architecture, data, config.side)
-    return TrainSubject(space, architecture, images, data, run)
+    augment = settings.get("augment") or "auto"
+    return TrainSubject(space, architecture, images, data, run, augment)
 
 
 def _images_of(
