@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,20 +21,23 @@ from common.types.printable import printable
 
 USER_ERROR = 2  # argparse's own status for a command that cannot work
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+UNREAD = 141  # 128 + SIGPIPE, likewise
 
 
 @contextmanager
 def one_line_errors(*also: type[Exception]) -> Iterator[None]:
     """Run a command's body; also usable as a decorator of it.
 
-    Standard streams that the caller has closed become empty ones. A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
-    on standard error; any other exception is a bug and keeps its traceback.
+    Standard streams that the caller has closed become empty ones. A `UserError`, and an `OSError` such as a
+    full disk or a forbidden folder, becomes one line on standard error; any other exception is a bug and
+    keeps its traceback.
 
     Args:
       also: further exceptions that are errors of the user.
 
     Raises:
-      SystemExit: with status 2 after such an error, 130 after Ctrl-C or SIGTERM.
+      SystemExit: with status 2 after such an error, 130 after Ctrl-C or SIGTERM, 141 where nobody reads the
+        output any more.
     """
     users: tuple[type[Exception], ...] = (UserError, *also)
     for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, which are free
@@ -43,14 +47,15 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
     try:
         with plain_interrupts():
             yield
+        sys.stdout.flush()
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except MemoryError as error:
         _leave(f"not enough memory {error}; take smaller settings, or free some", USER_ERROR)
-    except OSError as error:
-        _leave(reason(error), USER_ERROR)
-    except users as error:
-        _leave(str(error), USER_ERROR)
+    except (OSError, *users) as error:
+        if BrokenPipeError in {type(error), type(error.__cause__)} and _is_unread():
+            sys.exit(UNREAD)
+        _leave(reason(error) if isinstance(error, OSError) else str(error), USER_ERROR)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -92,6 +97,16 @@ def reason(error: OSError) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         message += ": the disk is full"
     return message if error.filename is None else f"{error.filename}: {message}"
+
+
+def _is_unread() -> bool:
+    """Whether nobody reads standard output any more; then nothing more is written to it."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    is_unread = any(events & select.POLLERR for _, events in poll.poll(0))
+    if is_unread:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return is_unread
 
 
 def _leave(message: str, status: int) -> NoReturn:

@@ -1,6 +1,9 @@
 """A command ends with one line and a status, never with a traceback."""
 
 import errno
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +33,20 @@ def test_what_a_user_can_mend_is_one_line_and_a_status(capsys, error, status, li
 
     assert ended.value.code == status
     assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["nas.data list", "nas.search --version", "nas.search --help"])
+def test_a_command_whose_output_nobody_reads_ends_quietly(command, unbuffered):
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", *command.split()]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+
+    ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, env=environment, check=False)
+
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_a_command_names_further_errors_of_the_user(capsys):
