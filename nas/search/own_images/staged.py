@@ -158,11 +158,6 @@ class Staged:
         """Draw and score candidates, and train the promising ones until the winner's time begins."""
         if self._candidates is None:
             self._candidates = self._drawn(check)
-            if self._candidates.seconds > self._seconds:
-                raise UserError(
-                    f"hours={self._config.hours:g} is less than to score {len(self._candidates)} networks took, "
-                    f"{self._candidates.seconds:.0f} s; allow more time"
-                )
             journal.note("candidates", self._candidates.values())
         self._proposer = StagedProposer(
             self._stages(self._candidates),
@@ -236,10 +231,19 @@ class Staged:
         if self._rule.order is Order.chance:
             return drawn.in_random_order(seed)
         began_s = time.monotonic()
-        score = self._scores(room_s - drawn.draw_s, check)
+
+        def check_time() -> None:
+            check()
+            if drawn.draw_s + time.monotonic() - began_s > self._seconds:
+                raise UserError(
+                    f"hours={self._config.hours:g} is less than to score the fewest networks takes; allow "
+                    f"more time"
+                )
+
+        score = self._scores(room_s - drawn.draw_s, check_time)
         left_s = room_s - drawn.draw_s - (time.monotonic() - began_s)
         candidates = scored(
-            drawn, score.each, score.aggregate, left_s, check=check, tell=self._tell
+            drawn, score.each, score.aggregate, left_s, check=check_time, tell=self._tell
         )
         return replace(candidates, score_s=time.monotonic() - began_s)
 
