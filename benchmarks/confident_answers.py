@@ -2,6 +2,7 @@
 
     $ NAS_DATA=<folder> python -m benchmarks.confident_answers --seeds 20
     $ NAS_DATA=<folder> python -m benchmarks.confident_answers --seeds 20 --space mobilenet_v3
+    $ NAS_DATA=<folder> python -m benchmarks.confident_answers --seeds 8 --reliability
 
 Every architecture of each whole public table is predicted by a linear model that was fitted on no cell
 of its function (five folds, drawn anew by each seed). The answer within a limit is the most accurate
@@ -13,9 +14,11 @@ the device's held-out residuals, of cells in other folds. The level of the quant
 devices, so that 95 % of their answers are within: a device takes no part in its own calibration.
 Plain margins are T times a constant.
 
-Reliability: each answer, by every rule, is said to be within T with a probability of its own margin, and of those
-of a band of .02 the table says how many are. The probabilities were calibrated on HELP's devices of
-MobileNetV3, without NAS-Bench-201's and our own of MobileNetV3, and lowered where a band of any fell short.
+Reliability: each answer, by every rule, has the level of the residuals' quantile that its own margin is. The share
+of answers within T by level is fitted on half of the boards (every other one by name), not decreasing, for each space
+alone, devices weighing the same; of 1,000 draws of boards with replacement the 5 % quantile counts, and of the spaces
+the lower, rounded down to hundredths. Each half is judged by the curve of the other, in bands of .02 of what is said. `WITHIN` is the lower of both
+curves: no device is promised more than devices of other boards keep. `--splits` repeats it with random halves.
 
 It prints the tables of `benchmarks/results/confident-answers.md`.
 """
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -36,7 +39,7 @@ from common.files.keyed_table import data_folder, read_csv_table
 from common.types.architectures import Enumerable
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
-from latency.models.confidence import of_residuals
+from latency.models.confidence import QUANTILES, of_residuals
 from latency.models.regression import features_timed, fit
 from nas.accuracy.base import Split
 from nas.spaces.base import SearchSpace
@@ -57,6 +60,7 @@ FEWEST = {
     "mobilenet_v3": 500,
 }  # networks of a table whose answers are judged
 FEWEST_IN_BAND = 50
+ALPHA = 0.05  # of the lower confidence bound
 
 
 @final
@@ -64,12 +68,12 @@ FEWEST_IN_BAND = 50
 class AnswerOutcomes:
     """Answers of one device: by seed, rule and limit."""
 
+    board: str
+    is_whole: bool  # its table
     within: Bool[ndarray, "seeds rules limits"]
     tight: Bool[ndarray, "seeds rules limits"]  # within the answer's own prediction and margin
     lost: Float64[ndarray, "seeds rules limits"]  # points of accuracy below the true optimum
-    said: Float64[
-        ndarray, "seeds rules limits"
-    ]  # probability to be within T, by the answer's own margin
+    level: Float64[ndarray, "seeds rules limits"]  # of the quantile that is the answer's own margin
 
 
 def main() -> None:
@@ -77,27 +81,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--space", choices=WHOLE, default="nas_bench_201")
+    parser.add_argument("--reliability", action="store_true", help="of both spaces")
+    parser.add_argument("--splits", type=int, default=20, help="random halves of the boards")
     arguments = parser.parse_args()
     seeds, space = arguments.seeds, space_named(arguments.space)
-    judged_on: dict[str, AnswerOutcomes] = {}
-    found: dict[str, AnswerOutcomes] = {}  # those with whole tables
-    for device in registered(space):
-        measured = measured_on(space, device)
-        is_judged = not isinstance(space, Enumerable) or "h200" not in device.id
-        if measured is None or measured.count < FEWEST[space.name] or not is_judged:
-            continue
-        known = np.isfinite(measured.values_ms)
-        rows = measured.architectures[known]
-        judged_on[device.id] = judged(
-            features_timed(space, device, rows),
-            space.groups(rows),
-            measured.values_ms[known],
-            worth_of(space, rows),
-            seeds,
+    if arguments.reliability:
+        sys.stdout.write(
+            reliability(
+                {name: answers(space_named(name), seeds) for name in WHOLE}, arguments.splits
+            )
         )
-        if measured.count >= WHOLE[space.name]:
-            found[device.id] = judged_on[device.id]
-        sys.stderr.write(f"{device.id}\n")
+        return
+    found = {
+        device: outcomes for device, outcomes in answers(space, seeds).items() if outcomes.is_whole
+    }
     within = np.array([one.within.mean((0, 2)) for one in found.values()])
     tight = np.array([one.tight.mean((0, 2)) for one in found.values()])
     lost = np.array([one.lost.mean((0, 2)) for one in found.values()])
@@ -135,25 +132,99 @@ def main() -> None:
         )
         beyond = " | ".join(f"{share:.1%}" for share in shares)
         sys.stdout.write(f"| {confidence:g} | {level:.3f} | {beyond} |\n")
-    others = [outcomes for device, outcomes in judged_on.items() if device not in found]
-    sys.stdout.write(
-        f"\nwhole tables\n{reliability([*found.values()])}\nothers\n{reliability(others)}"
+
+
+def answers(space: SearchSpace, seeds: int) -> dict[str, AnswerOutcomes]:
+    """Outcomes of every device that is judged, by its id."""
+    outcomes = {}
+    for device in registered(space):
+        measured = measured_on(space, device)
+        is_judged = not isinstance(space, Enumerable) or "h200" not in device.id
+        if measured is None or measured.count < FEWEST[space.name] or not is_judged:
+            continue
+        known = np.isfinite(measured.values_ms)
+        rows = measured.architectures[known]
+        within, tight, lost, level = judged(
+            features_timed(space, device, rows),
+            space.groups(rows),
+            measured.values_ms[known],
+            worth_of(space, rows),
+            seeds,
+        )
+        is_whole = measured.count >= WHOLE[space.name]
+        outcomes[device.id] = AnswerOutcomes(device.board, is_whole, within, tight, lost, level)
+        sys.stderr.write(f"{device.id}\n")
+    return outcomes
+
+
+def reliability(devices: Mapping[str, Mapping[str, AnswerOutcomes]], splits: int) -> str:
+    """The curve of `WITHIN`, and how the answers of each half of the boards keep the other half's."""
+    boards = sorted({one.board for space in devices.values() for one in space.values()})
+    first = set(boards[::2])
+    curves = [curve(devices, first), curve(devices, {*boards} - first)]
+    lines = [
+        f"WITHIN = {tuple(np.minimum(*curves).tolist())}",
+        "",
+        "| devices left out of the fit | said, mean of a band | within T | answers |",
+        "|---|---|---|---|",
+    ]
+    for title, said, within, count in kept_by_the_others(devices, first):
+        lines.append(f"| {title} | {said:.3f} | {within:.3f} | {count:,} |")
+    short, number = [], 0
+    for seed in range(splits):
+        half = {*np.random.default_rng(seed).permutation(boards)[::2].tolist()}
+        for _, said, within, _ in kept_by_the_others(devices, half):
+            number += 1
+            short += [said - within] if within < said else []
+    lines.append(
+        f"\n{splits} random halves: {len(short)} of {number} bands fall short, by {max(short, default=0):.3f} "
+        f"at most, {np.median(short or [0]):.3f} in the median\n"
     )
+    return "\n".join(lines)
 
 
-def reliability(outcomes: Sequence[AnswerOutcomes]) -> str:
-    """A row for each band of .02 that holds enough answers: how many there are, and how many within T."""
-    said = np.concatenate([np.empty(0), *(one.said.ravel() for one in outcomes)])
-    within = np.concatenate([np.empty(0), *(one.within.ravel() for one in outcomes)])
-    band = np.floor(said / 0.02 + 1e-9)
-    rows = ["| said, mean of a band | within T | answers |\n|---|---|---|\n"]
-    for number in np.unique(band[said > 0]):
-        inside = band == number
-        if inside.sum() >= FEWEST_IN_BAND:
-            rows.append(
-                f"| {said[inside].mean():.3f} | {within[inside].mean():.3f} | {inside.sum():,} |\n"
-            )
-    return "".join(rows)
+def kept_by_the_others(
+    devices: Mapping[str, Mapping[str, AnswerOutcomes]], first: set[str]
+) -> Iterator[tuple[str, float, float, int]]:
+    """Space, mean of what is said, share within T and number of answers of each band, judged by the other half."""
+    every = {one.board for space in devices.values() for one in space.values()}
+    by_half = ((first, curve(devices, every - first)), (every - first, curve(devices, first)))
+    for name, outcomes in devices.items():
+        for half, within_of in by_half:
+            some = [one for one in outcomes.values() if one.board in half]
+            level = np.concatenate([np.empty(0), *(one.level.ravel() for one in some)])
+            within = np.concatenate([np.empty(0), *(one.within.ravel() for one in some)])
+            said = np.array([0.0, *within_of])[np.searchsorted(QUANTILES, level, side="right")]
+            band = np.floor(said / 0.02 + 1e-9)
+            for number in np.unique(band[said > 0]):
+                inside = band == number
+                if inside.sum() >= FEWEST_IN_BAND:
+                    title = f"{name}, {len(some)} devices"
+                    yield title, said[inside].mean(), within[inside].mean(), int(inside.sum())
+
+
+def curve(
+    devices: Mapping[str, Mapping[str, AnswerOutcomes]], boards: set[str]
+) -> Float64[ndarray, " levels"]:
+    """Lower bound of the share of answers within T by the level of their own margin, not decreasing."""
+    lower = []
+    for outcomes in devices.values():
+        of_board: dict[str, Float64[ndarray, "2 levels"]] = {}
+        for one in outcomes.values():
+            if one.board in boards:
+                place = np.searchsorted(QUANTILES, one.level.ravel(), side="right")
+                counts = [
+                    np.bincount(place, weights, len(QUANTILES) + 1)[1:] / place.size
+                    for weights in (one.within.ravel(), None)
+                ]
+                of_board[one.board] = of_board.get(one.board, 0) + np.array(counts)
+        each = np.array([*of_board.values()])
+        drawn = np.random.default_rng(0).integers(len(each), size=(1000, len(each)))
+        within, count = each[drawn].sum(axis=1).transpose(1, 0, 2)
+        share = np.where(count > 0, within / np.maximum(count, 1e-12), 1.0)
+        isotonic = np.minimum.accumulate(share[:, ::-1], axis=1)[:, ::-1]
+        lower.append(np.quantile(isotonic, ALPHA, axis=0))
+    return np.floor(100 * np.min(lower, axis=0)) / 100
 
 
 def worth_of(space: SearchSpace, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
@@ -199,12 +270,12 @@ def judged(
     truth: Float64[ndarray, "n"],
     worth: Float64[ndarray, "n"],
     seeds: int,
-) -> AnswerOutcomes:
-    """Answers of one device by every rule, from predictions of held-out cells."""
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """Fields of `AnswerOutcomes`, by every rule, from predictions of held-out cells."""
     names, group = np.unique(groups, return_inverse=True)
     limits_ms = np.quantile(truth, LIMITS)
     best = np.array([worth[truth <= limit].max() for limit in limits_ms])
-    within, tight, lost, said = [], [], [], []
+    within, tight, lost, level = [], [], [], []
     for seed in range(seeds):
         fold = np.random.default_rng(seed).permutation(len(names))[group] % FOLDS
         predicted = np.empty_like(truth)
@@ -223,16 +294,13 @@ def judged(
         tight.append(truth[answers] <= np.take_along_axis(every, answers, axis=1))
         lost.append(best - worth[answers])
         own = np.log(limits_ms / predicted[answers])
-        said.append(
+        level.append(
             [
-                [
-                    uncertainties[fold[at]].confidence(margin)
-                    for at, margin in zip(*pair, strict=True)
-                ]
+                [uncertainties[fold[at]].level_of(margin) for at, margin in zip(*pair, strict=True)]
                 for pair in zip(answers, own, strict=True)
             ]
         )
-    return AnswerOutcomes(np.array(within), np.array(tight), np.array(lost), np.array(said))
+    return np.array(within), np.array(tight), np.array(lost), np.array(level)
 
 
 def chosen(

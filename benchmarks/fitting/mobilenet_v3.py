@@ -49,12 +49,12 @@ record the width of its networks.
 
 The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
 
-Answers of searches that are said to be within T with a probability (of their own margin, `python -m
-benchmarks.confident_answers`), and how many are, over six devices that are not in its calibration:
+Answers of searches that are said to be within T with a probability (of their own margin, a lower bound from other boards: `python
+-m benchmarks.confident_answers --reliability`), and how many are:
 
-| said, at least | .44 | .60 | .65 | .68 | .74 | .76 | .85 | .89 | .95 | .96 |
-|---|---|---|---|---|---|---|---|---|---|---|
-| truly within T | .62 | .70 | .75 | .69 | .85 | .91 | .93 | .96 | .99 | 1.00 |
+| said, at least | .26 | .45 | .46 | .57 | .84 | .91 | .95 |
+|---|---|---|---|---|---|---|---|
+| truly within T | .52 | .76 | .79 | .83 | .94 | .98 | .99 |
 
 | device | source | networks | R2 | Spearman | within 10 % | median error |
 |---|---|---|---|---|---|---|

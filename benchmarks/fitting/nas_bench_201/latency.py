@@ -31,12 +31,12 @@ cell. Written by `python -m benchmarks.fitting.nas_bench_201.latency` from publi
 Quality is five-fold cross-validated; no two folds share a function. Another runtime, clock, input size or batch is another
 device. `regression.safetensors` records the same figures.
 
-Answers of searches that are said to be within T with a probability (of their own margin, `python -m
-benchmarks.confident_answers`), and how many are, over 38 devices that are not in its calibration:
+Answers of searches that are said to be within T with a probability (of their own margin, a lower bound from other boards: `python
+-m benchmarks.confident_answers --reliability`), and how many are:
 
-| said, at least | .44 | .60 | .65 | .68 | .74 | .76 | .85 | .89 | .95 | .96 |
-|---|---|---|---|---|---|---|---|---|---|---|
-| truly within T | .66 | .65 | .76 | .82 | .82 | .89 | .96 | .97 | .95 | .99 |
+| said, at least | .26 | .45 | .46 | .57 | .84 | .91 | .95 |
+|---|---|---|---|---|---|---|---|
+| truly within T | .67 | .76 | .82 | .89 | .96 | .96 | .99 |
 
 | device | R2 | Spearman | within 10 % | median error |
 |---|---|---|---|---|
