@@ -43,7 +43,9 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(command, unbuffered):
     words = [sys.executable, "-m", *command.split()]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
 
-    ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, env=environment, check=False)
+    ended = subprocess.run(
+        words, stdout=write, stderr=subprocess.PIPE, env=environment, check=False
+    )
 
     os.close(write)
     assert (ended.returncode, ended.stderr) == (141, b"")
