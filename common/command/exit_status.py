@@ -39,7 +39,7 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
       SystemExit: with status 2 after such an error, 130 after Ctrl-C or SIGTERM, 141 where nobody reads the
         output any more.
     """
-    users: tuple[type[Exception], ...] = (UserError, *also)
+    users: tuple[type[Exception], ...] = (OSError, UserError, *also)
     for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, which are free
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115 - of the process
@@ -52,7 +52,7 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
         _leave("interrupted", INTERRUPTED)
     except MemoryError as error:
         _leave(f"not enough memory {error}; take smaller settings, or free some", USER_ERROR)
-    except (OSError, *users) as error:
+    except users as error:
         if BrokenPipeError in {type(error), type(error.__cause__)} and _is_unread():
             sys.exit(UNREAD)
         _leave(reason(error) if isinstance(error, OSError) else str(error), USER_ERROR)
