@@ -49,6 +49,8 @@ def search(
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
     E: str | None = None,  # noqa: N803 - as T
     P: str | None = None,  # noqa: N803 - as T
+    RAM: str | None = None,  # noqa: N803 - as T
+    flash: str | None = None,
     budget: int | None = None,
     hours: float | None = None,
     seed: int | None = None,
@@ -75,6 +77,8 @@ def search(
       latency: name, a `LatencyConfig`, a `LatencyOracle`, or a function from rows to n milliseconds.
       E: limit on the energy, "5mJ".
       P: limit on the parameters, "1M".
+      RAM: limit on the memory of a microcontroller, "256kB".
+      flash: limit on the size of the int8 .tflite file, "1MB".
       budget: number of architectures to sample.
       hours: time of a search on own images.
       seed: same seed, same samples.
@@ -114,6 +118,8 @@ def suggest(
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
     E: str | None = None,  # noqa: N803 - as T
     P: str | None = None,  # noqa: N803 - as T
+    RAM: str | None = None,  # noqa: N803 - as T
+    flash: str | None = None,
     seed: int | None = None,
     settings: Settings | None = None,
 ) -> Suggestions:
@@ -131,6 +137,8 @@ def suggest(
       latency: as in `search`.
       E: as in `search`.
       P: as in `search`.
+      RAM: as in `search`.
+      flash: as in `search`.
       seed: same seed, same suggestions after the same answers.
       settings: as in `search`.
 

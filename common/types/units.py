@@ -117,6 +117,18 @@ def _positive(value: float, otherwise: str, example: str) -> float:
     return rounded
 
 
+def memory_bytes(name: str, text: str) -> int:
+    """Bytes of a memory such as 256kB, 1MiB or 65536.
+
+    Raises:
+      UserError: if it is not a positive size.
+    """
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise UserError(f"{name}={text} is not a size; write for example {name}=256kB") from error
+
+
 def parse_bytes(text: str | int) -> int:
     """Parse a number of bytes.
 

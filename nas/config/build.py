@@ -115,6 +115,8 @@ class SearchConfig:
     pool: Any = None  # those to choose from: names of timm, folders, functions
     side: int | None = None  # pixels of own images
     augment: str = "auto"  # of own images: none, or flip, crop, rand_augment with commas
+    RAM: str | None = None  # of a microcontroller, for the int8 .tflite file
+    flash: str | None = None
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
     verbose: bool = False
@@ -273,7 +275,14 @@ def build(composed: DictConfig) -> Experiment:
         oracle,
         config.reward,
         limit_ms,
-        limits_of(config.E, config.P, addresses(config.device), space, task),
+        limits_of(
+            config.E,
+            config.P,
+            addresses(config.device),
+            space,
+            task,
+            memory={"RAM": config.RAM, "flash": config.flash},
+        ),
         config.confidence,
     )
     if problem.uncertainty and config.confidence > (most := problem.uncertainty.most_confidence):

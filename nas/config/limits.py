@@ -1,4 +1,4 @@
-"""The limits that a user writes beside T: energy as `E=5mJ`, parameters as `P=1M`.
+"""The limits that a user writes beside T: `E=5mJ`, `P=1M`, `RAM=256kB`, `flash=1MB`.
 
 The energy of a device is a column of a `*_mj.csv` in the data folder, in millijoules, named like the
 device's latency column, or like its id. Another runtime on the same board is another device, as for
@@ -7,7 +7,9 @@ the latency.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float64
@@ -17,18 +19,24 @@ from common.files.keyed_table import data_folder, energy_files, read_csv_table
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
-from common.types.units import millijoules, parameter_count
+from common.types.units import memory_bytes, millijoules, parameter_count
 from latency.base import EnumerableSpace
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import find
-from nas.spaces.base import SearchSpace
+from nas.spaces.base import OnMicrocontroller, SearchSpace
 from nas.trials.limits import Limit, Limits
 
 
 def limits_of(
-    energy: str | None, count: str | None, device: str, space: SearchSpace, task: Task
+    energy: str | None,
+    count: str | None,
+    device: str,
+    space: SearchSpace,
+    task: Task,
+    *,
+    memory: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Limits:
-    """The limits that a user wrote as E and P.
+    """The limits that a user wrote as E and P, and RAM and flash in `memory`.
 
     Raises:
       UserError: if one cannot be read, or the device's energy is not known.
@@ -56,7 +64,28 @@ def limits_of(
                 lambda rows: space.costs(rows, task)["parameters"],
             )
         )
+    limits += [
+        _memory_limit(symbol, text, column, space, task)
+        for column, (symbol, text) in enumerate(memory.items())
+        if text is not None
+    ]
     return Limits(tuple(limits))
+
+
+def _memory_limit(symbol: str, text: str, column: int, space: SearchSpace, task: Task) -> Limit:
+    if not isinstance(space, OnMicrocontroller):
+        raise UserError(
+            f"{symbol}={text}: space={space.name} has no ChoiceSpace.memories; leave it out"
+        )
+    memories = space.memories
+    return Limit(
+        symbol,
+        f"{symbol}_kb",
+        "kB",
+        memory_bytes(symbol, text) / 1e3,
+        "of the int8 .tflite file in TFLite Micro, computed from the layers",
+        lambda rows: memories(rows, task)[..., column] / 1e3,
+    )
 
 
 def _energies(

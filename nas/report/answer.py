@@ -429,7 +429,7 @@ def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:
 
 
 def _cost_name(cost: str) -> str:
-    return cost.removesuffix("_mj")
+    return cost.removesuffix("_mj").removesuffix("_kb")
 
 
 OVERVIEW = ("accuracy", "test", "latency", "gap, points", "within T")

@@ -78,5 +78,5 @@ def _each_source(problem: SearchProblem) -> list[str]:
     return [
         f"accuracy {problem.accuracy.description}",
         f"latency {problem.oracle.description}",
-        *(f"{limit.name} {limit.source}" for limit in problem.limits.each),
+        *(f"{limit.title} {limit.source}" for limit in problem.limits.each),
     ]

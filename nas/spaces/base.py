@@ -90,6 +90,16 @@ class Layered(SearchSpace, Protocol):
 
 
 @runtime_checkable
+class OnMicrocontroller(Protocol):
+    """A space whose networks' memory on a microcontroller is known."""
+
+    def memories(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Float64[ndarray, "*n 2"]:
+        """RAM and flash of each network's int8 .tflite file, bytes."""
+
+
+@runtime_checkable
 class ComparedOptima(Protocol):
     """A space whose predicted optima were compared with true ones."""
 
@@ -280,17 +290,39 @@ class ChoiceSpace:
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
         """`parameters` and `flops` (multiply-accumulates) by `count`, once for each network."""
-        rows = np.asarray(self.canonical(architectures))
-        counts = np.empty((*rows.shape[:-1], len(_COUNTS)))
-        for at in np.ndindex(rows.shape[:-1]):
-            key = (rows[at].tobytes(), task)
-            if key not in self._counted:
-                self._counted[key] = self.count(rows[at], task)
-            counts[at] = self._counted[key]
+        counts = self._once(self.count, self.canonical(architectures), task)
         return {name: counts[..., number] for number, name in enumerate(_COUNTS)}
 
+    def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
+        """RAM and flash in bytes of the network's int8 .tflite file on a microcontroller."""
+        from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - imports torch
+
+        images = self.example_input(architecture, task, 1)
+        build = partial(self.network, architecture, task)
+        return operations_of(build, images).converted().memory()
+
+    def memories(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Float64[ndarray, "*n 2"]:
+        """RAM and flash by `memory`, once for each network."""
+        return self._once(self.memory, self.canonical(architectures), task)
+
+    def _once(
+        self,
+        count: Callable[[Int64[ndarray, "D"], Task], tuple[float, float]],
+        rows: Int64[ndarray, "*n D"],
+        task: Task,
+    ) -> Float64[ndarray, "*n 2"]:
+        counts = np.empty((*rows.shape[:-1], 2))
+        for at in np.ndindex(rows.shape[:-1]):
+            key = (count.__name__, rows[at].tobytes(), task)
+            if key not in self._counted:
+                self._counted[key] = count(rows[at], task)
+            counts[at] = self._counted[key]
+        return counts
+
     @cached_property
-    def _counted(self) -> dict[tuple[bytes, Task], tuple[float, float]]:
+    def _counted(self) -> dict[tuple[str, bytes, Task], tuple[float, float]]:
         return {}
 
     @property

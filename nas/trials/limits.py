@@ -93,6 +93,15 @@ class Limits:
             costs[..., column] = limit.of(architectures)
         return costs
 
+    def least(self, costs: Float64[ndarray, "n L"]) -> str:
+        """The lowest cost of networks within T that a limit refuses, in words for an error."""
+        words = (
+            f"; of those within T the smallest {limit.title} is {limit.text(low)}, beyond {limit}"
+            for limit, low in zip(self.each, costs.min(0, initial=np.inf), strict=True)
+            if limit.bound < low < np.inf
+        )
+        return "".join(words)
+
     def met(self, costs: Float64[ndarray, "*n L"]) -> Bool[ndarray, "*n"]:
         """True where every cost is within its limit."""
         return np.asarray((costs <= self.bounds).all(-1))

@@ -49,6 +49,8 @@ class _RunValues:
     budget: int
     seed: int
     data: str | None
+    RAM: str | None = None
+    flash: str | None = None
 
 
 @final
@@ -158,7 +160,7 @@ def _unfinished(root: Path, run: Path) -> list[Cell]:
     else:
         done = f"{asked:,}, {_STAGES[[b'', *_NOTED.findall(ends)][-1]]}"
         how = f"seed {values.seed}"
-    limits = {"T": values.T, "E": values.E, "P": values.P}
+    limits = {name: getattr(values, name) for name in ("T", "E", "P", "RAM", "flash")}
     return [
         ", ".join(f"{symbol} = {limit}" for symbol, limit in limits.items() if limit is not None),
         stored.sources.get("device"),

@@ -65,6 +65,13 @@ class MobileNetV3Space(MobileNetV3):
             "flops": multiply_accumulates(architectures, self.widths, task),
         }
 
+    def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
+        """RAM and flash on a microcontroller, from the blocks."""
+        from nas.spaces.mobilenet_v3.memory import memory  # noqa: PLC0415 - imports torch
+
+        image = self.image_side(architecture, task)
+        return memory(self.layers(architecture, task), self.widths, image, task)
+
     def sum_of_blocks(
         self,
         architectures: Int64[ndarray, "*n D"],

@@ -15,6 +15,7 @@ from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace, Layer
 from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_descriptions, cell_features
+from nas.spaces.nas_bench_201.memory import memory
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
     EDGES,
@@ -80,6 +81,10 @@ class NasBench201Space(NasBench201, ChoiceSpace):
             "parameters": np.asarray(parameters(architectures, task), np.float64),
             "flops": mflops(architectures, task) * 1e6,
         }
+
+    def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
+        """RAM and flash on a microcontroller, from the operations of the cell."""
+        return memory(self.operations(architecture), task)
 
     def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
         """The stem, the cells of each stage and the head."""

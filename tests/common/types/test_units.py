@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from common.types.units import (
     LEAST_MS,
     MOST_MS,
     format_bytes,
+    memory_bytes,
     millijoules,
     milliseconds,
     parameter_count,
@@ -58,6 +60,8 @@ def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
         (millijoules, "5ms", "allowed are J, mJ and uJ"),
         (millijoules, "little", "write for example E=5mJ"),
         (millijoules, "-1mJ", "not a positive energy"),
+        (partial(memory_bytes, "RAM"), "256k", "RAM=256k .*RAM=256kB"),
+        (partial(memory_bytes, "RAM"), "-1MB", "not a size"),
         (parameter_count, "4MB", "P counts parameters.*4 bytes each"),
         (parameter_count, "1m", "with k or M"),
         (parameter_count, "4e-221", "not a positive number"),

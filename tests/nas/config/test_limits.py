@@ -60,6 +60,22 @@ def test_energy_and_parameters_are_held_against_their_limits(tables):
     assert limits.bounds.tolist() == [5, 500_000]
 
 
+def test_memory_is_held_against_its_limits():
+    memory = {"RAM": "100kB", "flash": "0.3MB"}
+    limits = limits_of(None, "1M", "board", SPACE, TASKS["cifar10"], memory=memory)
+
+    costs = limits.costs(EVERYTHING[:4])
+
+    assert [str(limit) for limit in limits.each] == ["P = 1 M", "RAM = 100 kB", "flash = 300 kB"]
+    assert [limit.title for limit in limits.each[1:]] == ["RAM (kB)", "flash (kB)"]
+    np.testing.assert_array_equal(
+        costs[:, 1:] * 1e3, SPACE.memories(EVERYTHING[:4], TASKS["cifar10"])
+    )
+    assert limits.least(np.array([[9.0, 150.0, 200.0], [9.0, 120.0, 400.0]])) == (
+        "; of those within T the smallest RAM (kB) is 120 kB, beyond RAM = 100 kB"
+    )
+
+
 def test_energy_measured_for_another_data_set_says_so(tables):
     tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
 

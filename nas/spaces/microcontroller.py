@@ -1,0 +1,217 @@
+"""RAM and flash that a network takes on a microcontroller as an int8 .tflite file, without writing the file.
+
+TFLite Micro runs the operations of the file in order, in one arena: activations, each from the operation that
+writes it to the last one that reads it, and for good the data of its kernels.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import final
+
+IMAGE = -1
+"""Number of the activation that is the network's input."""
+
+_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+_WITH_RELU = (*_PRODUCTS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
+"""Operations that can compute a ReLU of their output, too."""
+
+_SHARING = {"PAD", "MEAN", "RESHAPE"}
+"""Operations with a constant tensor, which is the same for all of them."""
+
+_MERGED = {"RELU", "HARD_SWISH", "AVERAGE_POOL_2D"}
+"""Operations that the converter computes once where two of them read the same activation."""
+
+_ALIGNED = 16
+"""Bytes to which activations are aligned."""
+
+_FILE = 504
+"""Bytes of a file without operations."""
+
+_INTERPRETER = 856
+"""Bytes of the arena that belong to no operation."""
+
+_KERNEL_BYTES = {
+    "ADD": 136,
+    "AVERAGE_POOL_2D": 136,
+    "CONCATENATION": 266,
+    "CONV_2D": 172,
+    "DEPTHWISE_CONV_2D": 173,
+    "FULLY_CONNECTED": 100,
+    "HARD_SWISH": 96,
+    "LOGISTIC": 84,
+    "MAX_POOL_2D": 136,
+    "MEAN": 149,
+    "MUL": 114,
+    "PAD": 128,
+    "QUANTIZE": 97,
+    "RELU": 96,
+    "RESHAPE": 99,
+    "SLICE": 100,
+    "SOFTMAX": 100,
+    "SUB": 182,
+    "TANH": 77,
+    "TRANSPOSE": 66,
+}
+_OTHER_KERNEL = 266
+"""Bytes of the arena for each operation, without channels: fitted to what the interpreter reports, never less."""
+
+
+@final
+@dataclass(frozen=True)
+class Operation:
+    """One operation: the numbers of the activations that it reads, and the sizes of what it writes and holds."""
+
+    kind: str  # TFLite's name, or that of torch's operation
+    inputs: tuple[int, ...]
+    elements: int  # of the output
+    weights: int = 0  # elements of a kernel or matrix, or of constant operands
+    channels: int = 0  # of a convolution or matrix product, each with a bias and scales
+    relu: bool = False
+
+
+@final
+@dataclass
+class MicroGraph:
+    """Operations in the order in which they run; number n writes activation n."""
+
+    image: int  # elements
+    operations: list[Operation] = field(default_factory=list)
+    _zeros: set[int] = field(default_factory=set)
+
+    def add(
+        self, kind: str, *inputs: int, elements: int, weights: int = 0, channels: int = 0
+    ) -> int:
+        """Append an operation; the number of its output."""
+        self.operations.append(Operation(kind, inputs, elements, weights, channels))
+        return len(self.operations) - 1
+
+    def zeros(self, elements: int) -> int:
+        """Bytes that a constant of zeros takes in the file, where equal ones are stored once."""
+        stored = 0 if elements in self._zeros else elements
+        self._zeros.add(elements)
+        return stored
+
+    def converted(self) -> MicroGraph:
+        """Operations of the .tflite file that the converter makes of torch's operations.
+
+        What is computed twice is computed once, and what is never read not at all. A normalisation
+        becomes part of the convolution before it, and a ReLU of the operation before it, unless what
+        that writes is read elsewhere, too.
+        """
+        raw = self._distinct()
+        uses = Counter(number for operation in raw.operations for number in operation.inputs)
+        made, place = MicroGraph(self.image), {IMAGE: IMAGE}
+        for number, operation in enumerate(raw.operations):
+            reads = tuple(place[read] for read in operation.inputs)
+            last = made.operations[reads[0]] if reads and reads[0] != IMAGE else None
+            is_alone = last is not None and not last.relu and uses[operation.inputs[0]] == 1
+            place[number] = made._add_converted(operation, reads, last if is_alone else None)
+        return made._distinct()
+
+    def _add_converted(
+        self, operation: Operation, reads: tuple[int, ...], last: Operation | None
+    ) -> int:
+        """Append what an operation becomes; `last` is what computes its input for it alone."""
+        kind, size, before = operation.kind, operation.elements, reads[0] if reads else IMAGE
+        is_product = last is not None and last.kind in _PRODUCTS
+        if kind == "BATCH_NORM":
+            for part in () if is_product else ("SUB", "MUL"):
+                before = self.add(part, before, elements=size, weights=operation.weights)
+        elif kind == "RELU" and last is not None and last.kind in _WITH_RELU:
+            self.operations.append(replace(last, relu=True))  # it runs here, not where it stood
+            before = len(self.operations) - 1
+        elif kind == "HARD_SIGMOID":
+            for part in ("MUL",) if is_product else ("ADD", "MUL"):
+                before = self.add(part, before, elements=size, weights=1)
+        elif kind == "SILU":
+            gate = self.add("LOGISTIC", before, elements=size)
+            before = self.add("MUL", before, gate, elements=size)
+        elif kind not in _KERNEL_BYTES:  # in fp32, as the quantiser has none in int8
+            before = self._add_in_fp32(kind, reads, size)
+        else:
+            reads = self._add_each("QUANTIZE", reads) if kind == "CONCATENATION" else reads
+            self.operations.append(replace(operation, inputs=reads))
+            before = len(self.operations) - 1
+        return before
+
+    def _add_in_fp32(self, kind: str, reads: tuple[int, ...], size: int) -> int:
+        """Append an operation that has 4 bytes for each element."""
+        reads = self._add_each("DEQUANTIZE", reads, 4)
+        return self.add("QUANTIZE", self.add(kind, *reads, elements=4 * size), elements=size)
+
+    def _add_each(self, kind: str, reads: tuple[int, ...], each: int = 1) -> tuple[int, ...]:
+        """Append an operation on each of the activations, by itself."""
+        sizes = [self.image if read == IMAGE else self.operations[read].elements for read in reads]
+        return tuple(
+            self.add(kind, read, elements=each * size)
+            for read, size in zip(reads, sizes, strict=True)
+        )
+
+    def _distinct(self) -> MicroGraph:
+        """The same without equal operations and those whose output is not read."""
+        first: dict[tuple[str, bool, tuple[int, ...]], int] = {}
+        same = {IMAGE: IMAGE}
+        for number, operation in enumerate(self.operations):
+            key = (operation.kind, operation.relu, tuple(same[read] for read in operation.inputs))
+            same[number] = first.setdefault(key, number) if key[0] in _MERGED else number
+        needed = {same[len(self.operations) - 1]}
+        for number in reversed(range(len(self.operations))):
+            if number in needed:
+                needed |= {same[read] for read in self.operations[number].inputs}
+        kept, place = MicroGraph(self.image), {IMAGE: IMAGE}
+        for number in sorted(needed - {IMAGE}):
+            operation = self.operations[number]
+            place[number] = len(kept.operations)
+            inputs = tuple(place[same[read]] for read in operation.inputs)
+            kept.operations.append(replace(operation, inputs=inputs))
+        return kept
+
+    def memory(self) -> tuple[int, int]:
+        """RAM (the arena) and flash (the file) of these operations in a .tflite file, bytes."""
+        return memory_of([self.activations()], [self.held()])
+
+    def held(self) -> tuple[int, int]:
+        """Bytes that these operations add to the arena for good, and to the file."""
+        kinds = Counter(operation.kind for operation in self.operations)
+        channels = sum(operation.channels for operation in self.operations)
+        weights = sum(operation.weights for operation in self.operations)
+        constants = sum(
+            2 if operation.channels else operation.weights > 0 for operation in self.operations
+        ) + len(_SHARING & kinds.keys())
+        kernels = sum(_KERNEL_BYTES.get(kind, _OTHER_KERNEL) * n for kind, n in kinds.items())
+        kernels += 24 * (len(self.operations) + constants) + 8 * channels
+        file = 122 * len(self.operations) + 93 * constants + weights
+        return kernels, file + 28 * channels  # int32 biases, two scales each
+
+    def activations(self) -> int:
+        """Bytes of the arena that hold activations, the largest placed first, at the lowest free address."""
+        last_read = {
+            read: n for n, operation in enumerate(self.operations) for read in operation.inputs
+        }
+        last = len(self.operations)
+        sizes = [self.image, *(operation.elements for operation in self.operations)]
+        buffers = [
+            (-(-size // _ALIGNED) * _ALIGNED, number, last_read.get(number, number))
+            for number, size in enumerate(sizes, IMAGE)
+        ]
+        buffers[-1] = (buffers[-1][0], last - 1, last)
+        placed: list[tuple[int, int, int, int]] = []  # address, end, first and last operation
+        for size, first, until in sorted(buffers, key=lambda buffer: (-buffer[0], -buffer[1])):
+            address = 0
+            for start, end, born, dead in placed:
+                if born <= until and first <= dead:
+                    if start - address >= size:
+                        break
+                    address = max(address, end)
+            insort(placed, (address, address + size, first, until))
+        return max(end for _, end, _, _ in placed)
+
+
+def memory_of(activations: Iterable[int], held: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """RAM and flash of parts that follow one another: the largest activations, and what each part holds."""
+    kernels, file = zip(*held, strict=True)
+    return max(activations) + sum(kernels) + _INTERPRETER, sum(file) + _FILE

@@ -1,0 +1,58 @@
+"""RAM and flash of networks, against the interpreter of TFLite Micro and files of litert-torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nas.spaces.base import ChoiceSpace
+from nas.spaces.mobilenet_v3.plugin import NARROW
+from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
+from nas.spaces.residual import SPACE as RESIDUAL
+from nas.spaces.traced_operations import operations_of
+
+REPORTED = [  # python -m benchmarks.microcontroller: arena and file
+    (RESIDUAL, "stride=1 kernel=3 width=16 growth=1.0 blocks=4", 57_584, 30_048),
+    (RESIDUAL, "stride=2 kernel=3 width=16 growth=1.5 blocks=3", 19_616, 46_096),
+    (RESIDUAL, "stride=2 kernel=5 width=8 growth=1.0 blocks=9", 19_008, 43_432),
+    (
+        NAS_BENCH_201,
+        "|nor_conv_1x1~0|+|avg_pool_3x3~0|none~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|",
+        116_672,
+        198_264,
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "text", "arena", "file"), REPORTED)
+def test_memory_is_that_of_the_file_and_its_interpreter(space, text, arena, file):
+    task = space.tasks[space.default_task]
+
+    ram, flash = space.memories(space.parse(text)[None], task)[0]
+
+    assert arena <= ram <= 1.02 * arena
+    assert flash == pytest.approx(file, rel=0.01)
+
+
+@pytest.mark.parametrize("space", [NAS_BENCH_201, NARROW])
+def test_memory_computed_from_layers_is_that_of_the_whole_network(space):
+    task = space.tasks[space.default_task]
+    row = space.sample(np.random.default_rng(5), 1)[0]
+
+    computed = space.memory(row, task)
+
+    assert computed == pytest.approx(ChoiceSpace.memory(space, row, task), rel=1e-3)
+
+
+def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():
+    def graph(activation):
+        layers = nn.Conv2d(3, 8, 3, padding=1), activation, nn.Conv2d(8, 8, 1)
+        return operations_of(lambda: nn.Sequential(*layers), torch.zeros(1, 3, 8, 8)).converted()
+
+    in_int8, in_fp32 = graph(nn.ReLU()), graph(nn.LeakyReLU())
+
+    assert [operation.kind for operation in in_int8.operations] == ["CONV_2D", "CONV_2D"]
+    assert in_fp32.operations[1].kind == "DEQUANTIZE"
+    assert in_fp32.activations() == 4 * in_int8.activations() == 2 * 4 * 512
