@@ -129,6 +129,25 @@ class HasSupernet(Keys, Protocol):
 
 
 @runtime_checkable
+class Inherits(HasSupernet, Protocol):
+    """A space whose supernet was trained before: its networks begin with parts of those weights."""
+
+    @property
+    def pretrained_normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Mean and standard deviation of the images that it was trained on; None: of the user's own."""
+
+    @property
+    def origin(self) -> str:
+        """Where the weights come from."""
+
+    def smallest(self) -> Int64[ndarray, "D"]:
+        """The network of the least multiply-accumulates."""
+
+    def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
+        """Networks that a user would choose among without a search, such as of widths scaled alike."""
+
+
+@runtime_checkable
 class HasWeights(Keys, Protocol):
     """A space of networks that begin with weights; a row chooses one, its side, and how deep it is tuned."""
 

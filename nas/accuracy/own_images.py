@@ -157,6 +157,18 @@ class SupernetConfig(OwnImagesConfig):
 
 @final
 @dataclass
+class InheritedConfig(OwnImagesConfig):
+    """`accuracy=inherited`: as `supernet`, of a space whose supernet was trained before."""
+
+    recipe: str = "fine_tuning"
+
+    by: ClassVar[str] = "inherited"
+    order: ClassVar[Order] = Order.supernet
+    shares: ClassVar[Mapping[str, float]] = {"scores": 0.35, "short": 0.15, "longer": 0.10}
+
+
+@final
+@dataclass
 class FineTuningConfig(OwnImagesConfig):
     """`accuracy=fine_tuning`: frozen features, then fine-tunings, of a space with weights."""
 

@@ -20,7 +20,7 @@ from controller.base import Controller, ControllerConfig
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.address import addresses
-from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Inherits, Split
 from nas.accuracy.table import AutoAccuracyConfig
 from nas.accuracy.training.recipe import with_augmentation
 from nas.config.limits import limits_of
@@ -29,7 +29,7 @@ from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.pretrained.hub import how_to_copy
 from nas.spaces.pretrained.pool import any_at_hand, pool_text
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
-from nas.spaces.trusted_code import trust
+from nas.spaces.trusted_code import absolute, trust
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
@@ -66,6 +66,7 @@ NAMES: dict[str, dict[str, str]] = {
         "proxy": "nas.accuracy.own_images:ProxyConfig",
         "short": "nas.accuracy.own_images:ShortConfig",
         "supernet": "nas.accuracy.own_images:SupernetConfig",
+        "inherited": "nas.accuracy.own_images:InheritedConfig",
     },
     "latency": {
         "auto": "latency.sources.table:AutoLatencyConfig",
@@ -81,7 +82,7 @@ NAMES: dict[str, dict[str, str]] = {
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
 
 
-_PRETRAINED, _HERE = "pretrained", "here"
+_PRETRAINED, _ELASTIC, _HERE = "pretrained", "elastic", "here"
 """Name of the space that has weights, and of this machine as a device."""
 
 FROM_SCRATCH = "residual"
@@ -113,6 +114,8 @@ class SearchConfig:
     data: str | None = None  # own images
     weights: str | None = None  # folder of pretrained networks
     pool: Any = None  # those to choose from: names of timm, folders, functions
+    network: str | None = None  # FILE.py:FUNCTION of a trained network to make smaller
+    networks: int = 60  # that a live device times before a model predicts others
     side: int | None = None  # pixels of own images
     augment: str = "auto"  # of own images: none, or flip, crop, rand_augment with commas
     RAM: str | None = None  # of a microcontroller, for the int8 .tflite file
@@ -216,11 +219,15 @@ def _default_controller(latency: str) -> str:
     return "guided" if latency == "probe" else "reinforce"
 
 
-def _default_space(data: str | None, weights: Any, pool: Any, *, _root_: DictConfig) -> str:
+def _default_space(
+    data: str | None, weights: Any, pool: Any, network: str | None, *, _root_: DictConfig
+) -> str:
     """The space of a search that names none: of own images, pretrained networks if they can be had.
 
     Devices that are known by their tables and models are those of the default space.
     """
+    if network is not None:
+        return FROM_SCRATCH  # for its defaults, until the network is built
     if data is None:
         return default_space()
     is_named = weights is not None or pool is not None
@@ -304,7 +311,13 @@ def _space(config: SearchConfig) -> SearchSpace:
     Raises:
       UserError: if there is none, or it needs what other settings lack.
     """
-    if config.weights is not None or config.pool is not None:
+    if config.network is not None:
+        if config.space not in {FROM_SCRATCH, _ELASTIC}:
+            raise UserError(f"network= is for space={_ELASTIC}, and space={config.space} was named")
+        side = "" if config.side is None else str(config.side)
+        words = (config.network, config.weights, side)
+        config.space = f"{_ELASTIC}:{','.join(absolute(word or '') for word in words)}"
+    elif config.weights is not None or config.pool is not None:
         if config.space != _PRETRAINED:
             raise UserError(
                 f"pool= and weights= are for space={_PRETRAINED}, and space={config.space} was named"
@@ -319,6 +332,8 @@ def _space(config: SearchConfig) -> SearchSpace:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
         if config.space == _PRETRAINED and not any_at_hand():
             raise UserError(f"space={_PRETRAINED}: {NO_WEIGHTS}")
+    if isinstance(space, Inherits) and config.data is None:
+        raise UserError(f"space={config.space} is for your own images; add data=")
     return space
 
 
@@ -373,6 +388,7 @@ def _check_values(config: SearchConfig) -> None:
         ("controller.batch_size", config.controller.batch_size, 1),
         ("seed", config.seed, 0),
         ("workers", 1 if config.workers is None else config.workers, 1),
+        ("networks", config.networks, 6),
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")
@@ -431,15 +447,19 @@ def _accuracy(
         return chosen.build(space, task, config.split, config.epochs)
     from nas.accuracy.own_images import (  # noqa: PLC0415 - a search on tables has no images
         FineTuningConfig,
+        InheritedConfig,
         OwnImagesConfig,
         StagedConfig,
     )
 
     begins_with_weights = isinstance(space, HasWeights)
     if isinstance(chosen, AutoAccuracyConfig):
-        chosen = config.accuracy = FineTuningConfig() if begins_with_weights else StagedConfig()
+        inherits = InheritedConfig() if isinstance(space, Inherits) else StagedConfig()
+        chosen = config.accuracy = FineTuningConfig() if begins_with_weights else inherits
     if isinstance(chosen, FineTuningConfig) is not begins_with_weights:
         raise UserError(f"this accuracy= is not for space={config.space}; leave it out")
+    if isinstance(chosen, InheritedConfig) and not isinstance(space, Inherits):
+        raise UserError(f"accuracy=inherited is not for space={config.space}; leave it out")
     if not isinstance(chosen, OwnImagesConfig):
         raise UserError(
             f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "

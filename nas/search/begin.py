@@ -96,12 +96,13 @@ def _strategy(begun: Begun) -> Strategy:
     if begun.experiment.images is None:
         return ByController(begun)
     # searches on tables do not import torch
-    from nas.accuracy.own_images import FineTuningConfig  # noqa: PLC0415 - as said
+    from nas.accuracy.own_images import FineTuningConfig, InheritedConfig  # noqa: PLC0415 - as said
     from nas.search.own_images.fine_tuned import FineTuned  # noqa: PLC0415 - as said
+    from nas.search.own_images.inherited import Inherited  # noqa: PLC0415 - as said
     from nas.search.own_images.staged import Staged  # noqa: PLC0415 - as said
 
-    fine_tunes = isinstance(begun.experiment.config.accuracy, FineTuningConfig)
-    return FineTuned(begun) if fine_tunes else Staged(begun)
+    kinds: dict[type, type[Staged]] = {FineTuningConfig: FineTuned, InheritedConfig: Inherited}
+    return kinds.get(type(begun.experiment.config.accuracy), Staged)(begun)
 
 
 def _sources(experiment: Experiment) -> dict[str, str]:

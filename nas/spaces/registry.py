@@ -23,6 +23,7 @@ _FALLBACK = {
         "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
         "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
         "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
+        "elastic": "nas.spaces.elastic.loading:named_space",
         "pretrained": "nas.spaces.pretrained.space:pretrained_space",
         "residual": "nas.spaces.residual:SPACE",
     },

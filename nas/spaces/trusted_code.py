@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from common.types.errors import UserError
 
 MARK = ".py:"
@@ -10,12 +12,19 @@ MARK = ".py:"
 _TRUSTED: set[str] = set()
 
 
+def absolute(text: str) -> str:
+    """The text with the path of a file that it begins with, from any folder."""
+    path, mark, name = text.partition(":")
+    file = Path(path).expanduser()
+    return f"{file.absolute()}{mark}{name}" if path and (mark or file.exists()) else text
+
+
 def trust(text: str) -> None:
     """Let the functions run that a setting of the command line names; stored names alone run nothing."""
-    _TRUSTED.update(text.rpartition("pretrained:")[2].split(","))
+    _TRUSTED.update(text.removeprefix("elastic:").rpartition("pretrained:")[2].split(","))
 
 
-def require_trusted(function: str) -> None:
+def require_trusted(function: str, space: str = "pretrained") -> None:
     """Refuse a function that only a stored file names.
 
     Raises:
@@ -24,5 +33,5 @@ def require_trusted(function: str) -> None:
     if function not in _TRUSTED:
         raise UserError(
             f"the networks are built by Python code, {function}; if you trust it, add "
-            f"space=pretrained:{function}"
+            f"space={space}:{function}"
         )

@@ -49,9 +49,13 @@ def train_supernet(
     checkpoint: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
     side: int | None = None,
+    shared: SharedNetwork | None = None,
 ) -> SharedNetwork:
-    """Train on the training images, resized to `side`; what is drawn depends on the seed alone."""
-    shared = initialised(space, images, seed, side)
+    """Train on the training images, resized to `side`; what is drawn depends on the seed alone.
+
+    It goes on from `shared`, by default from the untrained supernet of the seed.
+    """
+    shared = shared or initialised(space, images, seed, side)
     train(
         module_of(shared),
         images,
@@ -121,24 +125,33 @@ def path_accuracy(
     *,
     device: torch.device | str = "auto",
     side: int | None = None,
+    counts: tuple[int, int] = (RECALIBRATED_ON, JUDGED_ON),
 ) -> float:
-    """Accuracy with inherited weights on the first validation images: a score, of no trained network."""
+    """Accuracy with inherited weights on the first validation images: a score, of no trained network.
+
+    `counts` are the training images of its statistics and the validation images, at most.
+    """
     network = inherited(space, shared, architecture, images.task, side)
-    first = Images(images.valid.pixels[:JUDGED_ON], images.valid.labels[:JUDGED_ON])
+    judged_on = slice(counts[1])
+    first = Images(images.valid.pixels[judged_on], images.valid.labels[judged_on])
     kernels = Kernels.without_cudnn if shared.shapes_vary else Kernels.guessed
     with computed_by(kernels, device_named(device)):
-        recalibrate(network, images, device=device)
+        recalibrate(network, images, device=device, most=counts[0])
         return accuracy_of(network, first, images, device=device)
 
 
 def recalibrate(
-    network: nn.Module, images: ImageSet, *, device: torch.device | str = "auto"
+    network: nn.Module,
+    images: ImageSet,
+    *,
+    device: torch.device | str = "auto",
+    most: int = RECALIBRATED_ON,
 ) -> None:
     """Replace the statistics of batch normalisation by those of the first training images."""
     device = device_named(device)
     model = Normalised(network, images.mean, images.sd, device)
     source = DeviceImages([images.train], device)
-    batches = torch.arange(min(len(source), RECALIBRATED_ON)).split(_BATCH)
+    batches = torch.arange(min(len(source), most)).split(_BATCH)
     renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))
 
 

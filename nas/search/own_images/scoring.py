@@ -13,12 +13,20 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
-from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch
+from nas.accuracy.supernet.classifier import fit_classifier
 from nas.accuracy.supernet.stored import load_supernet, save_supernet
-from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
+from nas.accuracy.supernet.training import (
+    JUDGED_ON,
+    RECALIBRATED_ON,
+    initialised,
+    path_accuracy,
+    seconds_of_epoch,
+    train_supernet,
+)
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.share import take_share
@@ -34,6 +42,9 @@ _ON_CPU = ("live_convolutions",)
 
 _TRAINED = 0.7
 """Share of the time of a supernet for its training; the rest is for the scores."""
+
+_MANY, _FEW = (RECALIBRATED_ON, JUDGED_ON), (128, 256)
+"""Images that give a network its statistics, and that judge it; few for large images on a CPU."""
 
 _EPOCHS = 250
 """Most epochs of a supernet (Ning et al., NeurIPS 2021)."""
@@ -88,11 +99,15 @@ class SupernetScores:
     shared: SharedNetwork
     images: ImageSet
     side: int | None  # that images are resized to
+    counts: tuple[int, int]
 
     def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
         """One accuracy each."""
         for row in architectures:
-            yield [path_accuracy(self.space, self.shared, row, self.images, side=self.side)]
+            accuracy = path_accuracy(
+                self.space, self.shared, row, self.images, side=self.side, counts=self.counts
+            )
+            yield [accuracy]
 
     def aggregate(self, scores_of_each: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
         """The accuracy."""
@@ -112,6 +127,8 @@ def supernet_scores(
 ) -> SupernetScores:
     """Train a supernet into a file, or go on with its training; read it if it is there.
 
+    One that was trained before is not trained on where an epoch would take too long.
+
     Raises:
       DivergedTrainingError: if the loss is not finite.
       OSError: if a file cannot be written.
@@ -122,27 +139,34 @@ def supernet_scores(
         epochs, done = epochs_of(checkpoint), epochs_done(checkpoint)
         if epochs is None:
             epoch_s = seconds_of_epoch(space, images, side=side)
-            epochs = max(1, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
+            least = 0 if isinstance(space, Inherits) else 1
+            epochs = max(least, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
+        shared = initialised(space, images, seed, side)
+        if getattr(shared, "new_classifier", False):
+            fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"
         console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)
         with TrainingProgress(
-            console, path.parent / "tensorboard" / "supernet", epochs, done
+            console, path.parent / "tensorboard" / "supernet", max(1, epochs), done
         ) as progress:
 
             def on_epoch(epoch: Epoch) -> None:
                 progress(epoch)
                 check()
 
-            shared = train_supernet(
-                space,
-                images,
-                epochs=epochs,
-                seed=seed,
-                on_epoch=on_epoch,
-                checkpoint=checkpoint,
-                stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
-                side=side,
-            )
+            if epochs:
+                shared = train_supernet(
+                    space,
+                    images,
+                    epochs=epochs,
+                    seed=seed,
+                    on_epoch=on_epoch,
+                    checkpoint=checkpoint,
+                    stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
+                    side=side,
+                    shared=shared,
+                )
         save_supernet(path, shared)
         checkpoint.unlink(missing_ok=True)
-    return SupernetScores(space, load_supernet(space, images.task, path), images, side)
+    counts = _FEW if isinstance(space, Inherits) and not torch.cuda.is_available() else _MANY
+    return SupernetScores(space, load_supernet(space, images.task, path), images, side, counts)

@@ -44,7 +44,13 @@ from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Evaluated, Workers
-from nas.trials.staged.candidates import Candidates, candidates_of, draw, scored
+from nas.trials.staged.candidates import (
+    LEAST_SCORED,
+    Candidates,
+    candidates_of,
+    draw,
+    scored,
+)
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
@@ -75,6 +81,8 @@ class Staged:
     The journal holds the candidates, every training and the winner; the supernet, the rankings'
     trainings and the winner's go on from checkpoints.
     """
+
+    least_scored = LEAST_SCORED
 
     def __init__(self, begun: Begun) -> None:
         self._begun = begun
@@ -222,7 +230,15 @@ class Staged:
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
         seed, room_s = self._config.seed, self._seconds * self._rule.shares["scores"]
-        drawn = draw(self._problem, seed, self._rule.draws, room_s / 2, self._tell)
+        drawn = draw(
+            self._problem,
+            seed,
+            self._rule.draws,
+            room_s / 2,
+            self._tell,
+            networks=self._config.networks,
+            say=self._say,
+        )
         self._say(
             f"{drawn.drawn:,} draws: {drawn.within:,} of {drawn.distinct:,} distinct networks are "
             f"within {self._problem.limits.label}"
@@ -243,7 +259,13 @@ class Staged:
         score = self._scores(room_s - drawn.draw_s, check_time)
         left_s = room_s - drawn.draw_s - (time.monotonic() - began_s)
         candidates = scored(
-            drawn, score.each, score.aggregate, left_s, check=check_time, tell=self._tell
+            drawn,
+            score.each,
+            score.aggregate,
+            left_s,
+            check=check_time,
+            tell=self._tell,
+            least=self.least_scored,
         )
         return replace(candidates, score_s=time.monotonic() - began_s)
 

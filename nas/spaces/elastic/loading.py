@@ -17,13 +17,35 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.spaces.elastic.space import ElasticSpace
+from nas.spaces.trusted_code import require_trusted
 
 _NESTED = ("state_dict", "model", "model_state_dict")
 """Names that checkpoints keep the weights under."""
 
 
+def named_space(argument: str = "") -> ElasticSpace:
+    """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE`, of which the last two may be empty.
+
+    Raises:
+      UserError: if the command line does not name the function, or it has no such space.
+    """
+    network, _, others = argument.partition(",")
+    weights, _, side = others.partition(",")
+    if not network or not (side.isdecimal() or not side):
+        raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
+    require_trusted(network, "elastic")
+    return elastic_space(
+        network, weights or None, int(side) if side else None, name=f"elastic:{argument}"
+    )
+
+
 def elastic_space(
-    network: str | nn.Module, weights: str | None = None, side: int | None = None, multiple: int = 8
+    network: str | nn.Module,
+    weights: str | None = None,
+    side: int | None = None,
+    *,
+    multiple: int = 8,
+    name: str = "",
 ) -> ElasticSpace:
     """The space of the sub-networks of a trained network.
 
@@ -33,6 +55,7 @@ def elastic_space(
       weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
       side: of its images, pixels; None: timm knows it.
       multiple: that the widths of sub-networks are of.
+      name: of the space.
 
     Raises:
       UserError: if the network cannot be built or analysed, or the weights are not its own.
@@ -49,9 +72,8 @@ def elastic_space(
     if side is None and "input_size" not in about:
         raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
     normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
-    return ElasticSpace(
-        module, side or about["input_size"][-1], multiple=multiple, normalisation=normalisation
-    )
+    side = side or about["input_size"][-1]
+    return ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
 
 
 def _built(network: str, *, has_weights: bool) -> nn.Module:

@@ -38,10 +38,12 @@ class SharedElastic(nn.Module):
         side: Callable[[Int64[ndarray, "D"]], int],
         sample: Callable[[np.random.Generator, int], Int64[ndarray, "n D"]],
         largest: Int64[ndarray, "D"],
+        *,
+        new_classifier: bool = False,
     ) -> None:
         """Takes the network, and what the space says of an architecture."""
         super().__init__()
-        self.network = network
+        self.network, self.new_classifier = network, new_classifier
         self._kept, self._side, self._sample, self._largest = kept, side, sample, largest
         self._module = lru_cache(_MODULES)(self._built)
         self.choose(largest)

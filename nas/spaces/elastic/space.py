@@ -44,6 +44,7 @@ class ElasticSpace(ChoiceSpace):
         channels: int = 3,
         multiple: int = 8,
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+        name: str = "",
     ) -> None:
         """Analyses a trained network.
 
@@ -54,15 +55,17 @@ class ElasticSpace(ChoiceSpace):
           multiple: that widths are of.
           normalisation: mean and standard deviation of its images; None: those of the images that it is
             tuned on.
+          name: of the space; by default one for networks of these shapes.
 
         Raises:
           UserError: if it cannot be analysed.
         """
         self.whole = network.eval()
-        self.normalisation = normalisation
+        self.pretrained_normalisation = normalisation
+        self.origin = f"the trained network {type(network).__name__}"
         self.anatomy = parts = anatomy_of(network, side, channels, multiple)
         shapes = repr(sorted(parts.shapes.items())).encode()
-        self.name = f"elastic-{sha256(shapes + bytes(multiple)).hexdigest()[:8]}"
+        self.name = name or f"elastic-{sha256(shapes + bytes(multiple)).hexdigest()[:8]}"
         task = Task("images", parts.classes or 1, side, channels, epochs=30)
         self.tasks: Mapping[str, Task] = {task.name: task}
         stages = {f"depth {name}": range(len(each) + 1) for name, each in parts.stages.items()}
@@ -206,7 +209,10 @@ class ElasticSpace(ChoiceSpace):
         from nas.spaces.elastic.shared import SharedElastic  # noqa: PLC0415 - searches only
 
         side = partial(self.image_side, task=task)
-        return SharedElastic(self.whole_for(task), self.kept, side, self.sample, self.largest)
+        whole, is_new = self.whole_for(task), self.anatomy.classes != task.num_classes
+        return SharedElastic(
+            whole, self.kept, side, self.sample, self.largest, new_classifier=is_new
+        )
 
     def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
         """Side of the images that a network takes, in proportion where a task has others."""
@@ -319,6 +325,10 @@ class ElasticSpace(ChoiceSpace):
                 f"{self.text(self.largest)!r}"
             )
         return self.normal(row)
+
+    def smallest(self) -> Int64[ndarray, "D"]:
+        """The least of every part."""
+        return np.zeros_like(self.largest)
 
     def control(self) -> Int64[ndarray, "D"]:
         """The whole network, which the others are parts of."""

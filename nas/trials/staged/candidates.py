@@ -15,7 +15,7 @@ from numpy import ndarray
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
-from latency.models.regression import fit
+from latency.models.regression import fit, held_out_ms
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
@@ -97,6 +97,9 @@ def draw(
     draws: int,
     seconds: float,
     tell: Callable[[str], None] = lambda _line: None,
+    *,
+    networks: int = MEASURED,
+    say: Callable[[str], None] = lambda _line: None,
 ) -> Candidates:
     """Draw uniformly, and keep of equal networks the fastest one that is within every limit.
 
@@ -117,7 +120,10 @@ def draw(
         answered = oracle.answer(rows[is_known])
         latency_ms[is_known], kind[is_known] = answered.ms, answered.kind
     else:
-        draws = _measure(problem, rows, latency_ms, kind, until_s=began_s + seconds, tell=tell)
+        until_s = began_s + seconds
+        draws = _measure(
+            problem, rows, latency_ms, kind, until_s=until_s, most=networks, tell=tell, say=say
+        )
     rows = rows[:draws]
     group = space.groups(rows)
     compared_ms = problem.compared_ms(Latencies(latency_ms[:draws], kind[:draws]))
@@ -163,7 +169,9 @@ def _measure(
     kind: Int8[ndarray, "n"],
     *,
     until_s: float,
+    most: int,
     tell: Callable[[str], None],
+    say: Callable[[str], None],
 ) -> int:
     """Ask for one network after another, for two within the limit at least, and predict others.
 
@@ -174,7 +182,7 @@ def _measure(
     i = 0
     for number, i in enumerate(map(int, asked)):
         within = int((latency_ms <= problem.limit_ms).sum())
-        enough = number >= (_FEWEST_FITTED if time.monotonic() >= until_s else MEASURED)
+        enough = number >= (_FEWEST_FITTED if time.monotonic() >= until_s else most)
         if enough and within > 1:
             break
         tell(f"timed {number:,} networks, {within:,} are within {problem.limits.label}")
@@ -192,7 +200,13 @@ def _measure(
     unknown = asked[(asked >= i) & (asked < considered)]
     model_rows = np.concatenate([rows[known], rows[unknown]])
     features = _log_features(problem, model_rows)
-    model = fit(features[: len(known)], np.log(latency_ms[known]))
+    log_ms = np.log(latency_ms[known])
+    model = fit(features[: len(known)], log_ms)
+    held_out = held_out_ms(features[: len(known)], log_ms, np.arange(len(known)))
+    say(
+        f"predicted latencies, from {len(known):,} timed networks: median error "
+        f"{np.median(np.abs(np.expm1(held_out - log_ms))):.1%} on those left out"
+    )
     latency_ms[unknown] = np.exp(model.predict_ms(features[len(known) :]))
     kind[unknown] = Kind.regression
     return considered
@@ -221,6 +235,7 @@ def scored(
     *,
     check: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda _line: None,
+    least: int = LEAST_SCORED,
 ) -> Candidates:
     """Score candidates, those of most FLOPs first, until the seconds are over; drop the others.
 
@@ -228,10 +243,10 @@ def scored(
       candidates: to be scored.
       each: yields the scores of architectures, in their order.
       aggregate: makes one number of a candidate's scores; higher is better.
-      seconds: for all from the first score on, since processes may have to start; `LEAST_SCORED`
-        candidates are scored at least.
+      seconds: for all from the first score on, since processes may have to start.
       check: called after each; it raises to leave the search.
       tell: told after each how many were scored.
+      least: candidates that are scored however long it takes.
     """
     began_s = time.monotonic()
     ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
@@ -242,7 +257,7 @@ def scored(
         first_s = min(first_s, time.monotonic())
         check()
         tell(f"scored {len(scores):,} of {len(ordered):,} networks")
-        if len(scores) >= LEAST_SCORED and time.monotonic() - first_s >= seconds:
+        if len(scores) >= least and time.monotonic() - first_s >= seconds:
             break
     kept = ordered.rows(np.arange(len(scores)))
     prior = aggregate(np.array(scores, np.float64))

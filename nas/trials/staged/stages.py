@@ -80,6 +80,7 @@ class Stages:
     fidelities: tuple[Fidelity, ...]  # from the shortest
     until_s: Mapping[str, float]  # end of each stage, on the clock of the search
     parallel: int = 1
+    always: tuple[int, ...] = ()  # candidates that are trained before others
 
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
@@ -168,7 +169,8 @@ class Stages:
         barred |= {job.candidate for job in asked if job.fidelity == at}
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
-        best = int(np.argmax(promise))
+        wanted = [each for each in self.always if each not in barred]
+        best = wanted[0] if wanted else int(np.argmax(promise))
         if best in barred or self._seconds(StageJob(best, at), results) > left_s:
             return None
         return StageJob(best, at)
@@ -181,7 +183,7 @@ class Stages:
             return None
         if not len(trained(results, fidelity - 1)[0]):
             return None
-        for candidate in self.ranked(results)[:LONGER].tolist():
+        for candidate in dict.fromkeys([*self.always, *self.ranked(results)[:LONGER].tolist()]):
             job = StageJob(candidate, fidelity)
             if job not in asked and self._seconds(job, results) <= left_s:
                 return job

@@ -11,7 +11,9 @@ from torch import nn
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.spaces.counted import counted
+from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
+from nas.spaces.trusted_code import trust
 
 pytest.importorskip("torch_pruning")
 from nas.spaces.elastic.loading import elastic_space
@@ -216,6 +218,9 @@ def build():
 """
 
 
+SEEDED = SOURCE.replace("WIDTH", "10").replace("build():", "build():\n    torch.manual_seed(0)")
+
+
 @pytest.mark.parametrize("kind", ["safetensors", "pt"])
 def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
     network = write(tmp_path, SOURCE.replace("WIDTH", "10"))
@@ -267,3 +272,13 @@ def test_builders_that_raise_or_differ_are_refused(tmp_path, source, said):
 def test_a_builder_must_be_a_function_of_a_python_file():
     with pytest.raises(UserError, match=r"FILE\.py:FUNCTION"):
         elastic_space("nowhere.py:build", side=32)
+
+
+def test_a_file_runs_only_if_the_command_line_names_it(tmp_path):
+    name = f"elastic:{write(tmp_path, SEEDED)},,32"
+
+    with pytest.raises(UserError, match="trust"):
+        space_named(name)
+
+    trust(name)
+    assert space_named(name).name == name

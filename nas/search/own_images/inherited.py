@@ -1,0 +1,154 @@
+"""Searches among the parts of a network that was trained before: they inherit its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol, final, runtime_checkable
+
+import numpy as np
+from torch import nn
+
+from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.base import Latencies
+from nas.accuracy.base import Inherits
+from nas.search.own_images.scoring import Scores
+from nas.search.own_images.staged import Staged
+from nas.search.own_images.winner import Winner
+from nas.search.strategy import Begun
+from nas.spaces.base import SearchSpace
+from nas.train.job import Start
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.stage_result import StageResult
+from nas.trials.staged.stages import Jobs, Stages
+
+
+@runtime_checkable
+class InheritingSpace(SearchSpace, Inherits, Protocol):
+    """A search space whose networks inherit weights."""
+
+
+@final
+class Inherited(Staged):
+    """A strategy of a run on a space whose supernet was trained before.
+
+    The rule of thumb, a network of widths that are scaled alike, is trained as the others are.
+    """
+
+    least_scored = 4
+
+    def __init__(self, begun: Begun) -> None:
+        super().__init__(begun)
+        space, task = self._space, self._problem.task
+        normalisation = space.pretrained_normalisation
+        if normalisation is not None:
+            mean, sd = normalisation
+            self._images = replace(self._images, mean=mean, sd=sd)
+        network = space.network(space.smallest(), task)
+        if not any(isinstance(module, nn.Linear) for module in network.modules()):
+            raise UserError(
+                f"space={space.name}: the network has no nn.Linear, which a search trains as its classifier"
+            )
+
+    @property
+    def _space(self) -> InheritingSpace:
+        space = self._problem.space
+        if not isinstance(space, InheritingSpace):
+            raise TypeError(f"{space.name} inherits nothing")
+        return space
+
+    @cached_property
+    def _ranking_side(self) -> int | None:
+        """None: weights are for whole images."""
+        return None
+
+    def _drawn(self, check: Callable[[], None]) -> Candidates:
+        """Draws within every limit with their scores, and the rule of thumb."""
+        space, problem = self._space, self._problem
+        smallest = problem.oracle.answer(space.smallest()[None])
+        if problem.compared_ms(smallest)[0] > problem.limit_ms:
+            raise UserError(
+                f"the smallest sub-network, {space.text(space.smallest())}, takes {smallest.ms[0]:.3g} ms on "
+                f"{problem.oracle.device}, more than {problem.limits.label}; raise T"
+            )
+        candidates = super()._drawn(check)
+        thumb = self._rule_of_thumb()
+        if thumb is None:
+            return candidates
+        rows, at = candidates.architectures, np.arange(len(candidates))
+        same = np.flatnonzero((rows == thumb[0]).all(-1))
+        if not len(same):
+            candidates = candidates.rows(np.append(at, at[-1]))
+            same = at[-1:] + 1
+            candidates.architectures[same] = thumb[0]
+            candidates.prior[same] = next(self._made_scores.each(thumb[0][None]))
+            candidates.flops[same] = space.costs(thumb[0][None], problem.task)["flops"]
+        candidates.latency_ms[same], candidates.latency_kind[same] = thumb[1].ms, thumb[1].kind
+        return candidates
+
+    def _rule_of_thumb(self) -> tuple[np.ndarray, Latencies] | None:
+        """The network of most multiply-accumulates of which timing says that it is within the limits."""
+        space, problem = self._space, self._problem
+        rows = space.rules_of_thumb()
+        if problem.limits.each:
+            rows = rows[problem.limits.met(problem.limits.costs(rows))]
+        rows = rows[np.argsort(space.costs(rows, problem.task)["flops"], kind="stable")]
+        best, low, high = None, 0, len(rows)
+        while low < high:
+            middle = (low + high) // 2
+            timed = problem.oracle.answer(rows[[middle]])
+            if problem.compared_ms(timed)[0] <= problem.limit_ms:
+                best, low = (rows[middle], timed), middle + 1
+            else:
+                high = middle
+        return best
+
+    def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
+        self._made_scores = super()._scores(seconds, check)
+        return self._made_scores
+
+    def _trainable(self, drawn: Candidates) -> Candidates:
+        """All: a few epochs tune what is trained."""
+        return drawn
+
+    def _stages(self, candidates: Candidates) -> Jobs:
+        thumbs = {row.tobytes() for row in self._space.rules_of_thumb()}
+        timed = [
+            at
+            for at, row in enumerate(candidates.architectures)
+            if row.tobytes() in thumbs and candidates.latency_kind[at] != Kind.regression
+        ]
+        always = sorted(timed, key=lambda at: -candidates.flops[at])[:1]
+        return Stages(
+            candidates, self._fidelities, self._ends_s, self._parallel, always=tuple(always)
+        )
+
+    def _stage_results(self) -> tuple[StageResult, ...]:
+        stages, results = self._proposer.stages, self._proposer.results
+        if not isinstance(stages, Stages):
+            raise TypeError(f"{type(stages).__name__} is not of a staged search")
+        before = super()._stage_results()
+        if not stages.always:
+            return before
+        at = stages.always[0]
+        jobs = [job for job in results if job.candidate == at]
+        longest = max(jobs, key=lambda job: job.fidelity, default=None)
+        inherited = float(stages.candidates.prior[at])
+        rule = StageResult(
+            "rule",
+            1,
+            1,
+            sum(results[job].seconds for job in jobs),
+            None if longest is None else self._fidelities[longest.fidelity].epochs,
+            self._space.text(stages.candidates.architectures[at]),
+            None,
+            inherited if longest is None else results[longest].accuracy,
+        )
+        return (*before, rule)
+
+    def _start(self, winner: Winner) -> Start:
+        start = super()._start(winner)
+        words = start.words.replace("a supernet", f"{self._space.origin}, adapted in a supernet")
+        return replace(start, words=words, keeps_best=True)
