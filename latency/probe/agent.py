@@ -221,6 +221,28 @@ class OnnxRuntime(_InProcess):
         return stopwatch(lambda: session.run(None, inputs))
 
 
+class Litert(_InProcess):
+    """LiteRT's Python package, which runs .tflite files."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def load(self, content: bytes, _shape: Sequence[int]) -> Callable[[], float]:
+        """An interpreter with an input of noise; each call is one inference, in milliseconds."""
+        import numpy as np
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(model_content=content, num_threads=self._threads)
+        interpreter.allocate_tensors()
+        noise = np.random.RandomState(0)
+        for tensor in interpreter.get_input_details():
+            numbers = noise.standard_normal(tensor["shape"])
+            if tensor["dtype"] == np.int8:
+                numbers = np.clip(numbers * 40, -128, 127)
+            interpreter.set_tensor(tensor["index"], numbers.astype(tensor["dtype"]))
+        return stopwatch(interpreter.invoke)
+
+
 class Torch(_InProcess):
     """A traced TorchScript module, as torch itself reads no ONNX."""
 
@@ -343,6 +365,11 @@ def find_runtimes() -> Dict[str, str]:
             versions["onnxruntime"] = onnxruntime.__version__
         except Exception as error:  # noqa: BLE001 - whatever a broken package raises
             sys.stderr.write(f"onnxruntime is here, but cannot be imported: {error}\n")
+    if find_spec("ai_edge_litert"):
+        try:
+            versions["litert"] = _package_version("ai-edge-litert")
+        except Exception:  # noqa: BLE001 - as above
+            versions["litert"] = "unknown"
     spec = find_spec("torch")
     if spec and spec.origin:  # read, not imported: that takes seconds on a board
         try:
@@ -352,6 +379,12 @@ def find_runtimes() -> Dict[str, str]:
         stated = re.search(r"__version__\s*(?::.*)?=\s*['\"]([^'\"]+)", text)
         versions["torch"] = stated.group(1) if stated else "unknown"
     return versions
+
+
+def _package_version(name: str) -> str:
+    from importlib.metadata import version
+
+    return version(name)
 
 
 def _trtexec() -> Optional[str]:
@@ -583,6 +616,8 @@ class Agent:
         elif name.startswith("onnxruntime"):
             provider = "CUDA" if name.endswith("cuda") else "CPU"
             self._runtime = OnnxRuntime(provider + "ExecutionProvider", threads)
+        elif name == "litert":
+            self._runtime = Litert(threads)
         else:
             self._runtime = Torch("cuda" if name.endswith("cuda") else "cpu", threads)
         self._shape = request["shape"]

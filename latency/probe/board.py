@@ -126,7 +126,7 @@ class LiveBoard:
           address: for messages.
           open_connection: starts the agent.
           settings: of every measurement.
-          control: the control network in a format (onnx, torchscript).
+          control: the control network in a format (onnx, tflite, torchscript).
           patience: with this board.
           tell: prints a line for the user.
 
@@ -264,7 +264,7 @@ class LiveBoard:
             if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
-                    f"onnxruntime or torch; install one, or name another Python with latency.python="
+                    f"onnxruntime, ai_edge_litert or torch; install one, or name another Python with latency.python="
                 )
             asked = there[0]
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
@@ -313,7 +313,8 @@ def _name(text: object) -> str:
 
 
 def _takes(runtime: str) -> str:
-    return "torchscript" if runtime.startswith("torch") else "onnx"
+    formats = {"litert": "tflite", "torch": "torchscript", "torch-cuda": "torchscript"}
+    return formats.get(runtime, "onnx")
 
 
 def _state_of(reported: dict[str, Any], runtime: str) -> BoardState:

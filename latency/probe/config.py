@@ -135,10 +135,14 @@ def require_times(settings: dict[str, float | None]) -> None:
 
 
 def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -> bytes:
-    """An architecture's untrained network, as ONNX or as TorchScript."""
+    """An architecture's untrained network, as ONNX, TFLite or TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
+    from runtime.network.formats.tflite_export import (  # noqa: PLC0415 - imports torch
+        tflite_bytes,
+        without_names,
+    )
     from runtime.network.formats.tracing import torchscript_bytes  # noqa: PLC0415 - imports torch
 
     before = torch.get_num_threads()
@@ -155,6 +159,11 @@ def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -
                     f"torch cannot time; take latency.runtime=onnxruntime or tensorrt"
                 )
             return torchscript_bytes(network, [images])
+        if takes == "tflite":
+            try:
+                return without_names(tflite_bytes(network.eval(), images))
+            except ValueError as refused:
+                raise UserError(str(refused)) from refused
         return onnx_bytes(network, [images], opset=OPSET)
     finally:
         torch.set_num_threads(before)

@@ -17,6 +17,7 @@ class Runtime(Enum):
     onnxruntime_cuda = "onnxruntime-cuda"
     onnxruntime = "onnxruntime"
     torch = "torch"
+    litert = "litert"  # .tflite files, which need the converter here
     torch_cuda = "torch-cuda"  # only if set: the check for it takes seconds on a board
 
 

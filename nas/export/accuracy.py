@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float32, Int64, UInt8
@@ -12,13 +12,10 @@ from numpy import ndarray
 from PIL import Image
 
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.export.network import logits_of
+from nas.export.network import Session, logits_of
 from nas.export.on_board.check import normalised
 from nas.trials.survey import wilson_interval
 from runtime.machine.description import usable_cores
-
-if TYPE_CHECKING:
-    from runtime.network.formats.onnx_session import OnnxSession
 
 _CHUNK = 64
 """Batches that a thread takes at once."""
@@ -58,7 +55,7 @@ def accuracy_of(
 
 
 def classes_of(
-    session: OnnxSession, images: Images, image_set: ImageSet, side: int, batch_size: int
+    session: Session, images: Images, image_set: ImageSet, side: int, batch_size: int
 ) -> Int64[ndarray, "n"]:
     """Class number of each image, resized; the session is called by a thread for each processor."""
 

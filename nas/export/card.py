@@ -87,7 +87,7 @@ def _facts(subject: ExportSubject, record: Export) -> Iterator[tuple[str, str]]:
     yield (
         "checks",
         (
-            f"network.py in a fresh interpreter: bit-exact; ONNX Runtime against torch on "
+            f"network.py in a fresh interpreter: bit-exact; the fp32 file against torch on "
             f"{compared.images} images ({compared.of}): largest logit {compared.largest_logit:.3g}, "
             f"allowed difference {compared.tolerance:g}"
         ),

@@ -14,20 +14,37 @@ from runtime.machine.timing import TimingConfig
 
 
 class ExportPrecision(Enum):
-    """Number format of a file's weights and activations; input and output are always fp32."""
+    """Number format of a file's weights and activations."""
 
     fp32 = "fp32"
-    fp16 = "fp16"
-    int8 = "int8"  # QDQ: 8-bit weights, scaled per channel, and 8-bit activations but for sums
+    fp16 = "fp16"  # ONNX only
+    int8 = "int8"  # 8-bit weights, scaled per channel, and activations; in ONNX QDQ, sums in fp32
+
+
+class ExportFormat(Enum):
+    """Format of a file, by its suffix."""
+
+    onnx = "onnx"
+    tflite = "tflite"  # channels last; the input and output of an int8 file are int8
+
+
+@final
+@dataclass(frozen=True)
+class ExportForm:
+    """One file of an export."""
+
+    precision: ExportPrecision
+    format: ExportFormat = ExportFormat.onnx
 
     @property
     def file(self) -> str:
         """Name of the file."""
-        return "network.onnx" if self is ExportPrecision.fp32 else f"network-{self.value}.onnx"
+        suffix = "" if self.precision is ExportPrecision.fp32 else f"-{self.precision.value}"
+        return f"network{suffix}.{self.format.value}"
 
 
 class Precisions(Enum):
-    """ONNX files to write; fp32, with which the others are compared, always."""
+    """Precisions to write; fp32, with which the others are compared, always."""
 
     fp32 = (ExportPrecision.fp32,)
     fp16 = (ExportPrecision.fp32, ExportPrecision.fp16)
@@ -50,6 +67,7 @@ class ExportConfig:
     side: int | None
     weights: str | None
     precision: Precisions | None  # None: all of a trained network, fp32 of an untrained one
+    formats: list[ExportFormat]  # the first one's fp32 file is what the others are compared with
     batch: Any  # a number, or dynamic
     sample: int  # test images that are put into the export
     out: str | None
@@ -81,6 +99,8 @@ class ExportConfig:
             )
         if self.opset < 13 and self.precision in {Precisions.int8, Precisions.all}:
             raise UserError(f"opset={self.opset} has no scales per channel: int8 needs opset=13")
+        if not self.formats:
+            raise UserError("formats=[] writes no file; take formats=[onnx], [tflite] or both")
         if not 0 < self.tolerance < math.inf:
             raise UserError(f"tolerance={self.tolerance:g} must be positive and finite")
         if self.batch != "dynamic" and not (type(self.batch) is int and 1 <= self.batch <= 4096):

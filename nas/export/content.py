@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, prepared, resized
 from nas.export.card import card
-from nas.export.config import ExportConfig, ExportPrecision
+from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.latency import timed_here, timed_on_board
+from nas.export.latency import tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
+    Session,
     half,
     initialised,
     logits_of,
@@ -46,6 +47,7 @@ from nas.report.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised, without_names
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""
@@ -74,26 +76,28 @@ def fill(
         network = with_weights(space, architecture, task, subject.weights)
     inputs = _compared_inputs(subject)
     expected = outputs_of(network, torch.from_numpy(inputs))
-    files = _onnx_files(network, subject, config, inputs)
-    sessions = {precision: OnnxSession(content) for precision, content in files.items()}
+    files = written_forms(network, subject, config, inputs)
+    sessions = {form: session_of(form, content) for form, content in files.items()}
+    reference = next(iter(files))
     errors = _errors(sessions, inputs, expected.numpy(), config)
-    dynamic = _dynamic_batch_error(sessions[ExportPrecision.fp32], inputs, config)
+    dynamic = _dynamic_batch_error(sessions[reference], inputs, config)
 
+    int8 = any(form.precision is ExportPrecision.int8 for form in files)
     source = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
     (folder / "network.py").write_text(source, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
     require_same_elsewhere(folder, torch.from_numpy(inputs), expected)
-    for precision, content in files.items():
-        (folder / precision.file).write_bytes(content)
+    for form, content in files.items():
+        (folder / form.file).write_bytes(content)
 
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
-    sample = _write_scripts(folder, subject, config)
+    sample = _write_scripts(folder, subject, config, [*files])
     if config.device is None:
         batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
         latencies = timed_here(files, batch, config.timing, config.board)
     else:
         latencies = timed_on_board(files, config.device, subject, config, tell)
-    ratio, comparison = compared_with_search(subject.searched, latencies[ExportPrecision.fp32])
+    ratio, comparison = compared_with_search(subject.searched, latencies[reference])
     record = Export(
         schema=SCHEMA,
         space=space.name,
@@ -113,18 +117,18 @@ def fill(
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         forms=tuple(
             Form(
-                precision.value,
-                precision.file,
+                form.precision.value,
+                form.file,
                 len(content),
-                errors[precision],
-                accuracies.get(precision),
-                sample_right.get(precision),
-                latencies[precision],
+                errors[form],
+                accuracies.get(form),
+                sample_right.get(form),
+                latencies[form],
             )
-            for precision, content in files.items()
+            for form, content in files.items()
         ),
         sample=sample,
-        calibration=_calibration_text(subject) if ExportPrecision.int8 in files else None,
+        calibration=_calibration_text(subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
             "noise" if subject.images is None else "test images",
@@ -158,6 +162,44 @@ def _noise(subject: ExportSubject, count: int) -> Inputs:
     noise = subject.space.example_input(subject.architecture, subject.task, count)
     images: Inputs = noise.numpy()
     return images
+
+
+def written_forms(
+    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
+) -> dict[ExportForm, bytes]:
+    """Each file, the fp32 one of the first format first.
+
+    Raises:
+      UserError: if a format cannot hold the network.
+    """
+    writers = {ExportFormat.onnx: _onnx_files, ExportFormat.tflite: _tflite_files}
+    return {
+        ExportForm(precision, form): content
+        for form in dict.fromkeys(config.formats)
+        for precision, content in writers[form](network, subject, config, inputs).items()
+    }
+
+
+def _tflite_files(
+    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
+) -> dict[ExportPrecision, bytes]:
+    """One batch size a file: 1 where `batch=dynamic` leaves it open."""
+    batch_size = config.fixed_batch or 1
+    example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
+    try:
+        fp32 = tflite_bytes(network, example)
+        files = {ExportPrecision.fp32: without_names(fp32)}
+        if ExportPrecision.int8 in subject.precisions(config):
+            int8 = tflite_quantised(fp32, _calibration(subject, batch_size))
+            files[ExportPrecision.int8] = without_names(int8)
+    except ValueError as refused:
+        raise UserError(str(refused)) from refused
+    return files
+
+
+def session_of(form: ExportForm, content: bytes) -> Session:
+    """Load a file in its runtime."""
+    return OnnxSession(content) if form.format is ExportFormat.onnx else tflite_session(content)
 
 
 def _onnx_files(
@@ -210,29 +252,29 @@ def _calibration_text(subject: ExportSubject) -> str:
 
 
 def _errors(
-    sessions: Mapping[ExportPrecision, OnnxSession],
+    sessions: Mapping[ExportForm, Session],
     inputs: Inputs,
     expected: Float32[ndarray, "n classes"],
     config: ExportConfig,
-) -> dict[ExportPrecision, float]:
+) -> dict[ExportForm, float]:
     """Largest absolute difference of a logit against torch."""
     errors = {}
-    for precision, session in sessions.items():
+    for form, session in sessions.items():
         logits = logits_of(session, inputs, config.fixed_batch or 1)
-        errors[precision] = float(np.abs(logits - expected).max())
-        if precision is ExportPrecision.fp32:
-            _require_within(config, errors[precision], f"{precision.file} differs from torch")
-        elif not np.isfinite(errors[precision]):
+        errors[form] = float(np.abs(logits - expected).max())
+        if form.precision is ExportPrecision.fp32:
+            _require_within(config, errors[form], f"{form.file} differs from torch")
+        elif not np.isfinite(errors[form]):
             raise UserError(
-                f"{precision.file} gives numbers that are not finite: its range is too small for this "
+                f"{form.file} gives numbers that are not finite: its range is too small for this "
                 f"network; leave it out by precision="
             )
     return errors
 
 
-def _dynamic_batch_error(fp32: OnnxSession, inputs: Inputs, config: ExportConfig) -> float | None:
+def _dynamic_batch_error(fp32: Session, inputs: Inputs, config: ExportConfig) -> float | None:
     """Largest difference of a logit between images in one batch and single ones."""
-    if config.fixed_batch is not None:
+    if config.fixed_batch is not None or config.formats[0] is not ExportFormat.onnx:
         return None
     error = float(np.abs(fp32(inputs) - logits_of(fp32, inputs, 1)).max())
     _require_within(config, error, "images in one batch differ from single ones")
@@ -247,34 +289,34 @@ def _require_within(config: ExportConfig, error: float, what: str) -> None:
 
 
 def _accuracies(
-    sessions: Mapping[ExportPrecision, OnnxSession],
+    sessions: Mapping[ExportForm, Session],
     subject: ExportSubject,
     config: ExportConfig,
     tell: Callable[[str], None],
-) -> tuple[dict[ExportPrecision, FileAccuracy], dict[ExportPrecision, int]]:
+) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int]]:
     """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test = subject.images.test
     tell(f"evaluating on {len(test):,} test images")
-    classes: dict[ExportPrecision, Int64[ndarray, "n"]] = {
-        precision: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
-        for precision, session in sessions.items()
+    classes: dict[ExportForm, Int64[ndarray, "n"]] = {
+        form: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
+        for form, session in sessions.items()
     }
-    accuracies = {
-        precision: accuracy_of(numbers, classes[ExportPrecision.fp32], test)
-        for precision, numbers in classes.items()
-    }
+    reference = next(iter(classes.values()))
+    accuracies = {form: accuracy_of(numbers, reference, test) for form, numbers in classes.items()}
     first = slice(config.sample)
     sample_right = {
-        precision: int((numbers[first] == test.labels[first]).sum())
-        for precision, numbers in classes.items()
+        form: int((numbers[first] == test.labels[first]).sum())
+        for form, numbers in classes.items()
         if config.sample
     }
     return accuracies, sample_right
 
 
-def _write_scripts(folder: Path, subject: ExportSubject, config: ExportConfig) -> int:
+def _write_scripts(
+    folder: Path, subject: ExportSubject, config: ExportConfig, forms: Sequence[ExportForm]
+) -> int:
     """The scripts and what they read; the number of test images that are put in."""
     scripts = Path(__file__).parent / "on_board"
     shutil.copyfile(scripts / "check.py", folder / "check.py")
@@ -282,7 +324,7 @@ def _write_scripts(folder: Path, subject: ExportSubject, config: ExportConfig) -
     if images is None:
         return 0
     shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    named = subject.precisions(config)[-1] if config.precision is not None else ExportPrecision.fp32
+    named = forms[-1] if config.precision is not None else forms[0]
     about = {
         "network": named.file,
         "input": "input_0",
@@ -304,16 +346,14 @@ def _write_scripts(folder: Path, subject: ExportSubject, config: ExportConfig) -
     return count
 
 
-def _notes(
-    accuracies: Mapping[ExportPrecision, FileAccuracy], subject: ExportSubject
-) -> Iterator[str]:
+def _notes(accuracies: Mapping[ExportForm, FileAccuracy], subject: ExportSubject) -> Iterator[str]:
     if not accuracies:
         return
-    fp32 = accuracies[ExportPrecision.fp32].fraction
-    for precision, accuracy in accuracies.items():
+    fp32 = next(iter(accuracies.values())).fraction
+    for form, accuracy in accuracies.items():
         if fp32 - accuracy.fraction > MOST_LOST:
             yield (
-                f"{precision.value} loses {100 * (fp32 - accuracy.fraction):.2f} points of accuracy "
+                f"{form.file} loses {100 * (fp32 - accuracy.fraction):.2f} points of accuracy "
                 f"against fp32, more than {100 * MOST_LOST:g}"
             )
     training = subject.training

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import final
 
 import numpy as np
-import onnxruntime
 from jaxtyping import Float32
 from numpy import ndarray
 
@@ -17,14 +17,18 @@ from latency.probe.board import BoardError, Identity
 from latency.probe.connection import LostConnectionError
 from latency.probe.settings import BoardPrecision as ProbePrecision
 from latency.probe.settings import ProbeSettings, Runtime
-from nas.export.config import ExportConfig, ExportPrecision
+from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.network import with_batch
-from nas.export.on_board.check import board
+from nas.export.on_board.check import Tflite, board
 from nas.export.subject import ExportSubject
 from runtime.machine.monitors import OtherLoad
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.network.formats.tflite_export import quiet
+
+_RUNTIMES = {ExportFormat.onnx: Runtime.onnxruntime, ExportFormat.tflite: Runtime.litert}
+_PACKAGES = {ExportFormat.onnx: "onnxruntime", ExportFormat.tflite: "ai-edge-litert"}
 
 
 @final
@@ -43,47 +47,71 @@ class Latency:
 
 
 def timed_here(
-    files: Mapping[ExportPrecision, bytes],
+    files: Mapping[ExportForm, bytes],
     images: Float32[ndarray, "b 3 h w"],
     timing: TimingConfig,
     name: str | None,
-) -> dict[ExportPrecision, Latency]:
+) -> dict[ExportForm, Latency]:
     """Latency of each file on this machine, timed in turns; `name` is what device ids call it."""
-    calls = [_call(OnnxSession(content), images) for content in files.values()]
+    calls = [_call(form, content, images) for form, content in files.items()]
     load = OtherLoad(StabilityConfig().other_load, cores=())
     all_samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
     busy = tuple(load())
-    identity = Identity(board(), "onnxruntime", onnxruntime.__version__, "", ())
-    settings = ProbeSettings(Runtime.onnxruntime, ProbePrecision.fp32, images.shape, 1, None)
-    device = identity.device(settings)
-    return {
-        precision: _latency(device, name, precision, identity, samples, busy)
-        for precision, samples in zip(files, all_samples, strict=True)
-    }
+    latencies = {}
+    for form, samples in zip(files, all_samples, strict=True):
+        runtime = _RUNTIMES[form.format]
+        version = metadata.version(_PACKAGES[form.format])
+        identity = Identity(board(), runtime.value, version, "", ())
+        settings = ProbeSettings(runtime, ProbePrecision.fp32, images.shape, 1, None)
+        device = identity.device(settings)
+        latencies[form] = _latency(device, name, form.precision, identity, samples, busy)
+    return latencies
 
 
 def timed_on_board(
-    files: Mapping[ExportPrecision, bytes],
+    files: Mapping[ExportForm, bytes],
     address: str,
     subject: ExportSubject,
     config: ExportConfig,
     tell: Callable[[str], None],
-) -> dict[ExportPrecision, Latency]:
+) -> dict[ExportForm, Latency]:
     """Latency of each file on a live board, timed in turns with the space's control network.
 
     Raises:
       UserError: if the board cannot be used, or cannot run one of the files.
     """
-    runtime = config.latency.runtime
-    if runtime is Runtime.auto:
-        runtime = Runtime.onnxruntime  # what a board prefers may not run the files as they are
-    if runtime not in {Runtime.onnxruntime, Runtime.onnxruntime_cuda}:
+    chosen = config.latency.runtime
+    latencies: dict[ExportForm, Latency] = {}
+    if chosen not in {Runtime.auto, Runtime.litert, Runtime.onnxruntime, Runtime.onnxruntime_cuda}:
         raise UserError(
-            f"latency.runtime={runtime.name} does not run these files as they are; take onnxruntime "
-            f"or onnxruntime_cuda"
+            f"latency.runtime={chosen.name} does not run these files as they are; take onnxruntime, "
+            f"onnxruntime_cuda or litert"
         )
+    for kind, usual in _RUNTIMES.items():
+        runtime = chosen if kind is ExportFormat.onnx and "onnx" in chosen.value else usual
+        of_kind = {form: content for form, content in files.items() if form.format is kind}
+        if of_kind:
+            latencies |= _timed_on_board(of_kind, runtime, address, subject, config, tell)
+    return {form: latencies[form] for form in files}
+
+
+def _timed_on_board(  # noqa: PLR0917 - one call
+    files: Mapping[ExportForm, bytes],
+    runtime: Runtime,
+    address: str,
+    subject: ExportSubject,
+    config: ExportConfig,
+    tell: Callable[[str], None],
+) -> dict[ExportForm, Latency]:
+    """Latency of files of one format."""
     batch_size = config.fixed_batch or 1
-    fixed = {kind.value: with_batch(content, batch_size) for kind, content in files.items()}
+    forms = {form.file: form for form in files}
+    fixed = {
+        form.file: content
+        if form.format is ExportFormat.tflite
+        else with_batch(content, batch_size)
+        for form, content in files.items()
+    }
     try:
         connected = replace(config.latency, runtime=runtime).connect(
             address,
@@ -109,18 +137,27 @@ def timed_on_board(
     for outcome in outcomes:
         timed = outcome.timed
         if timed is None:
-            raise UserError(
-                f"{outcome.board} cannot run the {outcome.network} file: {outcome.refused}"
-            )
+            raise UserError(f"{outcome.board} cannot run {outcome.network}: {outcome.refused}")
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
-        precision = ExportPrecision(outcome.network)
-        latencies[precision] = _latency(
-            device, config.board, precision, identity, samples, outcome.disturbances
+        form = forms[outcome.network]
+        latencies[form] = _latency(
+            device, config.board, form.precision, identity, samples, outcome.disturbances
         )
-    return {precision: latencies[precision] for precision in files}
+    return latencies
 
 
-def _call(session: OnnxSession, images: Float32[ndarray, "b 3 h w"]) -> Callable[[], object]:
+def tflite_session(content: bytes) -> Tflite:
+    """Load a .tflite file in LiteRT, which prints that it uses its kernels for this processor."""
+    with quiet():
+        return Tflite(content=content)
+
+
+def _call(
+    form: ExportForm, content: bytes, images: Float32[ndarray, "b 3 h w"]
+) -> Callable[[], object]:
+    if form.format is ExportFormat.tflite:
+        return tflite_session(content).call(images)
+    session = OnnxSession(content)
     return lambda: session(images)
 
 

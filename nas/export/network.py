@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,9 @@ from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.training.untrained import renew_statistics
 from nas.spaces.base import SearchSpace
-from runtime.network.formats.onnx_session import OnnxSession
+
+Session = Callable[[Float32[ndarray, "b 3 h w"]], Float32[ndarray, "b classes"]]
+"""A file in its runtime: images to logits."""
 
 IMAGES = 4
 """Number of images on which the forms of a network are compared, one at a time."""
@@ -131,9 +134,9 @@ def require_same_elsewhere(
 
 
 def logits_of(
-    session: OnnxSession, images: Float32[ndarray, "n 3 h w"], batch_size: int
+    session: Session, images: Float32[ndarray, "n 3 h w"], batch_size: int
 ) -> Float32[ndarray, "n classes"]:
-    """Logits in ONNX Runtime, a batch at a time; the last one is filled up with its own images."""
+    """Logits of a file, a batch at a time; the last one is filled up with its own images."""
     logits = []
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]

@@ -2,11 +2,11 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from PIL import Image, ImageOps
 
 HERE = Path(__file__).parent
@@ -42,7 +42,9 @@ def main() -> None:
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("image")
-    networks = sorted(path.name for path in HERE.glob("*.onnx"))
+    networks = sorted(
+        path.name for path in HERE.glob("network*.*") if path.suffix in {".onnx", ".tflite"}
+    )
     parser.add_argument("network", nargs="?", choices=networks, default=about["network"])
     asked = parser.parse_args()
     network = HERE / asked.network
@@ -52,8 +54,10 @@ def main() -> None:
         parser.error(" ".join(f"{asked.image}: {error}".split()))
     image = (pixels / 255 - about["mean"]) / about["sd"]
     batch = np.repeat(image.transpose(2, 0, 1)[None].astype("float32"), about["batch"] or 1, axis=0)
-    session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
-    logits = session.run(None, {"input_0": batch})[0][0]
+    sys.path.insert(0, str(HERE))
+    from check import network_of  # type: ignore[import-not-found]  # noqa: PLC0415 - beside this file
+
+    logits = network_of(network)(batch)[0]
     probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     for number in np.argsort(-probabilities)[:3]:
         print(f"{probabilities[number]:6.2%}  {about['classes'][number]}")

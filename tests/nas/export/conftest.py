@@ -15,7 +15,7 @@ from nas.accuracy.images.open import open_images
 from nas.accuracy.training.train_on import TrainOn
 from nas.config.build import build, register
 from nas.export.command import export
-from nas.export.config import ExportConfig
+from nas.export.config import ExportConfig, ExportFormat
 from nas.report.samples import write_record
 from nas.report.summary import RunSettings, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -78,6 +78,7 @@ def config():
         "seed": 5,
         "opset": 13,
         "tolerance": 1e-4,
+        "formats": [ExportFormat.onnx],
     }
     names = [field.name for field in dataclasses.fields(ExportConfig)]
     nothing = {name: None for name in names if name != "latency"}

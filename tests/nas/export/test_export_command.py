@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.command import export
-from nas.export.config import ExportPrecision, Precisions
+from nas.export.config import ExportForm, ExportPrecision, Precisions
 from nas.export.latency import timed_here
 from nas.export.network import IMAGES, initialised, outputs_of
 from nas.export.record import compared_with_search
@@ -114,9 +114,11 @@ def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_o
 
 def test_the_same_device_gets_the_ratio(run, exported):
     folder, _, _ = exported
-    network = {ExportPrecision.fp32: (folder / "network.onnx").read_bytes()}
+    network = {ExportForm(ExportPrecision.fp32): (folder / "network.onnx").read_bytes()}
     noise = np.zeros((1, 3, 32, 32), np.float32)
-    here = timed_here(network, noise, TimingConfig(samples=1), "board")[ExportPrecision.fp32]
+    here = timed_here(network, noise, TimingConfig(samples=1), "board")[
+        ExportForm(ExportPrecision.fp32)
+    ]
     searched = replace(find(run, None, None).searched, device="board/onnxruntime/fp32/b1")
     searched = replace(searched, latency_ms=here.median_ms / 1.5)
 
@@ -144,6 +146,7 @@ def test_a_file_beyond_the_tolerance_is_not_exported(run, config, tmp_path):
         ({"opset": 3}, "opset=3 .* 9 and 17"),
         ({"tolerance": float("nan")}, "tolerance=nan"),
         ({"opset": 11, "precision": Precisions.int8}, "opset=11 .*opset=13"),
+        ({"formats": []}, r"formats=\[\]"),
         ({"batch": 0}, "batch=0"),
         ({"batch": "many"}, "batch=many"),
         ({"sample": -1}, "sample=-1"),

@@ -7,12 +7,15 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from io import StringIO
 
 import numpy as np
 import onnx
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from safetensors.torch import load_file
 
 from common.types.errors import UserError
@@ -24,8 +27,9 @@ from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.trained_folder import read_training
 from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
-from nas.export.config import ExportPrecision, Precisions
-from nas.export.content import _dynamic_batch_error, _onnx_files
+from nas.export.command import export
+from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
+from nas.export.content import _dynamic_batch_error, written_forms
 from nas.export.latency import timed_on_board
 from nas.export.network import logits_of, with_weights
 from nas.export.on_board import infer
@@ -33,6 +37,9 @@ from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.network.formats.onnx_session import OnnxSession
+
+FP32_ONNX = ExportForm(ExportPrecision.fp32)
+INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
 
 
 @pytest.fixture
@@ -104,7 +111,7 @@ def test_int8_has_its_scales_per_channel_and_loses_at_most_a_point_or_the_card_s
     ]
     assert scales
     assert (folder / "network-int8.onnx").stat().st_size < 0.5 * record["forms"][0]["size"]
-    assert lost <= 0.01 or any("int8 loses" in note for note in record["notes"])
+    assert lost <= 0.01 or any("int8.onnx loses" in note for note in record["notes"])
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -117,14 +124,20 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     noise = np.random.default_rng(0).standard_normal((7, 3, 8, 8)).astype(np.float32)
     expected = network(torch.from_numpy(noise)).detach().numpy()
 
-    files = _onnx_files(network, subject, settings, noise)
+    files = written_forms(network, subject, settings, noise)
 
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
-    results = logits_of(sessions[ExportPrecision.fp32], noise, settings.fixed_batch or 1)
+    results = logits_of(
+        sessions[ExportForm(ExportPrecision.fp32)], noise, settings.fixed_batch or 1
+    )
     np.testing.assert_allclose(results, expected, atol=1e-4)
-    error = _dynamic_batch_error(sessions[ExportPrecision.fp32], noise, settings)
+    error = _dynamic_batch_error(sessions[ExportForm(ExportPrecision.fp32)], noise, settings)
     assert (error is None) == (batch == 4)
-    shape = onnx.load_from_string(files[ExportPrecision.int8]).graph.input[0].type.tensor_type.shape
+    shape = (
+        onnx.load_from_string(files[ExportForm(ExportPrecision.int8)])
+        .graph.input[0]
+        .type.tensor_type.shape
+    )
     assert (shape.dim[0].dim_param, shape.dim[0].dim_value) == (
         ("batch", 0) if batch == "dynamic" else ("", 4)
     )
@@ -269,7 +282,7 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
     )
     files = {
         item: (folder / item.file).read_bytes()
-        for item in (ExportPrecision.fp32, ExportPrecision.int8)
+        for item in map(ExportForm, (ExportPrecision.fp32, ExportPrecision.int8))
     }
 
     results = timed_on_board(files, "cmd://", subject_of(settings), settings, [].append)
@@ -279,7 +292,7 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
         "mine/onnxruntime/int8/b1",
     ]
     assert all(item.samples == 5 and item.median_ms > 0 for item in results.values())
-    assert results[ExportPrecision.int8].board == record["forms"][0]["latency"]["board"]
+    assert results[ExportForm(ExportPrecision.int8)].board == record["forms"][0]["latency"]["board"]
 
 
 def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):
@@ -288,3 +301,48 @@ def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):
 
     with pytest.raises(UserError, match=r"runtime=tensorrt .* onnxruntime"):
         timed_on_board({}, "cmd://", subject_of(settings), settings, pytest.fail)
+
+
+def test_tflite_files_are_exported_checked_and_run_by_the_scripts(
+    trained, config, digits, tmp_path
+):
+    pytest.importorskip("litert_torch")
+    pytest.importorskip("ai_edge_litert")
+    formats = [ExportFormat.onnx, ExportFormat.tflite]
+    settings = config(
+        weights=str(trained), out=str(tmp_path / "out"), formats=formats, precision=Precisions.int8
+    )
+
+    folder = export(settings, Console(file=StringIO()))
+
+    forms = {
+        form["file"]: form for form in json.loads((folder / "export.json").read_text())["forms"]
+    }
+    assert [*forms] == [
+        "network.onnx", "network-int8.onnx", "network.tflite", "network-int8.tflite",
+    ]  # fmt: skip
+    assert forms["network.tflite"]["max_abs_error"] <= 1e-4
+    assert forms["network.tflite"]["accuracy"]["as_fp32"] == 1
+    assert forms["network-int8.tflite"]["size"] < 0.5 * forms["network.tflite"]["size"]
+    assert forms["network-int8.tflite"]["accuracy"]["as_fp32"] > 0.9
+    assert forms["network-int8.tflite"]["latency"]["device"].endswith("/litert/int8/b1")
+    done = run_script(folder, "check.py")
+    assert done.stdout.count("images right (card") == 4, done.stderr
+    Image.fromarray(digits.test.pixels[0]).save(tmp_path / "picture.png")
+    named = run_script(folder, "infer.py", tmp_path / "picture.png", "network-int8.tflite")
+    assert len(named.stdout.splitlines()) == 3, named.stderr
+    on_board = timed_on_board(
+        {form: (folder / form.file).read_bytes() for form in (INT8_TFLITE, FP32_ONNX)},
+        "cmd://", subject_of(settings), replace(settings, latency=BoardsConfig()), [].append,
+    )  # fmt: skip
+    assert [item.device.split("/")[1] for item in on_board.values()] == ["litert", "onnxruntime"]
+
+
+def test_a_converter_that_is_missing_is_named(trained, config, tmp_path, monkeypatch):
+    monkeypatch.setattr("runtime.network.formats.tflite_export.find_spec", lambda _: None)
+    settings = config(
+        weights=str(trained), out=str(tmp_path / "out"), formats=[ExportFormat.tflite]
+    )
+
+    with pytest.raises(UserError, match=r"edgenas\[tflite\]"):
+        export(settings, Console(file=StringIO()))

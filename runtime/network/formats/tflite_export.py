@@ -1,0 +1,112 @@
+"""Convert torch networks to TFLite in fp32 and int8, by litert-torch and its quantiser."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import numpy as np
+from jaxtyping import Float, Float32
+from numpy import ndarray
+from torch import Tensor, nn
+
+_SIGNATURE, _INPUT = "serving_default", "args_0"
+
+
+def require_converter() -> None:
+    """Refuse to convert where the converter is missing.
+
+    Raises:
+      ValueError: if litert-torch or its quantiser is not installed.
+    """
+    for package in ("litert_torch", "ai_edge_quantizer", "ai_edge_litert"):
+        if find_spec(package) is None:
+            raise ValueError(
+                f"TFLite files need {package}, which is not installed: pip install 'edgenas[tflite]'"
+            )
+
+
+def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
+    """The network in fp32 for batches of this shape; its images are channels-last, as TFLite's kernels take them.
+
+    Raises:
+      ValueError: if the converter is not installed, or cannot convert the network.
+    """
+    require_converter()
+    with quiet():
+        import litert_torch  # noqa: PLC0415 - an extra that takes seconds to import
+        from litert_torch.progress import console  # noqa: PLC0415 - as above
+
+        console.quiet = True
+        example = images.permute(0, 2, 3, 1).contiguous()
+        is_training = network.training
+        try:
+            channels_last = litert_torch.to_channel_last_io(network, args=[0]).eval()
+            content: bytes = litert_torch.convert(channels_last, (example,)).model_content()
+        except Exception as error:  # its errors have no common base class
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(f"litert-torch cannot convert this network: {reason}") from error
+        finally:
+            network.train(is_training)
+    return content
+
+
+def tflite_quantised(
+    tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"]], in_fp32: Iterable[str] = ()
+) -> bytes:
+    """The network in int8, its input and output too: weights per channel, activations per tensor.
+
+    Args:
+      tflite: what `tflite_bytes` made.
+      batches: images that the scales are calibrated on.
+      in_fp32: names of operations that stay in fp32.
+
+    Raises:
+      ValueError: if the quantiser is not installed, or cannot quantise the network.
+    """
+    require_converter()
+    with quiet():
+        from ai_edge_quantizer import quantizer, recipe  # noqa: PLC0415 - an extra
+
+        steps = quantizer.Quantizer(tflite, recipe.static_wi8_ai8())
+        for name in in_fp32:
+            steps.update_quantization_recipe(name, "*", algorithm_key="no_quantize")
+        inputs = [{_INPUT: np.ascontiguousarray(batch.transpose(0, 2, 3, 1))} for batch in batches]
+        try:
+            calibration = steps.calibrate({_SIGNATURE: inputs})
+            made = steps.quantize(calibration, enable_progress_report=False)
+        except Exception as error:  # its errors have no common base class
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(f"ai-edge-quantizer cannot quantise this network: {reason}") from error
+        return bytes(made.quantized_model)
+
+
+def without_names(tflite: bytes) -> bytes:
+    """The same network without the names of its tensors, which may take more bytes than a small one's weights."""
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - an extra
+
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
+    flatbuffer_utils.strip_strings(model)
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what the converter and its C++ libraries print and warn about, in a block."""
+    sys.stderr.flush()
+    before, disabled = os.dup(2), logging.root.manager.disable
+    with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123 - no path
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            logging.disable(disabled)
