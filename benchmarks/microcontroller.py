@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised, without_names
 
 import nas.config.build  # noqa: F401 - registers spaces
 from nas.accuracy.training.untrained import renew_statistics
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.registry import space_named
 from nas.spaces.traced_operations import operations_of
+from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised, without_names
 
 ARENA = 1 << 26
 SPACES = {"residual": 13, "nas_bench_201": 12, "mobilenet_v3_w1.0": 6}
