@@ -86,9 +86,9 @@ def network_of(path: Path) -> Any:
 
 
 def normalised(pixels: Any, about: Dict[str, Any]) -> Any:
-    """(n, side, side, 3) bytes as the (n, 3, side, side) numbers that a network takes."""
-    images = (np.asarray(pixels) / 255 - about["mean"]) / about["sd"]
-    return images.transpose(0, 3, 1, 2).astype("float32", order="C")
+    """(n, side, side, 3) bytes as the (n, 3, side, side) numbers that a network takes, as in training."""
+    mean, sd = (np.float32(about[name]) * np.float32(255) for name in ("mean", "sd"))
+    return np.ascontiguousarray(((np.asarray(pixels) - mean) / sd).transpose(0, 3, 1, 2))
 
 
 def classes_of(network: Any, images: Any, size: int) -> Any:

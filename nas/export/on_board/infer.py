@@ -52,11 +52,10 @@ def main() -> None:
         pixels = pixels_of(asked.image, about["cropped_to"], about["side"])
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
         parser.error(" ".join(f"{asked.image}: {error}".split()))
-    image = (pixels / 255 - about["mean"]) / about["sd"]
-    batch = np.repeat(image.transpose(2, 0, 1)[None].astype("float32"), about["batch"] or 1, axis=0)
     sys.path.insert(0, str(HERE))
-    from check import network_of  # type: ignore[import-not-found]  # noqa: PLC0415 - beside this file
+    from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: PLC0415 - beside this file
 
+    batch = np.repeat(normalised(pixels[None], about), about["batch"] or 1, axis=0)
     logits = network_of(network)(batch)[0]
     probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     for number in np.argsort(-probabilities)[:3]:

@@ -24,6 +24,7 @@ from latency.probe.settings import Runtime
 from nas.accuracy.images import decode as decode_module
 from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trained_folder import read_training
 from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
@@ -33,6 +34,7 @@ from nas.export.content import _dynamic_batch_error, written_forms
 from nas.export.latency import timed_on_board
 from nas.export.network import logits_of, with_weights
 from nas.export.on_board import infer
+from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -188,6 +190,28 @@ def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_pat
     picture.save(path, **({"save_all": True, "append_images": [picture]} if mode == "MPO" else {}))
 
     np.testing.assert_array_equal(pixels_of(str(path), 8, 8), decode(path, 8).pixels)
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+@pytest.mark.parametrize(("mode", "kind"), [("RGB", "jpg"), ("L", "jpg"), ("RGBA", "png")])
+def test_a_photo_has_equal_numbers_in_training_in_the_script_and_in_the_check(
+    mode, kind, orientation, tmp_path
+):
+    rng = np.random.default_rng(0)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photo = Image.fromarray(rng.integers(0, 256, (480, 640, 4)).astype(np.uint8), "RGBA")
+    photo.convert(mode).save(tmp_path / f"photo.{kind}", exif=exif)
+    about = {"mean": (0.485, 0.456, 0.406), "sd": (0.229, 0.224, 0.225)}
+
+    decoded = decode(tmp_path / f"photo.{kind}", 96)
+    pixels = pixels_of(str(tmp_path / f"photo.{kind}"), 96, 96)
+
+    assert decoded.size == ((480, 640) if orientation == 6 else (640, 480))
+    np.testing.assert_array_equal(pixels, decoded.pixels)
+    network = Normalised(torch.nn.Flatten(), about["mean"], about["sd"], torch.device("cpu"))
+    trained_on = network(torch.from_numpy(decoded.pixels.copy())[None]).reshape(3, 96, 96).numpy()
+    np.testing.assert_array_equal(normalised(pixels[None], about)[0], trained_on)
 
 
 @pytest.mark.parametrize(
