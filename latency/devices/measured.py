@@ -182,9 +182,10 @@ def _unknown(space: Space, name: str, files: Mapping[str, Path]) -> str:
     )
     if not names:
         return (
-            f"device {name!r} is not known: space={space.name} comes without latencies, and neither "
-            f"{folder} nor {folder / space.name} has a table of them{ignored}; measure one with `python "
-            f"-m nas.measure space={space.name}`, or ask a live board with latency=probe"
+            f"latencies of space={space.name} on device {name!r} are not known, and nothing predicts them: "
+            f"time the networks on the board (latency=probe device=ssh://<board>) or on this machine "
+            f"(device=here), or measure a table into {folder} with `python -m nas.measure "
+            f"space={space.name}`{ignored}"
         )
     nearest = get_close_matches(name, names, cutoff=0.4)
     offer = "the nearest are" if nearest else "known are, among others,"

@@ -196,7 +196,8 @@ class ProbeLatency:
             )
         self._flag(
             "disturbed times",
-            f"{sentence}; such times are marked disturbed, and not kept for later runs",
+            f"{sentence}; such times are marked disturbed: they confirm no network, and are not kept for "
+            f"later runs",
         )
         return Kind.disturbed
 

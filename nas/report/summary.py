@@ -207,12 +207,13 @@ def summarise(
     estimated: EstimatedShare | None = None,
     stages: tuple[StageResult, ...] = (),
     training: Training | None = None,
+    first_ms: float | None = None,
 ) -> Summary:
     """The results of finished trials, in the order of the answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
     done = trials.rows(trials.state == State.done)
     feasible = problem.feasible(done)
-    reporter = _Reporter(problem, done, feasible)
+    reporter = _Reporter(problem, done, feasible, first_ms)
     best, optimum = reporter.best(confirmed), reporter.optimum()
     rows = space.normal(trials.architectures)
     states = Counter(State(value).name for value in trials.state.tolist())
@@ -278,6 +279,7 @@ class _Reporter:
     problem: SearchProblem
     done: Trials
     feasible: Bool[ndarray, "n"]
+    first_ms: float | None = None  # of a winner on own images that a live device timed again
 
     def best(self, confirmed: Confirmation | None) -> Network | None:
         """The most accurate feasible trial, or of those timed again the one that won.
@@ -294,7 +296,9 @@ class _Reporter:
                 self.problem.limit_ms,
                 self.feasible & highest if (self.feasible & highest).any() else within,
             )
-            return None if at is None else self.network(self.done.rows(slice(at, at + 1)))
+            if at is None:
+                return None
+            return self.network(self.done.rows(slice(at, at + 1)), self.first_ms)
         if confirmed.winner is None:
             return None
         winner = np.array([confirmed.winner])

@@ -132,6 +132,7 @@ class Run:
             estimated=problem.estimated_share,
             stages=outcome.stages,
             training=outcome.training,
+            first_ms=outcome.first_ms,
         )
         write_record(folder.samples, trials, problem)
         if config.report:

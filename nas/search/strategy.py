@@ -46,6 +46,7 @@ class Outcome:
     confirmed: Confirmation | None = None
     stages: tuple[StageResult, ...] = ()
     training: Training | None = None  # of the winner, on own images
+    first_ms: float | None = None  # its latency before a live device timed it again
 
 
 @runtime_checkable

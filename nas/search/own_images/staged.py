@@ -96,6 +96,7 @@ class Staged:
         self._candidates: Candidates | None = None
         self._winner: Winner | None = None
         self._trials: list[Trials] = []  # of an earlier part
+        self._first_ms: float | None = None  # of a winner that was timed again
         self._asked = 0
         self._began_s = begun.began_s
         self._ranked_from_s = self._told_s = time.monotonic()
@@ -414,6 +415,7 @@ class Staged:
             self._settings(training.epochs),
             stages=(*stages, last),
             training=training,
+            first_ms=self._first_ms,
         )
 
     def _stage_results(self) -> tuple[StageResult, ...]:
@@ -465,6 +467,8 @@ class Staged:
         if training.test is not None:
             self._accuracy.tested[row.tobytes()] = training.test.fraction
         at = int((candidates.architectures == row).all(-1).argmax())
+        if self._times_again:
+            self._first_ms = float(candidates.latency_ms[at])
         candidates.latency_ms[at] = winner.latency_ms
         candidates.latency_kind[at] = winner.latency_kind
         return at, training
@@ -505,6 +509,12 @@ class Staged:
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words))
 
+    @property
+    def _times_again(self) -> bool:
+        """Whether the winner is timed a second time, which then counts."""
+        oracle = self._problem.oracle
+        return isinstance(oracle, LiveOracle) and bool(oracle.confirm_top)
+
     def _confirmed(self, order: list[int]) -> tuple[int, float, int]:
         """The first candidate that a live device finds within T again, with its latency and the kind."""
         if not order:
@@ -513,7 +523,7 @@ class Staged:
             )
         oracle, candidates = self._problem.oracle, self._drawn_candidates
         first_ms, first_kind = candidates.latency_ms.tolist(), candidates.latency_kind.tolist()
-        if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
+        if not isinstance(oracle, LiveOracle) or not self._times_again:
             return order[0], first_ms[order[0]], first_kind[order[0]]
         rows = candidates.architectures
         disturbed = []

@@ -69,6 +69,8 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, 
     assert len(training.confusion) == 10
     assert summary["start"] == training.recipe["start"]
     assert summary["by_class"]
+    best = summary["best"]
+    assert best["latency_again_ms"] == best["latency_ms"] != best["latency_first_ms"]
 
     trained_longer_from_the_same_weights(only_run(runs), training)
 
