@@ -100,8 +100,12 @@ def _strategy(begun: Begun) -> Strategy:
     from nas.search.own_images.fine_tuned import FineTuned  # noqa: PLC0415 - as said
     from nas.search.own_images.inherited import Inherited  # noqa: PLC0415 - as said
     from nas.search.own_images.staged import Staged  # noqa: PLC0415 - as said
+    from nas.search.own_images.staged_search import StagedSearch  # noqa: PLC0415 - as said
 
-    kinds: dict[type, type[Staged]] = {FineTuningConfig: FineTuned, InheritedConfig: Inherited}
+    kinds: dict[type, type[StagedSearch]] = {
+        FineTuningConfig: FineTuned,
+        InheritedConfig: Inherited,
+    }
     return kinds.get(type(begun.experiment.config.accuracy), Staged)(begun)
 
 

@@ -28,7 +28,7 @@ from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trained_folder import Training
-from nas.search.own_images.staged import Staged
+from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner, epochs_within
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
@@ -67,7 +67,7 @@ class SpaceWithWeights(SearchSpace, HasWeights, Protocol):
 
 
 @final
-class FineTuned(Staged):
+class FineTuned(StagedSearch):
     """A strategy of a run on a space of networks with weights."""
 
     @property

@@ -1,72 +1,47 @@
-"""Searches on own images: candidates are ranked in stages, and the winner is trained."""
+"""Searches on own images from new weights: draws, proxies or a supernet, short and longer trainings."""
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64
-from numpy import ndarray
 
-from common.command.console import say
-from common.files.typed_json import typed_record
 from common.types.errors import UserError
-from common.types.kind import Kind
-from latency.base import LiveOracle
-from nas.accuracy.base import Accuracies, HasSupernet
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
+from nas.accuracy.base import HasSupernet
+from nas.accuracy.own_images import Order
 from nas.accuracy.short import SideBySide
-from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
+from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.supernet.stored import Inheriting
 from nas.accuracy.training.checkpoint import epochs_done
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trained_folder import Training, read_training, trained_folder
 from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import untrained
-from nas.report.charts.training import TrainedWinner
-from nas.report.event_file import EventFile
-from nas.report.staged_page import print_stage, staged_page
-from nas.report.summary import RunSettings, Summary
-from nas.report.tensorboard_log import FLUSH_S
-from nas.search.journal import Asked, Event, Journal, JournalNote
 from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
-from nas.search.own_images.winner import Winner, epochs_within, forget_checkpoint, train_winner
-from nas.search.strategy import Begun, Outcome
+from nas.search.own_images.staged_search import StagedSearch
+from nas.search.own_images.winner import Winner, epochs_within
 from nas.train.job import Start
-from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import (
     LEAST_SCORED,
     Candidates,
-    candidates_of,
     draw,
     scored,
 )
-from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
-from nas.trials.trial import Trials
+from nas.trials.staged.stages import Jobs, Stages, stage_results
 
 EPOCHS = (1, 3, 12, 36)
 """Lengths of the trainings that rank."""
 
-GPU_WORKERS = 8
-"""Trainings at once on a GPU, which one small network leaves mostly idle."""
-
 TRAINABLE_EPOCHS = 20
 """Epochs that the time of the winner must suffice for, of networks that are considered on a CPU."""
-
-TOLD_EVERY_S = 5.0
-"""Seconds between two lines about how far a stage is."""
 
 CPU_SIDE, CPU_SHRUNK = 16, 7
 """Pixels of the images that rank on a CPU, and how many times smaller larger ones become at most.
@@ -75,65 +50,14 @@ The winner sees whole images: sides of 32 pixels become 16, those of 224 become 
 """
 
 
-class Staged:
-    """A strategy of a run: scores, short and longer trainings rank, and the winner is trained in full.
-
-    The journal holds the candidates, every training and the winner; the supernet, the rankings'
-    trainings and the winner's go on from checkpoints.
-    """
+class Staged(StagedSearch):
+    """Networks with new weights: drawn, ordered by proxies or a supernet, trained for short and longer."""
 
     least_scored = LEAST_SCORED
-
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
-        self._problem, self._config = begun.experiment.problem, begun.experiment.config
-        rule, accuracy = self._config.accuracy, self._problem.accuracy
-        if not isinstance(rule, OwnImagesConfig) or not isinstance(accuracy, OwnImages):
-            raise TypeError(f"{type(accuracy).__name__} is not of own images")
-        self._rule, self._accuracy, self._images = rule, accuracy, accuracy.images
-        self._folder = begun.folder.path.absolute()  # as other processes see it
-        self._fidelities = self._lengths()
-        self._candidates: Candidates | None = None
-        self._winner: Winner | None = None
-        self._trials: list[Trials] = []  # of an earlier part
-        self._first_ms: float | None = None  # of a winner that was timed again
-        self._asked = 0
-        self._began_s = begun.began_s
-        self._ranked_from_s = self._told_s = time.monotonic()
-        self._spent_s = 0.0  # by the search until the loop began
-
-    def __enter__(self) -> Staged:  # noqa: PYI034 - a subclass is one of it
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Hold nothing open."""
-
-    @property
-    def _inherits(self) -> bool:
-        """Whether networks begin with the weights of a supernet."""
-        return self._rule.order is Order.supernet
-
-    @property
-    def _parallel(self) -> int:
-        """Networks that are scored or trained at once."""
-        if self._config.executor is Workers.threads:
-            return 1
-        on_gpus = GPU_WORKERS * torch.cuda.device_count()
-        return self._config.workers or max(1, on_gpus)
-
-    @property
-    def _seconds(self) -> float:
-        """Time of the whole search."""
-        return 3600 * self._config.hours
 
     @property
     def _supernet(self) -> Path:
         return self._folder / "supernet.safetensors"
-
-    @property
-    def _checkpoints(self) -> Path:
-        """Folder of the ranking trainings."""
-        return self._folder / "checkpoints"
 
     @cached_property
     def _ranking_side(self) -> int | None:
@@ -147,65 +71,13 @@ class Staged:
         """The text with the side that images are resized to for ranking; empty if they are not."""
         return "" if self._ranking_side is None else text.format(self._ranking_side)
 
-    def restore(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Take over the candidates, the trainings and the winner of an earlier part."""
-        notes = {event.name: event.value for event in events if isinstance(event, JournalNote)}
-        try:
-            if "candidates" in notes:
-                self._candidates = candidates_of(notes["candidates"], self._problem.space)
-            if "winner" in notes:
-                self._winner = typed_record(notes["winner"], Winner)
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            path = self._begun.folder.journal
-            raise UserError(f"{path} is not the journal of a staged search: {error}") from error
-        self._trials = [event for event in events if isinstance(event, Trials)]
-        asked = [event.first + 1 for event in events if isinstance(event, Asked)]
-        self._asked = max(asked, default=0)
-        return events
-
-    def loop(self, journal: Journal, check: Callable[[], None]) -> Generator[Trials, None, None]:
-        """Draw and score candidates, and train the promising ones until the winner's time begins."""
-        if self._candidates is None:
-            self._candidates = self._drawn(check)
-            journal.note("candidates", self._candidates.values())
-        self._proposer = StagedProposer(
-            self._stages(self._candidates),
-            self._config.seed,
-            asked=self._asked,
-            on_asked=journal.asked,
-        )
-        try:
-            for trial in self._trials:
-                self._proposer.learn(trial.as_batch())
-        except KeyError as error:
-            path = self._begun.folder.journal
-            raise UserError(f"{path} holds a training of a network that was not drawn") from error
-        if self._trials:
-            self._say(f"going on after {len(self._trials):,} trainings")
-        self._ranked_from_s = time.monotonic()
-        trained_s = sum(result.seconds for result in self._proposer.results.values())
-        spent_s = self._candidates.seconds + trained_s / self._parallel
-        self._spent_s = max(spent_s, self._ranked_from_s - self._began_s)
-        if self._winner is not None:
-            return
-
-        source = self._trainings()
-        loop = Asynchronous(self._problem, source, self._parallel, check, self._curve)
-        yield from loop.search(self._proposer, elapsed_s=self._spent_s)
-
     def _lengths(self) -> tuple[Fidelity, ...]:
-        """Lengths of the trainings that rank, the shortest first."""
         return tuple(
             Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
         )
 
     def _stages(self, candidates: Candidates) -> Jobs:
-        """What is trained next, and for how long."""
         return Stages(candidates, self._fidelities, self._ends_s, self._parallel)
-
-    @property
-    def _elapsed_s(self) -> float:
-        return self._spent_s + time.monotonic() - self._ranked_from_s
 
     @cached_property
     def _ends_s(self) -> dict[str, float]:
@@ -221,12 +93,6 @@ class Staged:
             spent_s += left_s * shares[stage] / (1 - shares["scores"])
             ends[stage] = spent_s
         return ends
-
-    @property
-    def _drawn_candidates(self) -> Candidates:
-        if self._candidates is None:
-            raise TypeError("there are no candidates before the loop")
-        return self._candidates
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
@@ -339,87 +205,7 @@ class Staged:
             **named,
         )
 
-    def consume(self, trials: Trials) -> None:
-        """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
-        name = f"training {trials.first + 1}, {self._fidelities[int(trials.fidelity[0])].name}"
-        seconds, left_s = float(trials.seconds[0]), self._ends_s["longer"] - self._elapsed_s
-        ended = (
-            f"failed after {seconds:.0f} s: {trials.error[0]}"
-            if trials.error[0]
-            else f"{trials.accuracy[0]:.2%} at {trials.latency_ms[0]:.2f} ms, {seconds:.0f} s"
-        )
-        self._say(f"{name}: {ended}; ranking ends in {max(0.0, left_s):.0f} s")
-        results = self._proposer.results
-        promising = set(self._proposer.stages.order(results)[:LONGER].tolist())
-        for job in results:
-            if job.candidate not in promising:
-                epochs = self._fidelities[job.fidelity].epochs
-                self._checkpoint(job.candidate, epochs).unlink(missing_ok=True)
-
-    def _checkpoint(self, candidate: int, epochs: int) -> Path:
-        row = self._drawn_candidates.architectures[candidate]
-        return checkpoint_of(self._checkpoints, row, epochs, self._config.seed)
-
-    def _curve(self, trial: Trials, evaluation: Evaluation) -> None:
-        """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
-        epochs = self._fidelities[int(trial.fidelity[0, 0])].epochs
-        name = f"training-{trial.first + 1}-epochs-{epochs}"
-        folder = self._begun.folder.tensorboard / name
-        events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
-        for epoch, loss in enumerate(evaluation.losses, 1):
-            events.scalar("training/loss", loss, epoch)
-        events.scalar("training/accuracy", evaluation.accuracy, epochs)
-        events.close()
-
-    def outcome(self, parts: Sequence[Trials]) -> Outcome:
-        """Train the winner in full, in the time that is left.
-
-        Raises:
-          UserError: if every training failed, or no candidate is within T when timed again.
-        """
-        left_s = self._seconds - self._elapsed_s
-        candidates, proposer = self._drawn_candidates, self._proposer
-        stages = self._stage_results()
-        for stage in stages:
-            print_stage(self._begun.console, stage)
-        order = proposer.stages.order(proposer.results).tolist()
-        at, training = self._trained_winner(order, left_s)
-        if training.valid is None:
-            raise TypeError("a winner is judged on validation images")
-        last = StageResult(
-            "full",
-            1,
-            1,
-            training.seconds,
-            training.epochs,
-            training.arch,
-            1 + order.index(at) if at in order else None,
-            training.valid.fraction,
-        )
-        print_stage(self._begun.console, last)
-        trials = [*parts, self._trained(at, training.valid.fraction, training.seconds)]
-        if self._inherits:
-            kinds = np.full(len(candidates), Kind.supernet, np.int8)
-            trials.append(
-                candidates.judged(
-                    self._problem,
-                    self._proposer.asked + 1,
-                    np.arange(len(candidates)),
-                    Accuracies(candidates.prior, kinds),
-                    seconds=candidates.score_s,
-                    fidelity=-1,
-                )
-            )
-        return Outcome(
-            Trials.joined(trials),
-            self._settings(training.epochs),
-            stages=(*stages, last),
-            training=training,
-            first_ms=self._first_ms,
-        )
-
     def _stage_results(self) -> tuple[StageResult, ...]:
-        """Results of the stages before the winner's own training."""
         stages = self._proposer.stages
         if not isinstance(stages, Stages):
             raise TypeError(f"{type(stages).__name__} is not of a staged search")
@@ -429,49 +215,6 @@ class Staged:
             self._problem.space,
             scores_are_accuracies=self._inherits,
         )
-
-    def _images_of(self, architecture: Int64[ndarray, "D"]) -> ImageSet:  # noqa: ARG002 - all take the same
-        """Images as the network takes them."""
-        return self._images
-
-    def _trained(self, at: int, accuracy: float, seconds: float) -> Trials:
-        """Record of the winner's training, of a fidelity beyond those that rank."""
-        return self._drawn_candidates.judged(
-            self._problem,
-            self._proposer.asked,
-            np.array([at]),
-            Accuracies(np.array([accuracy]), np.array([Kind.trained], np.int8)),
-            seconds=seconds,
-            fidelity=len(self._fidelities),
-        )
-
-    def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
-        """The winner's position among the candidates, and its training in full."""
-        space, candidates = self._problem.space, self._drawn_candidates
-        ends_s = time.monotonic() + left_s
-        winner = self._winner
-        if winner is None:
-            winner = self._decided(order, ends_s)
-            with Journal(self._begun.folder.journal, space) as journal:
-                journal.note("winner", asdict(winner))
-        training = train_winner(
-            self._begun.experiment,
-            self._images_of(space.parse(winner.arch)),
-            self._folder,
-            winner,
-            self._begun.console,
-            start=self._start(winner),
-            ends_s=ends_s,
-        )
-        row = space.parse(winner.arch)
-        if training.test is not None:
-            self._accuracy.tested[row.tobytes()] = training.test.fraction
-        at = int((candidates.architectures == row).all(-1).argmax())
-        if self._times_again:
-            self._first_ms = float(candidates.latency_ms[at])
-        candidates.latency_ms[at] = winner.latency_ms
-        candidates.latency_kind[at] = winner.latency_kind
-        return at, training
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
@@ -508,89 +251,6 @@ class Staged:
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words))
-
-    @property
-    def _times_again(self) -> bool:
-        """Whether the winner is timed a second time, which then counts."""
-        oracle = self._problem.oracle
-        return isinstance(oracle, LiveOracle) and bool(oracle.confirm_top)
-
-    def _confirmed(self, order: list[int]) -> tuple[int, float, int]:
-        """The first candidate that a live device finds within T again, with its latency and the kind."""
-        if not order:
-            raise UserError(
-                "every training failed; the journal in the run's folder holds the errors"
-            )
-        oracle, candidates = self._problem.oracle, self._drawn_candidates
-        first_ms, first_kind = candidates.latency_ms.tolist(), candidates.latency_kind.tolist()
-        if not isinstance(oracle, LiveOracle) or not self._times_again:
-            return order[0], first_ms[order[0]], first_kind[order[0]]
-        rows = candidates.architectures
-        disturbed = []
-        for candidate in order[: oracle.confirm_top]:
-            again = oracle.measure_again(rows[[candidate]])
-            ms, kind = float(again.ms[0]), Kind(int(again.kind[0]))
-            self._say(
-                f"timed again: {self._problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
-                f"before {first_ms[candidate]:.3f} ms, {Kind(first_kind[candidate]).words}"
-            )
-            if ms <= self._problem.limit_ms:
-                if kind is not Kind.disturbed:
-                    return candidate, ms, kind
-                disturbed.append((candidate, ms, int(kind)))
-        if disturbed:
-            return disturbed[0]
-        raise UserError(
-            f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
-            f"board quiet, are its clocks fixed?"
-        )
-
-    def _settings(self, epochs: int) -> RunSettings:
-        task = self._problem.task
-        return RunSettings(
-            space=self._problem.space.name,
-            dataset=task.name,
-            dataset_title=str(task),
-            reward=None,
-            controller=self._rule.by,
-            epochs=epochs,
-            test_epochs=epochs,
-            seed=self._config.seed,
-            budget=self._rule.draws,
-        )
-
-    def page(self, summary: Summary, trials: Trials) -> str:
-        """The page with the stages and all trainings."""
-        folder, trained = self._begun.folder, None
-        if summary.best is not None:
-            row = self._problem.space.parse(summary.best.arch)
-            training = read_training(trained_folder(self._folder, summary.best.arch))
-            trained = TrainedWinner(training, self._images_of(row).test)
-        return staged_page(
-            summary,
-            trials,
-            self._problem,
-            epochs=(*(each.epochs for each in self._fidelities), summary.settings.epochs),
-            winner=trained,
-            environment=folder.read_environment(),
-            command=self._begun.command,
-            config=folder.config.read_text(encoding="utf-8"),
-        ).html()
-
-    def clean(self, summary: Summary) -> None:
-        """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""
-        shutil.rmtree(self._checkpoints, ignore_errors=True)
-        if summary.best is not None:
-            forget_checkpoint(self._folder, summary.best.arch)
-
-    def _tell(self, line: str) -> None:
-        """Say how far a stage is, not too often."""
-        if time.monotonic() >= self._told_s + TOLD_EVERY_S:
-            self._told_s = time.monotonic()
-            self._say(line)
-
-    def _say(self, line: str) -> None:
-        say(self._begun.console, line)
 
 
 def epochs_text(epochs: int) -> str:
