@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigNode, ConfigStore
@@ -113,6 +114,7 @@ class SearchConfig:
     resume: str | None
     data: str | None = None  # own images
     weights: str | None = None  # folder of pretrained networks
+    weights_digest: str | None = None  # git blob id of weights that are not the published ones
     pool: Any = None  # those to choose from: names of timm, folders, functions
     network: str | None = None  # FILE.py:FUNCTION of a trained network to make smaller
     networks: int = 60  # that a live device times before a model predicts others
@@ -311,30 +313,41 @@ def _space(config: SearchConfig) -> SearchSpace:
     Raises:
       UserError: if there is none, or it needs what other settings lack.
     """
-    if config.network is not None:
-        if config.space not in {FROM_SCRATCH, _ELASTIC}:
-            raise UserError(f"network= is for space={_ELASTIC}, and space={config.space} was named")
-        side = "" if config.side is None else str(config.side)
-        words = (config.network, config.weights, side)
-        config.space = f"{_ELASTIC}:{','.join(absolute(word or '') for word in words)}"
-    elif config.weights is not None or config.pool is not None:
-        if config.space != _PRETRAINED:
-            raise UserError(
-                f"pool= and weights= are for space={_PRETRAINED}, and space={config.space} was named"
-            )
-        config.space = f"{_PRETRAINED}:{pool_text(config.pool, config.weights)}"
+    config.space = _space_name(config)
     trust(config.space)
     space = space_named(config.space)
+    if isinstance(space, HasWeights | Inherits) and config.data is None:
+        raise UserError(f"space={config.space} is for your own images; add data=")
     if isinstance(space, HasWeights):
-        if config.data is None:
-            raise UserError(f"space={config.space} is for your own images; add data=")
         if config.side is not None:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
         if config.space == _PRETRAINED and not any_at_hand():
             raise UserError(f"space={_PRETRAINED}: {NO_WEIGHTS}")
-    if isinstance(space, Inherits) and config.data is None:
-        raise UserError(f"space={config.space} is for your own images; add data=")
     return space
+
+
+def _space_name(config: SearchConfig) -> str:
+    """Name of the space with what it is made of.
+
+    Raises:
+      UserError: if two settings make two spaces.
+    """
+    weights = config.weights
+    if config.network is not None:
+        if config.space not in {FROM_SCRATCH, _ELASTIC}:
+            raise UserError(f"network= is for space={_ELASTIC}, and space={config.space} was named")
+        side = "" if config.side is None else str(config.side)
+        words = (config.network, weights or "", side)
+        return f"{_ELASTIC}:{','.join(map(absolute, words))}"
+    if weights is None and config.pool is None:
+        return config.space
+    if config.space == _PRETRAINED:
+        return f"{_PRETRAINED}:{pool_text(config.pool, weights)}"
+    if weights is None or not hasattr(space_named(config.space), "with_argument"):
+        raise UserError(
+            f"pool= and weights= are for space={_PRETRAINED}, and space={config.space} was named"
+        )
+    return f"{config.space}:{Path(weights).expanduser().absolute()},{config.weights_digest or ''}"
 
 
 def _measure_live(config: SearchConfig) -> None:

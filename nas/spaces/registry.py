@@ -118,6 +118,8 @@ def _loaded(name: str) -> SearchSpace:
     part = load("space", point)
     if callable(part) and not isinstance(part, SearchSpace):
         part = part(argument) if argument else part()
+    elif argument and hasattr(part, "with_argument"):
+        part = part.with_argument(argument)
     space = _checked(f"space={name}", point.value, part)
     if space.name != name:
         raise UserError(f"space={name}: {point.value} calls itself {space.name!r}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import Layer
@@ -26,7 +29,14 @@ from nas.spaces.mobilenet_v3.costs import (
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features
 from nas.spaces.mobilenet_v3.layers import BlockShape, blocks_of, image_side, widths
 from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
-from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3, side_of, stages_of
+from nas.spaces.mobilenet_v3.space import (
+    IMAGENET,
+    MOST_BLOCKS,
+    STAGES,
+    MobileNetV3,
+    side_of,
+    stages_of,
+)
 from nas.spaces.public_data import PublicData
 
 if TYPE_CHECKING:
@@ -162,6 +172,57 @@ class MobileNetV3Space(MobileNetV3):
         stages = [[next(blocks) for _ in stage] for stage in stages_of(architecture)]
         side = self.image_side(architecture, task)
         return draw_network(title, side, stages, self.widths, self.text(architecture))
+
+    def with_argument(self, argument: str) -> PublishedMobileNetV3Space:
+        """The same networks, which inherit from Once-for-All's supernet: `FILE,DIGEST`.
+
+        Raises:
+          UserError: if it is another file.
+        """
+        return PublishedMobileNetV3Space(self, argument)
+
+
+@final
+class PublishedMobileNetV3Space(MobileNetV3Space):
+    """Networks that inherit weights of Once-for-All's supernet."""
+
+    default_device = "here"
+    pretrained_normalisation = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+    def __init__(self, space: MobileNetV3Space, argument: str) -> None:
+        super().__init__(f"{space.name}:{argument}", space.multiplier, None)
+        file, _, digest = argument.partition(",")
+        self._file, self._digest = Path(file), digest or None
+        self.origin = "Once-for-All's supernet (han-cai/files, MIT licence)"
+
+    def supernet(self, task: Task) -> SharedNetwork:
+        """The published supernet; its classifier is new where the task has other classes.
+
+        Raises:
+          UserError: if the file is another one.
+        """
+        from nas.spaces.mobilenet_v3.once_for_all import published_weights  # noqa: PLC0415 - as above
+        from nas.spaces.mobilenet_v3.supernet import SharedMobileNet  # noqa: PLC0415 - as above
+
+        weights = published_weights(self._file, self.multiplier, self._digest)
+        try:
+            return SharedMobileNet(self.network, self.layers, self.sample, task, weights)
+        except (RuntimeError, KeyError) as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise UserError(f"weights={self._file} are of another network: {reason}") from error
+
+    def smallest(self) -> Int64[ndarray, "D"]:
+        """The least of every part."""
+        return self.normal(np.zeros(len(self.num_choices), np.int64))
+
+    def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
+        """All blocks alike, at every eighth side."""
+        sides = range(0, len(self.choices["side"]), 8)
+        alike = [
+            [side, *[depth, *[kernel, expansion] * MOST_BLOCKS] * STAGES]
+            for side, depth, kernel, expansion in product(sides, *[range(3)] * 3)
+        ]
+        return self.normal(np.array(alike))
 
 
 @final

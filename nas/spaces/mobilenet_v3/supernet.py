@@ -1,12 +1,13 @@
 """The supernet of the space: the largest network, whose parts are all others.
 
 A network has the first channels of each layer, the middle of each kernel and the first blocks of each
-stage, as in BigNAS (Yu et al., ECCV 2020).
+stage, as in BigNAS (Yu et al., ECCV 2020); in Once-for-All, the middle of a kernel times a matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -21,10 +22,12 @@ from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
 from nas.spaces.mobilenet_v3.layers import BlockShape, image_side
 from nas.spaces.mobilenet_v3.network import Block as BlockModule
-from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, MobileNetV3, side_of, stages_of
+from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, STAGES, MobileNetV3, side_of, stages_of
 
 LARGEST: Int64[ndarray, "D"] = np.array(MobileNetV3.num_choices) - 1
 SMALLEST: Int64[ndarray, "D"] = np.zeros_like(LARGEST)
+
+_CLASSIFIER = "network.classifier.1."
 
 _DROPPED = 0.2
 """Dropout, and share of images that skip the last block, while the largest network is trained."""
@@ -48,13 +51,37 @@ class SharedMobileNet(nn.Module):
         layers: Callable[[Int64[ndarray, "D"], Task], Sequence[BlockShape]],
         sample: Callable[[np.random.Generator, int], Int64[ndarray, "n D"]],
         task: Task,
+        weights: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Builds it untrained, from what the space says of an architecture."""
+        """Builds it from what the space says of an architecture; untrained without Once-for-All's `weights`.
+
+        Raises:
+          RuntimeError: if the weights are of another network.
+        """
         super().__init__()
         self.network = network(LARGEST, task)
+        self.matrices = nn.ParameterDict()
+        self.new_classifier = False
+        if weights is not None:
+            self.recipe = replace(self.recipe, batch_size=64, lr=0.01)
+            self._take(weights)
         self._own, self._layers, self._sample, self._task = network, layers, sample, task
         self._modules_of: dict[BlockShape, BlockModule] = {}  # without weights
         self.choose(LARGEST)
+
+    def _take(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy all but a classifier of other classes."""
+        for block in range(1, 1 + STAGES * MOST_BLOCKS):
+            for name, size in (("7to5", 25), ("5to3", 9)):
+                self.matrices[f"{block} {name}"] = nn.Parameter(torch.eye(size))
+        wanted = self.state_dict()
+        self.new_classifier = weights["network.classifier.1.bias"].shape != (self._classes,)
+        own = {name: tensor for name, tensor in wanted.items() if name.startswith(_CLASSIFIER)}
+        self.load_state_dict({**weights, **(own if self.new_classifier else {})})
+
+    @property
+    def _classes(self) -> int:
+        return len(self.network.get_parameter("classifier.1.bias"))
 
     def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "4 D"]:
         """The largest, which teaches, the smallest, and two random networks."""
@@ -76,11 +103,12 @@ class SharedMobileNet(nn.Module):
         parts = {}
         for name, shape in shapes.items():
             first, _, inside = name.partition(".")
-            shared = name
+            shared, place = name, 0
             if first == "blocks":
                 number, _, inside = inside.partition(".")
-                shared = f"blocks.{places[int(number)]}.{inside}"
-            parts[name] = _part(whole[shared], shape.shape)
+                place = places[int(number)]
+                shared = f"blocks.{place}.{inside}"
+            parts[name] = self._part(place, whole[shared], shape.shape)
         return parts
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
@@ -88,7 +116,7 @@ class SharedMobileNet(nn.Module):
         whole = self.network
         x = whole.get_submodule("stem")(resized(images, self._side))
         for number, (place, block) in enumerate(self._path):
-            y = self._through(whole.get_submodule(f"blocks.{place}"), block, x)
+            y = self._through(place, block, x)
             if self.training and self._dropped and block.skips:
                 share = self._dropped * number / len(self._path)
                 kept = torch.rand(len(x), 1, 1, 1, device=x.device) >= share
@@ -100,8 +128,9 @@ class SharedMobileNet(nn.Module):
         logits: Tensor = whole.get_submodule("classifier.1")(x)
         return logits
 
-    def _through(self, shared: nn.Module, block: BlockShape, x: Tensor) -> Tensor:
+    def _through(self, place: int, block: BlockShape, x: Tensor) -> Tensor:
         """A part of a shared block."""
+        shared = self.network.get_submodule(f"blocks.{place}")
         if block not in self._modules_of:
             with torch.device("meta"):
                 self._modules_of[block] = BlockModule(
@@ -116,9 +145,20 @@ class SharedMobileNet(nn.Module):
         module = self._modules_of[block].train(self.training)
         weights = {**dict(shared.named_parameters()), **dict(shared.named_buffers())}
         shapes = module.state_dict()
-        parts = {name: _part(tensor, shapes[name].shape) for name, tensor in weights.items()}
+        parts = {
+            name: self._part(place, tensor, shapes[name].shape) for name, tensor in weights.items()
+        }
         y: Tensor = functional_call(module, parts, (x,))
         return y
+
+    def _part(self, place: int, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """First channels of a block's tensor, and the middle of a kernel, times its matrices if it has some."""
+        for larger, smaller in ((7, 5), (5, 3)):
+            name = f"{place} {larger}to{smaller}"
+            if name in self.matrices and tensor.shape[2:] == (larger, larger) != tuple(shape[2:]):
+                middle = _part(tensor, (*tensor.shape[:2], smaller, smaller))
+                tensor = (middle.flatten(2) @ self.matrices[name].T).view_as(middle)
+        return _part(tensor, shape)
 
 
 def _places(architecture: Int64[ndarray, "D"]) -> Iterator[int]:
