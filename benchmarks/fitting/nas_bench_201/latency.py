@@ -38,8 +38,8 @@ Answers of searches that are said to be within T with a probability (of their ow
 |---|---|---|---|---|---|---|---|
 | truly within T | .67 | .76 | .82 | .89 | .96 | .96 | .99 |
 
-| device | R2 | Spearman | within 10 % | median error |
-|---|---|---|---|---|
+device | R2 | Spearman | within 10 % | median error
+---|---|---|---|---
 """
 
 
@@ -60,7 +60,7 @@ def render(models: Iterable[EmbeddedModel]) -> str:
         rows = list(group)
         counts = sorted({model.measured_count for model in rows})
         cells = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
-        lines.append(f"| **{heading}: {cells} cells** |\n")
+        lines.append(f"**{heading}: {cells} cells** |\n")
         lines.extend(map(_row, rows))
     return "".join(lines)
 
@@ -78,8 +78,8 @@ def _heading(device: TimedDevice, saw_disconnected: bool) -> str:
 def _row(model: EmbeddedModel) -> str:
     quality = model.quality
     return (
-        f"| {model.device} | {quality.r2:.4f} | {quality.spearman:.4f} "
-        f"| {quality.within_10_percent:.1%} | {quality.median_error:.1%} |\n"
+        f"{model.device} | {quality.r2:.4f} | {quality.spearman:.4f} "
+        f"| {quality.within_10_percent:.1%} | {quality.median_error:.1%}\n"
     )
 
 
