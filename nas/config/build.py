@@ -27,8 +27,6 @@ from nas.accuracy.training.recipe import with_augmentation
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
-from nas.spaces.pretrained.hub import how_to_copy
-from nas.spaces.pretrained.pool import any_at_hand, pool_text
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
 from nas.spaces.trusted_code import absolute, trust
 from nas.trials.executor import Simulated, Workers
@@ -89,11 +87,15 @@ _PRETRAINED, _ELASTIC, _HERE = "pretrained", "elastic", "here"
 FROM_SCRATCH = "residual"
 """Name of the space of own images where no weights are at hand."""
 
-NO_WEIGHTS = (
-    "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
-    f"'.[networks]') they come from timm's hub; or {how_to_copy()}"
-)
-"""Advice for a search on own images that begins with new weights."""
+
+def no_weights() -> str:
+    """Advice for a search on own images that begins with new weights."""
+    from nas.spaces.pretrained.hub import how_to_copy  # noqa: PLC0415 - tables need no web client
+
+    return (
+        "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
+        f"'.[networks]') they come from timm's hub; or {how_to_copy()}"
+    )
 
 
 @dataclass
@@ -237,8 +239,15 @@ def _default_space(
         device = addresses(_root_.device)
         if device != _HERE and "://" not in device:
             return default_space()
-    at_hand = is_named or (data != "digits" and any_at_hand())
+    at_hand = is_named or (data != "digits" and _has_weights())
     return _PRETRAINED if at_hand else FROM_SCRATCH
+
+
+def _has_weights() -> bool:
+    """Whether a pretrained network is here, or can be fetched."""
+    from nas.spaces.pretrained.pool import any_at_hand  # noqa: PLC0415 - as above
+
+    return any_at_hand()
 
 
 def build(composed: DictConfig) -> Experiment:
@@ -321,8 +330,8 @@ def _space(config: SearchConfig) -> SearchSpace:
     if isinstance(space, HasWeights):
         if config.side is not None:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
-        if config.space == _PRETRAINED and not any_at_hand():
-            raise UserError(f"space={_PRETRAINED}: {NO_WEIGHTS}")
+        if config.space == _PRETRAINED and not _has_weights():
+            raise UserError(f"space={_PRETRAINED}: {no_weights()}")
     return space
 
 
@@ -342,6 +351,8 @@ def _space_name(config: SearchConfig) -> str:
     if weights is None and config.pool is None:
         return config.space
     if config.space == _PRETRAINED:
+        from nas.spaces.pretrained.pool import pool_text  # noqa: PLC0415 - as above
+
         return f"{_PRETRAINED}:{pool_text(config.pool, weights)}"
     if weights is None or not hasattr(space_named(config.space), "with_argument"):
         raise UserError(

@@ -10,7 +10,7 @@ from rich.console import Console
 from common.command.console import say
 from latency.base import Doubtful
 from nas.accuracy.base import HasWeights
-from nas.config.build import FROM_SCRATCH, NO_WEIGHTS, Experiment
+from nas.config.build import FROM_SCRATCH, Experiment, no_weights
 from nas.report.answer import Status
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
@@ -42,7 +42,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         if not config.verbose:
             say(console, f"accuracy: {problem.accuracy.description}")
         if config.space == FROM_SCRATCH and config.data != "digits":
-            say(console, f"networks begin with new weights: {NO_WEIGHTS}")
+            say(console, f"networks begin with new weights: {no_weights()}")
     lines = [
         *(_each_source(problem) if config.verbose else ()),
         (
