@@ -276,6 +276,12 @@ class LiveBoard:
             raise BoardError(
                 f"{self.address}: precision fp16 needs tensorrt, and the runtime is {asked.value}"
             )
+        is_of_files = asked in {Runtime.onnxruntime, Runtime.litert}
+        if self._settings.precision is BoardPrecision.int8 and not is_of_files:
+            raise BoardError(
+                f"{self.address}: precision int8 needs onnxruntime or litert, and the runtime is "
+                f"{asked.value}: set latency.runtime="
+            )
         return asked.value
 
     def _timed(self, answer: dict[str, Any]) -> Timed:

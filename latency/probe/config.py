@@ -80,7 +80,9 @@ class BoardsConfig:
             raise UserError(
                 f"latency.backoff_s={self.backoff_s:g} must not be negative, {_MOST:,} at most"
             )
-        export = lru_cache(_WRITTEN)(partial(exported, space, task, batch_size))
+        export = lru_cache(_WRITTEN)(
+            partial(exported, space, task, batch_size, precision=precision)
+        )
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
         settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing)
@@ -134,13 +136,23 @@ def require_times(settings: dict[str, float | None]) -> None:
             raise UserError(f"{name}={number:g} must be positive, {_MOST:,} at most")
 
 
-def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -> bytes:
+def exported(
+    space: Space,
+    task: Task,
+    batch_size: int,
+    text: str,
+    takes: str,
+    *,
+    precision: BoardPrecision = BoardPrecision.fp32,
+) -> bytes:
     """An architecture's untrained network, as ONNX, TFLite or TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
+    from runtime.network.formats.onnx_quantisation import quantised  # noqa: PLC0415 - as above
     from runtime.network.formats.tflite_export import (  # noqa: PLC0415 - imports torch
         tflite_bytes,
+        tflite_quantised,
         without_names,
     )
     from runtime.network.formats.tracing import torchscript_bytes  # noqa: PLC0415 - imports torch
@@ -161,9 +173,13 @@ def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -
             return torchscript_bytes(network, [images])
         if takes == "tflite":
             try:
-                return without_names(tflite_bytes(network.eval(), images))
+                tflite = tflite_bytes(network.eval(), images)
+                if precision is BoardPrecision.int8:
+                    tflite = tflite_quantised(tflite, [images.numpy()])
             except ValueError as refused:
-                raise UserError(str(refused)) from refused
-        return onnx_bytes(network, [images], opset=OPSET)
+                raise UserError(f"{text}: {refused}") from refused
+            return without_names(tflite)
+        onnx = onnx_bytes(network, [images], opset=OPSET)
+        return quantised(onnx, [images.numpy()]) if precision is BoardPrecision.int8 else onnx
     finally:
         torch.set_num_threads(before)

@@ -30,6 +30,7 @@ class BoardPrecision(Enum):
 
     fp32 = "fp32"
     fp16 = "fp16"  # with tensorrt
+    int8 = "int8"  # with onnxruntime or litert; scales are calibrated on noise, for the time only
 
 
 @final

@@ -21,6 +21,7 @@ from controller.base import Controller, ControllerConfig
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.address import addresses
+from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Inherits, Split
 from nas.accuracy.table import AutoAccuracyConfig
 from nas.accuracy.training.recipe import with_augmentation
@@ -122,6 +123,7 @@ class SearchConfig:
     networks: int = 60  # that a live device times before a model predicts others
     side: int | None = None  # pixels of own images
     augment: str = "auto"  # of own images: none, or flip, crop, rand_augment with commas
+    precision: BoardPrecision | None = None  # of the files that a live device times
     RAM: str | None = None  # of a microcontroller, for the int8 .tflite file
     flash: str | None = None
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
@@ -278,6 +280,7 @@ def build(composed: DictConfig) -> Experiment:
     _choose_objectives(config)
     space = _space(config)
     _measure_live(config)
+    _choose_precision(config)
     images = _own_images(config, space)
     task = task_named(space, config.dataset) if images is None else images.task
     oracle = _latency(config, limit_ms, space, task)
@@ -378,6 +381,25 @@ def _measure_live(config: SearchConfig) -> None:
         config.latency = ProbeLatencyConfig(on_disturbance=on_disturbance)
     if is_here and config.latency.is_live:
         config.device = "cmd://"
+
+
+def _choose_precision(config: SearchConfig) -> None:
+    """Have a live device time files of this precision.
+
+    Raises:
+      UserError: if latencies come from elsewhere, of a device of another precision.
+    """
+    from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
+
+    precision, device = config.precision, addresses(config.device)
+    if precision is None or f"/{precision.value}/" in device:
+        return
+    if not isinstance(config.latency, ProbeLatencyConfig):
+        raise UserError(
+            f"precision={precision.value}: device={device} names another precision, or none; name a "
+            f"device of {precision.value}, or measure one with latency=probe"
+        )
+    config.latency.precision = precision
 
 
 def _choose_objectives(config: SearchConfig) -> None:

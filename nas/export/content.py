@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.latency import tflite_session, timed_here, timed_on_board
+from nas.export.latency import Latency, tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
     Session,
@@ -45,12 +46,20 @@ from nas.export.record import (
 from nas.export.subject import ExportSubject
 from nas.report.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
+from runtime.network.formats.onnx_quantisation import least_exact, quantised
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised, without_names
+from runtime.network.formats.tflite_export import (
+    in_fp32,
+    tflite_bytes,
+    tflite_quantised,
+    without_names,
+)
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""
+
+FEWEST_CALIBRATED = 32
+"""Training images of which fewer are warned about: extremes of the activations would be missing."""
 
 MOST_LOST = 0.01
 """Accuracy that fp16 or int8 may lose against fp32 before the user is warned."""
@@ -76,7 +85,7 @@ def fill(
         network = with_weights(space, architecture, task, subject.weights)
     inputs = _compared_inputs(subject)
     expected = outputs_of(network, torch.from_numpy(inputs))
-    files = written_forms(network, subject, config, inputs)
+    files, notes = written_forms(network, subject, config, inputs)
     sessions = {form: session_of(form, content) for form, content in files.items()}
     reference = next(iter(files))
     errors = _errors(sessions, inputs, expected.numpy(), config)
@@ -97,7 +106,9 @@ def fill(
         latencies = timed_here(files, batch, config.timing, config.board)
     else:
         latencies = timed_on_board(files, config.device, subject, config, tell)
-    ratio, comparison = compared_with_search(subject.searched, latencies[reference])
+    searched = subject.searched
+    same = [each for each in latencies.values() if searched and each.device == searched.device]
+    ratio, comparison = compared_with_search(searched, (*same, latencies[reference])[0])
     record = Export(
         schema=SCHEMA,
         space=space.name,
@@ -138,7 +149,14 @@ def fill(
         ),
         ratio_to_oracle=ratio,
         comparison=comparison,
-        notes=(*subject.notes, *_notes(accuracies, subject)),
+        notes=(
+            *subject.notes,
+            *notes,
+            *_notes(accuracies, subject),
+            *_worst_layers(files, accuracies, subject, config),
+            *_slower_in_int8(latencies),
+            *_too_few(subject if int8 else None),
+        ),
         environment=environment(),
         sha256={},
     )
@@ -166,22 +184,29 @@ def _noise(subject: ExportSubject, count: int) -> Inputs:
 
 def written_forms(
     network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
-) -> dict[ExportForm, bytes]:
-    """Each file, the fp32 one of the first format first.
+) -> tuple[dict[ExportForm, bytes], list[str]]:
+    """Each file, the fp32 one of the first format first, and what to know of them.
 
     Raises:
       UserError: if a format cannot hold the network.
     """
-    writers = {ExportFormat.onnx: _onnx_files, ExportFormat.tflite: _tflite_files}
-    return {
-        ExportForm(precision, form): content
-        for form in dict.fromkeys(config.formats)
-        for precision, content in writers[form](network, subject, config, inputs).items()
-    }
+    files: dict[ExportForm, bytes] = {}
+    notes: list[str] = []
+    for form in dict.fromkeys(config.formats):
+        if form is ExportFormat.onnx:
+            written = _onnx_files(network, subject, config, inputs)
+        else:
+            written = _tflite_files(network, subject, config, inputs, notes)
+        files |= {ExportForm(precision, form): content for precision, content in written.items()}
+    return files, notes
 
 
 def _tflite_files(
-    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
+    network: nn.Module,
+    subject: ExportSubject,
+    config: ExportConfig,
+    inputs: Inputs,
+    notes: list[str],
 ) -> dict[ExportPrecision, bytes]:
     """One batch size a file: 1 where `batch=dynamic` leaves it open."""
     batch_size = config.fixed_batch or 1
@@ -192,6 +217,10 @@ def _tflite_files(
         if ExportPrecision.int8 in subject.precisions(config):
             int8 = tflite_quantised(fp32, _calibration(subject, batch_size))
             files[ExportPrecision.int8] = without_names(int8)
+            notes += [
+                f"the quantiser has no int8 of {operation}, which runs in fp32; another activation may"
+                for operation in dict.fromkeys(in_fp32(int8))
+            ]
     except ValueError as refused:
         raise UserError(str(refused)) from refused
     return files
@@ -364,6 +393,43 @@ def _notes(accuracies: Mapping[ExportForm, FileAccuracy], subject: ExportSubject
                 f"the fp32 file has {fp32:.2%} on the test images, and the training reported "
                 f"{of_training:.2%}"
             )
+
+
+def _worst_layers(
+    files: Mapping[ExportForm, bytes],
+    accuracies: Mapping[ExportForm, FileAccuracy],
+    subject: ExportSubject,
+    config: ExportConfig,
+) -> Iterator[str]:
+    """The layers that int8 changes most, where it loses accuracy."""
+    fp32, int8 = map(ExportForm, (ExportPrecision.fp32, ExportPrecision.int8))
+    if int8 in accuracies and (accuracies[fp32].fraction - accuracies[int8].fraction > MOST_LOST):
+        batches = islice(_calibration(subject, config.fixed_batch or 1), IMAGES)
+        layers = least_exact(files[fp32], files[int8], batches)
+        named = ", ".join(f"{name} ({decibels:.0f} dB)" for name, decibels in layers)
+        yield f"signal to noise in int8 is lowest behind {named}"
+
+
+def _slower_in_int8(latencies: Mapping[ExportForm, Latency]) -> Iterator[str]:
+    """A line for each int8 file that takes longer than the fp32 file of its format."""
+    for form, latency in latencies.items():
+        fp32 = latencies[replace(form, precision=ExportPrecision.fp32)]
+        if form.precision is ExportPrecision.int8 and latency.median_ms > fp32.median_ms:
+            yield (
+                f"{form.file} is slower than fp32 on {latency.board}: {latency.median_ms:.3f} ms "
+                f"against {fp32.median_ms:.3f} ms; use the fp32 file there"
+            )
+
+
+def _too_few(subject: ExportSubject | None) -> Iterator[str]:
+    """A line if there are too few images to calibrate int8 on."""
+    if subject is None or subject.images is None:
+        return
+    if (count := len(subject.images.train)) < FEWEST_CALIBRATED:
+        yield (
+            f"int8 was calibrated on {count} images, too few for its ranges: give "
+            f"{FEWEST_CALIBRATED} training images or more"
+        )
 
 
 def _about(subject: ExportSubject) -> list[str]:

@@ -22,7 +22,7 @@ _WITH_RELU = (*_PRODUCTS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
 _SHARING = {"PAD", "MEAN", "RESHAPE"}
 """Operations with a constant tensor, which is the same for all of them."""
 
-_MERGED = {"RELU", "HARD_SWISH", "AVERAGE_POOL_2D"}
+_MERGED = {"RELU", "HARD_SWISH", "AVERAGE_POOL_2D", "QUANTIZE"}
 """Operations that the converter computes once where two of them read the same activation."""
 
 _ALIGNED = 16
@@ -95,6 +95,12 @@ class MicroGraph:
         self._zeros.add(elements)
         return stored
 
+    def pool_zeros(self, elements: int) -> int:
+        """Append an average pool of zeros, which the converter does not compute itself."""
+        stored = self.zeros(elements)
+        pooled = self.add("AVERAGE_POOL_2D", elements=elements, weights=stored)
+        return self.add("QUANTIZE", pooled, elements=elements)
+
     def converted(self) -> MicroGraph:
         """Operations of the .tflite file that the converter makes of torch's operations.
 
@@ -153,10 +159,11 @@ class MicroGraph:
 
     def _distinct(self) -> MicroGraph:
         """The same without equal operations and those whose output is not read."""
-        first: dict[tuple[str, bool, tuple[int, ...]], int] = {}
+        first: dict[tuple[str, bool, int, tuple[int, ...]], int] = {}
         same = {IMAGE: IMAGE}
         for number, operation in enumerate(self.operations):
-            key = (operation.kind, operation.relu, tuple(same[read] for read in operation.inputs))
+            inputs = tuple(same[read] for read in operation.inputs)
+            key = (operation.kind, operation.relu, operation.elements, inputs)
             same[number] = first.setdefault(key, number) if key[0] in _MERGED else number
         needed = {same[len(self.operations) - 1]}
         for number in reversed(range(len(self.operations))):

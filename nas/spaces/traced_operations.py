@@ -113,6 +113,8 @@ class _Recorder(TorchDispatchMode):
         weights = [each.numel() for each in tensors if id(each) not in self._numbers]
         size, kind = output.numel(), _KINDS.get(name, name)
         is_zero = kind == "MUL" and len(tensors) == 1 and args[1] == 0
+        if kind == "AVERAGE_POOL_2D" and not inputs:
+            return self.graph.pool_zeros(size)
         if is_zero or (name != "convolution" and not inputs):
             return None
         is_view = name in _VIEWS or (kind == "RESHAPE" and size == max(tensors[0].shape))

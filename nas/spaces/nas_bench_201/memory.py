@@ -74,8 +74,10 @@ class _Cells:
             kernel = 3 if operation == "nor_conv_3x3" else 1
             relu = None if read is None else self._add("RELU", read)
             return self._convolution(relu, self._channels, kernel)
-        if operation == "skip_connect" or read is None:
+        if operation == "skip_connect":
             return read
+        if read is None:
+            return self.graph.pool_zeros(self._size)
         return self._add("AVERAGE_POOL_2D", read)
 
     def _cell(self, read: int | None) -> int | None:

@@ -75,6 +75,28 @@ def quantised(
         return made.read_bytes()
 
 
+def least_exact(
+    fp32: bytes, int8: bytes, batches: Iterable[Float32[ndarray, "..."]], most: int = 3
+) -> list[tuple[str, float]]:
+    """Layers whose int8 outputs differ most from those in fp32, with their signal to noise in decibels."""
+    from onnxruntime.quantization import qdq_loss_debug as debug  # noqa: PLC0415 - only after a loss
+
+    inputs = [{"input_0": batch} for batch in batches]
+    with tempfile.TemporaryDirectory() as folder, _quiet_logging():
+        outputs = []
+        for name, content in (("fp32", fp32), ("int8", int8)):
+            file, every = Path(folder) / f"{name}.onnx", Path(folder) / f"{name}_every.onnx"
+            file.write_bytes(content)
+            debug.modify_model_output_intermediate_tensors(str(file), str(every))
+            outputs.append(debug.collect_activations(str(every), inputs))
+        errors = debug.compute_activation_error(
+            debug.create_activation_matching(*reversed(outputs))
+        )
+    decibels = {name: float(error["xmodel_err"]) for name, error in errors.items()}
+    layers = sorted(decibels, key=decibels.__getitem__)[:most]
+    return [(layer.split("/")[-2] if "/" in layer else layer, decibels[layer]) for layer in layers]
+
+
 class _Calibration:
     """ONNX Runtime's `CalibrationDataReader`."""
 

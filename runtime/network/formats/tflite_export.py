@@ -86,6 +86,24 @@ def tflite_quantised(
         return bytes(made.quantized_model)
 
 
+def in_fp32(tflite: bytes) -> list[str]:
+    """Operations of an int8 network that are computed in fp32, as the quantiser knows no other: kind and layer."""
+    from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
+
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
+    names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
+    found = []
+    for graph in model.subgraphs:
+        for operation in graph.operators:
+            output = graph.tensors[operation.outputs[0]]
+            kind = names[model.operatorCodes[operation.opcodeIndex].builtinCode]
+            if output.type == schema.TensorType.FLOAT32 and kind != "DEQUANTIZE":
+                layer = output.name.decode().split(";")[0].split("/")[-1]
+                found.append(f"{kind} ({layer})")
+    return found
+
+
 def without_names(tflite: bytes) -> bytes:
     """The same network without the names of its tensors, which may take more bytes than a small one's weights."""
     from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - an extra

@@ -371,6 +371,7 @@ def test_the_name_of_a_board_is_cut_to_what_a_file_can_be_called(connect, faulty
         ({"runtime": Runtime.torch_cuda, "precision": BoardPrecision.fp16}, "fp16 .*torch-cuda"),
         ({"runtime": Runtime.onnxruntime_cuda}, "no onnxruntime-cuda .* onnxruntime"),
         ({"precision": BoardPrecision.fp16}, "fp16 .*onnxruntime"),
+        ({"precision": BoardPrecision.int8, "runtime": Runtime.torch}, "int8 .*onnxruntime"),
         ({"core": 4096}, "core 4096"),
         ({"core": 0, "threads": (os.cpu_count() or 1) + 1}, r"core \d+"),
     ],

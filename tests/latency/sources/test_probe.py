@@ -39,6 +39,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
         "device=[cmd://,cmd://]",
         f"latency.cache={tmp_path}",
         "latency.runtime=onnxruntime",
+        "precision=int8",
         *QUICK,
     )
     none, twin, other = NAS_BENCH_201.rows[[0, 0, 5]]
@@ -46,7 +47,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     latency_ms = experiment_built.problem.oracle.answer(np.stack([none, twin, other])).ms
 
     assert len(experiment_built.problem.oracle.pool.boards) == 2
-    assert experiment_built.problem.oracle.device.endswith("/onnxruntime/fp32/b1")
+    assert experiment_built.problem.oracle.device.endswith("/onnxruntime/int8/b1")
     assert "probe: measured live" in experiment_built.problem.oracle.description
     assert latency_ms[0] == latency_ms[1]
     for board in experiment_built.problem.oracle.pool.boards:
@@ -57,6 +58,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     ("overrides", "says"),
     [
         (["latency=probe"], "device=jetson-nano/fp32/b1 is not the address of a board"),
+        (["precision=int8"], "device=jetson-nano/fp32/b1 names another precision"),
         (["device=ssh://jetson"], "is an address of a board; add latency=probe"),
         (["latency=probe", "device=[ssh://a,ssh://-b]"], "device=ssh://-b is not of the form"),
         (["latency=probe", "device=ssh://a ssh://b c"], "device=ssh://b c is not of the form"),

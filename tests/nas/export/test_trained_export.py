@@ -17,12 +17,14 @@ import torch
 from PIL import Image
 from rich.console import Console
 from safetensors.torch import load_file
+from torch import nn
 
 from common.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
 from nas.accuracy.images import decode as decode_module
 from nas.accuracy.images.decode import UndecodableError, decode
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trained_folder import read_training
@@ -30,15 +32,18 @@ from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
-from nas.export.content import _dynamic_batch_error, written_forms
-from nas.export.latency import timed_on_board
+from nas.export.content import _dynamic_batch_error, _slower_in_int8, _too_few, written_forms
+from nas.export.latency import Latency, timed_on_board
 from nas.export.network import logits_of, with_weights
 from nas.export.on_board import infer
 from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_quantisation import least_exact, quantised
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.network.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)
 INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
@@ -126,7 +131,7 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     noise = np.random.default_rng(0).standard_normal((7, 3, 8, 8)).astype(np.float32)
     expected = network(torch.from_numpy(noise)).detach().numpy()
 
-    files = written_forms(network, subject, settings, noise)
+    files, _ = written_forms(network, subject, settings, noise)
 
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
     results = logits_of(
@@ -370,3 +375,42 @@ def test_a_converter_that_is_missing_is_named(trained, config, tmp_path, monkeyp
 
     with pytest.raises(UserError, match=r"edgenas\[tflite\]"):
         export(settings, Console(file=StringIO()))
+
+
+def test_an_int8_file_that_is_slower_or_hardly_calibrated_is_noted(trained, config):
+    subject = subject_of(config(weights=str(trained)))
+    train = subject.images.train
+    few = replace(subject.images, train=Images(train.pixels[:9], train.labels[:9]))
+    fast = Latency("device", "board", "runtime", 1.0, (1.0, 1.0), 1.0, 5, ())
+    slow = replace(fast, median_ms=2.0)
+    int8 = replace(INT8_TFLITE, format=ExportFormat.onnx)
+
+    (line,) = _slower_in_int8({FP32_ONNX: fast, int8: slow})
+
+    assert line.startswith("network-int8.onnx")
+    assert not [*_slower_in_int8({FP32_ONNX: slow, int8: fast})]
+    assert len([*_too_few(replace(subject, images=few))]) == 1
+    assert not [*_too_few(subject)]
+
+
+def test_layers_that_int8_changes_most_are_named():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Flatten())
+    images = torch.randn(1, 3, 8, 8)
+    fp32 = onnx_bytes(network.eval(), [images], opset=13)
+
+    layers = least_exact(fp32, quantised(fp32, [images.numpy()]), [images.numpy()])
+
+    assert {name for name, _ in layers} <= {"0", "1", "2", "3", "output"}
+    assert all(10 < decibels < 100 for _, decibels in layers)
+
+
+def test_an_operation_that_is_not_quantised_is_named():
+    pytest.importorskip("litert_torch")
+    layers = nn.Conv2d(3, 4, 3), nn.LeakyReLU(), nn.Conv2d(4, 4, 1)
+    images = torch.randn(1, 3, 8, 8)
+
+    fp32 = tflite_bytes(nn.Sequential(*layers).eval(), images)
+
+    (operation,) = in_fp32(tflite_quantised(fp32, [images.numpy()]))
+    assert operation.startswith("LEAKY_RELU (")
