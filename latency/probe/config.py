@@ -171,15 +171,13 @@ def exported(
                     f"torch cannot time; take latency.runtime=onnxruntime or tensorrt"
                 )
             return torchscript_bytes(network, [images])
+        is_int8, noise = precision is BoardPrecision.int8, [images.numpy()]
         if takes == "tflite":
-            try:
-                tflite = tflite_bytes(network.eval(), images)
-                if precision is BoardPrecision.int8:
-                    tflite = tflite_quantised(tflite, [images.numpy()])
-            except ValueError as refused:
-                raise UserError(f"{text}: {refused}") from refused
-            return without_names(tflite)
+            tflite = tflite_bytes(network.eval(), images)
+            return without_names(tflite_quantised(tflite, noise) if is_int8 else tflite)
         onnx = onnx_bytes(network, [images], opset=OPSET)
-        return quantised(onnx, [images.numpy()]) if precision is BoardPrecision.int8 else onnx
+        return quantised(onnx, noise) if is_int8 else onnx
+    except ValueError as refused:
+        raise UserError(f"{text}: {refused}") from refused
     finally:
         torch.set_num_threads(before)
