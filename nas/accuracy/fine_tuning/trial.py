@@ -33,8 +33,8 @@ from nas.accuracy.training.trainer import TrainingOptions, train
 FROZEN = 0
 """Epochs of the fidelity that trains nothing but a linear layer on frozen features."""
 
-_TIMED, _FEWEST = 16, 200
-"""Images whose features are timed, and the fewest of a split that are used all the same."""
+_TIMED, _FEWEST = 16, 300
+"""Images whose features are timed, and the fewest that are used all the same."""
 
 _STATISTICS_ON = 128
 """Images that batch normalisation takes its statistics from before a network is tuned."""
@@ -106,11 +106,12 @@ class FineTuningTrial:
     def _frozen(self, architecture: Int64[ndarray, "D"], images: ImageSet) -> float:
         """Judge the features, and store the classifier on them."""
         network = self.network.space.start(architecture, images.task)
-        share = self._share(network, images)
+        every = len(images.train) + len(images.valid)
+        share = min(1.0, max(self._share(network, images), _FEWEST / every))
         splits = [
             Images(split.pixels[:count], split.labels[:count])
             for split in (images.train, images.valid)
-            for count in (max(_FEWEST, math.ceil(share * len(split))),)
+            for count in (math.ceil(share * len(split)),)
         ]
         features = frozen_features(network, splits, images, device_named("auto"))
         train_part, valid_part = (
@@ -132,7 +133,7 @@ class FineTuningTrial:
         began_s = time.perf_counter()
         frozen_features(network, [few], images, device)
         all_s = (time.perf_counter() - began_s) / len(few) * (len(images.train) + len(images.valid))
-        return min(1.0, self.frozen_s / all_s)
+        return self.frozen_s / all_s
 
 
 def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) -> Path:
