@@ -12,6 +12,7 @@ from html import unescape
 
 import numpy as np
 import pytest
+import yaml
 
 from common.types.errors import UserError
 from nas.spaces.registry import space_named
@@ -117,6 +118,18 @@ class TestASmallStudy:
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
         assert logs(path) == before
+
+    @pytest.mark.parametrize("place", ["latency", "accuracy"])
+    def test_a_folder_that_names_a_class_is_refused_in_one_line(self, path, study, place):
+        config = path / "config.yaml"
+        stored = yaml.safe_load(config.read_text())
+        stored["values"][place] = {"_target_": "os.system"}
+        config.write_text(yaml.safe_dump(stored))
+
+        with pytest.raises(UserError, match=place) as refused:
+            study(f"folder={path}")
+
+        assert "\n" not in str(refused.value)
 
     def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path):
         other = tmp_path / "tables"
