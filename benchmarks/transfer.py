@@ -2,6 +2,7 @@
 
     $ NAS_DATA=<tables> python -m benchmarks.transfer
     $ NAS_DATA=<tables> python -m benchmarks.transfer --intervals     # boards and runtimes left out
+    $ NAS_DATA=<tables> python -m benchmarks.transfer --unseen <clone of github.com/HayeonLee/HELP> <table of HW-NAS-Bench-360>
 
 HELP's split and sources (Lee et al., NeurIPS 2021): nine training devices, four validation devices,
 six test devices. All 15,625 cells are judged, the probes among them. Methods that draw their probes
@@ -12,9 +13,11 @@ results/transfer.md holds the tables.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from benchmarks.searching import head, row
 from latency.devices.measured import measured_on
@@ -44,7 +47,7 @@ TEST = (
 SIBLINGS = {"Google Pixel 2": {"Google Pixel 3"}}  # boards that are nearly one another
 COUNTS = (10, 30, 100)
 SHARE_90 = 0.9  # of the devices, whose intervals shall hold 90 % of their times
-SHARE_MARGIN = 0.75  # of the devices, whose errors shall be smaller than the margin takes them for
+SHARE_MARGIN = 0.95  # of the devices, whose errors shall be smaller than the margin takes them for
 DRAWS = 5
 ARCHITECTURES = NAS_BENCH_201.rows
 
@@ -238,7 +241,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--validation", action="store_true", help="the validation devices only")
     parser.add_argument("--intervals", action="store_true", help="boards and runtimes left out")
+    parser.add_argument(
+        "--unseen", nargs=2, type=Path, help="clone of HELP, HW-NAS-Bench-360's table"
+    )
     given = parser.parse_args()
+    if given.unseen:
+        unseen(without_tables(), *given.unseen)
+        return
     if given.intervals:
         task = TASKS["cifar100"]
         accuracy = AutoAccuracyConfig().build(SPACE, task, Split.auto, 200).answer(ARCHITECTURES)
@@ -363,6 +372,52 @@ def intervals(found):
         f"_PER_SD = Uncertainty({np.quantile(sds, SHARE_MARGIN):.2f}, "
         f"{tuple(np.quantile(quantiles, SHARE_MARGIN, axis=0).round(2).tolist())})"
     )
+
+
+def unseen(known, folder, hw360):
+    """Devices on which no choice was made, from all known devices / those of other boards and runtimes.
+
+    "Canonical only": no equal networks are timed, and every device runs a cell as it is written.
+    """
+    import torch  # noqa: PLC0415 - the other tables need none
+
+    filters = [("device", "=", "pi5"), ("framework", "=", "onnx"), ("task", "=", "cifar100")]
+    table = pq.read_table(hw360, filters=filters).sort_by("arch_idx")
+    nearest = find(SPACE, "help-2080ti-1")
+    devices = {
+        "Raspberry Pi 5, ONNX Runtime": (
+            *("Raspberry Pi 5", "onnxruntime"),
+            table["lat_ms_median"].to_numpy(),
+        )
+    }
+    for batch in (32, 256):
+        ms = torch.load(folder / f"data/nasbench201/latency/2080ti_{batch}.pt", weights_only=True)
+        devices[f"RTX 2080 Ti, batch {batch}"] = (
+            nearest.board,
+            nearest.source,
+            np.array(ms, float),
+        )
+    every = np.arange(len(ARCHITECTURES))
+    head("device", "canonical only", "inside 90 %", "ours", "inside 90 %", "ridge, same networks")
+    rows = []
+    for name, (board, runtime, truth) in devices.items():
+        is_other = (np.array(known.boards) != board) & (np.array(known.runtimes) != runtime)
+        rows.append([])
+        for kept in (range(len(known.boards)), np.flatnonzero(is_other)):
+            ours = only(known, kept, known.wanted)
+            plain = replace(ours, canonical=every, wanted=known.wanted & (known.canonical == every))
+            qualities = []
+            for each in (plain, ours):
+                probes = each.choose(10)
+                judged = known.wanted & ~np.isin(every, probes)
+                found = each.transfer(probes, truth[probes])
+                inside = (truth >= found.low_ms) & (truth <= found.high_ms)
+                rho = judge(found.latency_ms[judged], truth[judged]).spearman
+                qualities += [rho, inside[judged].mean()]
+            on_sources = ridge_on_sources(ours, probes, truth[probes])
+            rows[-1].append([*qualities, judge(on_sources[judged], truth[judged]).spearman])
+        row(name, *(f"{a:.3f} / {b:.3f}" for a, b in zip(*rows[-1], strict=True)))
+    row("mean", *(f"{a:.3f} / {b:.3f}" for a, b in zip(*np.mean(rows, axis=0), strict=True)))
 
 
 def cells_of(values):

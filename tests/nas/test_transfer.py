@@ -335,4 +335,4 @@ def test_ten_probes_of_a_device_of_help_meet_the_published_correlation(nas_data,
     qualities = [judge(known.transfer(probes, t[probes]).latency_ms, t) for t in truths]
 
     assert np.mean([quality.spearman for quality in qualities]) >= 0.96
-    assert np.mean([quality.within_10_percent for quality in qualities]) >= 0.72
+    assert np.mean([quality.within_10_percent for quality in qualities]) >= 0.74

@@ -133,6 +133,8 @@ def test_a_device_that_leaves_out_unneeded_operations_is_told_from_one_that_does
 
     transfer = copies.transfer(probes, times[probes])
 
+    assert (copies.canonical[probes] != probes).tolist() == [False, False, True, False, False] * 2
+
     assert judge(transfer.latency_ms, times).spearman > 0.98
 
 
