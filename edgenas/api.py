@@ -27,7 +27,7 @@ from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.config.build import NAMES, add_part, build, register
+from nas.config.build import NAMES, add_part, build, register, space_of_network
 from nas.measure import command as measure_command
 from nas.search import command as search_command
 from nas.search.run import OnTrials, nothing
@@ -41,6 +41,7 @@ def search(
     T: str | None = None,  # noqa: N803 - the name of the limit
     device: str | Sequence[str] | None = None,
     space: str | SearchSpace | None = None,
+    network: object = None,
     dataset: str | None = None,
     data: File | None = None,
     reward: str | Reward | Callable[..., Any] | None = None,
@@ -68,6 +69,8 @@ def search(
       T: time limit with its unit, "17ms".
       device: board/[runtime/]precision/batch, or with latency="probe" one address or several.
       space: name of a search space, or a `SearchSpace`.
+      network: a trained `torch.nn.Module` to make smaller, or FILE.py:FUNCTION that builds it;
+        `settings` have the side of its images, {"side": 96}.
       dataset: a data set of the space.
       data: own images instead; the search ends with a trained network.
       reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
@@ -98,6 +101,9 @@ def search(
     if progress is not None and not callable(progress):
         raise UserError(f"progress={progress!r:.200} is no function of finished trials")
     register()
+    if network is not None and not isinstance(network, str):
+        side = (settings or {}).get("side")
+        arguments |= {"space": space_of_network(network, side), "network": None}
     chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)

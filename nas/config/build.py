@@ -319,6 +319,21 @@ def build(composed: DictConfig) -> Experiment:
     return Experiment(config, problem, controller, source, images)
 
 
+def space_of_network(network: object, side: int | None) -> SearchSpace:
+    """The sub-networks of a trained module that takes images of this side.
+
+    Raises:
+      UserError: if it is no module, or cannot be analysed.
+    """
+    from torch import nn  # noqa: PLC0415 - a module needs it
+
+    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - as above
+
+    if not isinstance(network, nn.Module):
+        raise UserError(f"network={network!r:.200} is no torch.nn.Module")
+    return elastic_space(network, side=side)
+
+
 def _space(config: SearchConfig) -> SearchSpace:
     """The search space; `pool=` and `weights=` make one of these networks.
 

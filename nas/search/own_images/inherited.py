@@ -140,7 +140,7 @@ class Inherited(Staged):
             "rule",
             1,
             1,
-            sum(results[job].seconds for job in jobs),
+            sum((results[job].seconds for job in jobs), 0.0),
             None if longest is None else self._fidelities[longest.fidelity].epochs,
             self._space.text(stages.candidates.architectures[at]),
             None,

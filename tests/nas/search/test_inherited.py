@@ -3,8 +3,12 @@
 import json
 
 import pytest
+import torch
 from searching import one_line, only_run, search
+from torch import nn
 
+import edgenas
+from common.types.errors import UserError
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 
 pytest.importorskip("torch_pruning")
@@ -77,3 +81,29 @@ def test_settings_that_do_not_go_with_a_network_are_one_line(
     settings = [f"network={network}", *settings]
 
     assert hint in one_line(search_here(tmp_path, *settings))
+
+
+def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 4, 1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+    settings = {"side": 8, "networks": 6, "executor": "threads", "latency.on_disturbance": "flag"}
+
+    found = edgenas.search(
+        network=module, data="digits", device="here", latency="probe", T="1000ms", hours=0.006, quiet=True,
+        runs=tmp_path, settings={**settings, "epochs": 1},
+    )  # fmt: skip
+
+    assert found.best.arch.startswith("side=8 width=")
+    folder = found.export(out=tmp_path / "files", quiet=True)
+    assert (folder / "network.onnx").is_file()
+
+
+def test_what_is_no_module_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"torch\.nn\.Module"):
+        edgenas.search(network=3, data="digits", runs=tmp_path, quiet=True)
