@@ -92,13 +92,13 @@ def main() -> None:
             )
         )
         return
-    found = {
+    of_device = {
         device: outcomes for device, outcomes in answers(space, seeds).items() if outcomes.is_whole
     }
-    within = np.array([one.within.mean((0, 2)) for one in found.values()])
-    tight = np.array([one.tight.mean((0, 2)) for one in found.values()])
-    lost = np.array([one.lost.mean((0, 2)) for one in found.values()])
-    sys.stdout.write(f"{len(found)} devices, {len(LIMITS)} limits, {seeds} seeds\n\n")
+    within = np.array([outcome.within.mean((0, 2)) for outcome in of_device.values()])
+    tight = np.array([outcome.tight.mean((0, 2)) for outcome in of_device.values()])
+    lost = np.array([outcome.lost.mean((0, 2)) for outcome in of_device.values()])
+    sys.stdout.write(f"{len(of_device)} devices, {len(LIMITS)} limits, {seeds} seeds\n\n")
     plain_lost = lost[:, 0].mean()
     sys.stdout.write(
         "| rule | beyond T | no slack | points more lost than without a margin |\n|---|---|---|---|\n"
@@ -121,7 +121,7 @@ def main() -> None:
             f"|---|---|---|---|---|\n"
         )
         for confidence in CONFIDENCES:
-            sys.stdout.write(left_out(confidence, [*found], inside, lost))
+            sys.stdout.write(left_out(confidence, [*of_device], inside, lost))
     shipped = of_residuals(np.zeros(1))
     shipped = shipped if isinstance(space, Enumerable) else shipped.without_slack()
     sys.stdout.write("\n| as shipped | level | beyond T | no slack |\n|---|---|---|---|\n")
@@ -194,13 +194,13 @@ def kept_by_the_others(
             some = [one for one in outcomes.values() if one.board in half]
             level = np.concatenate([np.empty(0), *(one.level.ravel() for one in some)])
             within = np.concatenate([np.empty(0), *(one.within.ravel() for one in some)])
-            said = np.array([0.0, *within_of])[np.searchsorted(QUANTILES, level, side="right")]
-            band = np.floor(said / 0.02 + 1e-9)
-            for number in np.unique(band[said > 0]):
+            promised = np.array([0.0, *within_of])[np.searchsorted(QUANTILES, level, side="right")]
+            band = np.floor(promised / 0.02 + 1e-9)
+            for number in np.unique(band[promised > 0]):
                 inside = band == number
                 if inside.sum() >= FEWEST_IN_BAND:
                     title = f"{name}, {len(some)} devices"
-                    yield title, said[inside].mean(), within[inside].mean(), int(inside.sum())
+                    yield title, promised[inside].mean(), within[inside].mean(), int(inside.sum())
 
 
 def curve(
@@ -210,14 +210,14 @@ def curve(
     lower = []
     for outcomes in devices.values():
         of_board: dict[str, Float64[ndarray, "2 levels"]] = {}
-        for one in outcomes.values():
-            if one.board in boards:
-                place = np.searchsorted(QUANTILES, one.level.ravel(), side="right")
+        for outcome in outcomes.values():
+            if outcome.board in boards:
+                place = np.searchsorted(QUANTILES, outcome.level.ravel(), side="right")
                 counts = [
                     np.bincount(place, weights, len(QUANTILES) + 1)[1:] / place.size
-                    for weights in (one.within.ravel(), None)
+                    for weights in (outcome.within.ravel(), None)
                 ]
-                of_board[one.board] = of_board.get(one.board, 0) + np.array(counts)
+                of_board[outcome.board] = of_board.get(outcome.board, 0) + np.array(counts)
         each = np.array([*of_board.values()])
         drawn = np.random.default_rng(0).integers(len(each), size=(1000, len(each)))
         within, count = each[drawn].sum(axis=1).transpose(1, 0, 2)

@@ -86,11 +86,11 @@ class Bench:
         random = self.space.sample(rng, 2 if self.arguments.tiny else RANDOM)
         choices = (rng.random(random[::2].shape) * self.space.num_choices).astype(np.int64)
         random[::2] = self.space.normal(choices)  # uniform draws are nearly all deep
-        found = {}
+        rows = {}
         if not self.arguments.tiny:
             texts = [line["network"] for line in csv.DictReader(FOUND.open())]
-            found = {text: self.space.parse(text) for text in texts if "(timm)" not in text}
-        return {**found, **{f"random {i}": row for i, row in enumerate(random)}}
+            rows = {text: self.space.parse(text) for text in texts if "(timm)" not in text}
+        return {**rows, **{f"random {i}": row for i, row in enumerate(random)}}
 
     def times(self):
         """Median ms of all networks, in turns, `PASSES` times."""
@@ -171,9 +171,9 @@ def _seeded(build, seed):
 def _kept(path, future):
     error = future.exception()
     if error is None:
-        one = future.result()
-        write_whole(path, json.dumps([one.accuracy, one.seconds]))
-        say(f"{path.stem}: {one.accuracy:.2%} in {one.seconds:.0f} s")
+        evaluation = future.result()
+        write_whole(path, json.dumps([evaluation.accuracy, evaluation.seconds]))
+        say(f"{path.stem}: {evaluation.accuracy:.2%} in {evaluation.seconds:.0f} s")
 
 
 def on_core(networks):

@@ -45,7 +45,7 @@ def main():
         means = []
         for device, column in zip(targets, measured, strict=True):
             ms = column.values_ms[some]
-            others = [one for one in devices if one.board != device.board]
+            others = [other for other in devices if other.board != device.board]
             known_ms = np.stack([known[other.id] for other in others], axis=1)
             timed = choose(known_ms, count)
             rest = np.setdiff1d(np.arange(len(rows)), timed)
@@ -65,9 +65,11 @@ def main():
             predictions.append(
                 fit(flops[:, None], flops[timed, None], ms[timed]).predict_ms(flops[:, None])
             )
-            found = [judge(prediction[rest], ms[rest]) for prediction in predictions]
-            means.append([(one.spearman, one.within_10_percent) for one in found])
-            cells = (f"{one.spearman:.3f}, {one.within_10_percent:.0%}" for one in found)
+            qualities = [judge(prediction[rest], ms[rest]) for prediction in predictions]
+            means.append([(quality.spearman, quality.within_10_percent) for quality in qualities])
+            cells = (
+                f"{quality.spearman:.3f}, {quality.within_10_percent:.0%}" for quality in qualities
+            )
             print("|", " | ".join((device.id, *cells)), "|", flush=True)
         cells = (f"{spearman:.3f}, {share:.0%}" for spearman, share in np.mean(means, axis=0))
         print("|", " | ".join(("mean", *cells)), "|", flush=True)

@@ -139,15 +139,15 @@ def networks_known(folder, names):
 
 def rhos(known, probes, tables):
     """Mean Spearman of ours and of the ridge regression over the devices, for some networks each."""
-    found = []
+    rhos_of = []
     for timed, truth in zip(probes, tables, strict=True):
         judged = np.isfinite(truth)
         each = (
             known.transfer(timed, truth[timed]).latency_ms,
             ridge_on_sources(known, timed, truth[timed]),
         )
-        found.append([judge(ms[judged], truth[judged]).spearman for ms in each])
-    return np.mean(found, axis=0)
+        rhos_of.append([judge(ms[judged], truth[judged]).spearman for ms in each])
+    return np.mean(rhos_of, axis=0)
 
 
 def drawn(known, truth, count, seed):
@@ -166,8 +166,8 @@ def main():
     parser.add_argument("help", type=Path, help="clone of github.com/HayeonLee/HELP")
     parser.add_argument("--count", type=int, default=COUNT, help="networks timed on each device")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    given = parser.parse_args()
-    folder = given.help / "data"
+    arguments = parser.parse_args()
+    folder = arguments.help / "data"
     head("split", "NASFLAT", "ours", "ridge", "ours, random", "ridge, random")
     every = []
     for name, (training, test) in (N_SPLITS | F_SPLITS).items():
@@ -176,12 +176,12 @@ def main():
         else:
             known = networks_known(folder, training)
             tables = [published(folder / "fbnet" / "latency", each) for each in test]
-        seeds = range(given.seeds)
-        designs = [known.choose(given.count, seed) for seed in seeds]
+        seeds = range(arguments.seeds)
+        designs = [known.choose(arguments.count, seed) for seed in seeds]
         both = [
             np.append(
                 rhos(known, [design] * len(tables), tables),
-                rhos(known, [drawn(known, t, given.count, seed) for t in tables], tables),
+                rhos(known, [drawn(known, t, arguments.count, seed) for t in tables], tables),
             )
             for seed, design in zip(seeds, designs, strict=True)
         ]

@@ -99,16 +99,16 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
 
 def gaps(device: str, limit_ms: float, seeds: int, minutes: float, jobs: int) -> None:
     problem = problem_of(device, limit_ms, EPOCHS, Split.valid)
-    found = Parallel(n_jobs=jobs)(
+    replays = Parallel(n_jobs=jobs)(
         delayed(one_seed)(problem, seed, minutes) for seed in range(seeds)
     )
     judge = TableAccuracyConfig().build(SPACE, TASK, Split.test, 200)
     within = problem.oracle.answer(SPACE.rows).ms <= limit_ms
     best = judge.answer(SPACE.rows).fraction[within].max()
     rng = np.random.default_rng(0)
-    trainings = np.mean([one["trainings"] for one in found])
+    trainings = np.mean([each["trainings"] for each in replays])
     for name in METHODS:
-        accuracy = judge.answer(np.stack([one[name] for one in found])).fraction
+        accuracy = judge.answer(np.stack([each[name] for each in replays])).fraction
         gap = 100 * (best - accuracy.reshape(seeds, -1).max(1))
         low, high = np.quantile(rng.choice(gap, (10_000, seeds)).mean(1), [0.025, 0.975])
         share = (gap <= 0.4).mean()

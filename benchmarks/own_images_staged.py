@@ -103,10 +103,10 @@ def searched(images: ImageSet, source: SideBySide, arguments: argparse.Namespace
     candidates = scored(candidates, score.each, score.aggregate, seconds)
     say(f"scored {len(candidates)} of {candidates.within} in {candidates.score_s:.0f} s")
     stages, proposer = search(problem, candidates, source, arguments)
-    found = judged(where, stages, proposer, source)
+    outcome = judged(where, stages, proposer, source)
     name = f"staged-{arguments.device}-{arguments.seed}.json"
-    write_whole(arguments.out / name, json.dumps(found, indent=2))
-    say(json.dumps(found))
+    write_whole(arguments.out / name, json.dumps(outcome, indent=2))
+    say(json.dumps(outcome))
 
 
 def main() -> None:

@@ -124,12 +124,12 @@ def spread(values):
 
 def speed(images, left_s, tiny):
     """Images per second of each way, for the best cell and a middling one."""
-    found = {}
+    speeds = {}
     small = replace(images, valid=Images(images.valid.pixels[:1000], images.valid.labels[:1000]))
     on_gpu = torch.cuda.is_available()
     middling = int(np.argsort(accuracy_of_table(np.arange(SPACE.size), 200))[SPACE.size // 2])
     for number in (6111, middling):
-        row = found[number] = {"plain": plain_loop(number, images, 4 if tiny else 100)}
+        row = speeds[number] = {"plain": plain_loop(number, images, 4 if tiny else 100)}
         plain = median(row["plain"])
         say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
         for k in (1, 8, 16) if on_gpu else (1,):
@@ -146,7 +146,7 @@ def speed(images, left_s, tiny):
                 f"{median(row[f'beside {k}']) / plain:.2f} times the plain loop; peak {memory:.1f} GB, "
                 f"all have ended an epoch after {start_s:.1f} s"
             )
-    return found
+    return speeds
 
 
 def chosen_cells():

@@ -153,12 +153,12 @@ def judge(journal, devices, seeds):
 def ablation(journal, devices, seeds):
     head("policy", "arrived", "gap within T, points", "settled, share of seeds", "sooner settled")
     for part in PARTS:
-        found = [
+        measured = [
             journal.measures("reinforce", setting, seeds, part)
             for setting in product(devices, SHARES, REWARDS)
         ]
         missed, gap, settled = (
-            np.concatenate([measures[name] for measures in found])
+            np.concatenate([measures[name] for measures in measured])
             for name in ("missed", "gap", "settled")
         )
         cells = [

@@ -134,14 +134,19 @@ def _copy(parameter: torch.Tensor, values: Float64[ndarray, "..."]) -> None:
 
 def compare(interpreter: Any, network: nn.Module, side: int, photos: Path) -> str:
     """Agreement of the network with the interpreter on the photos of a folder."""
-    (given,), (answered,) = interpreter.get_input_details(), interpreter.get_output_details()
-    scale, zero = answered["quantization"]
+    (input_details,), (output_details,) = (
+        interpreter.get_input_details(),
+        interpreter.get_output_details(),
+    )
+    scale, zero = output_details["quantization"]
     same, largest, files = 0, 0.0, sorted(photos.iterdir())
     for file in files:
         pixels = np.asarray(ImageOps.fit(Image.open(file).convert("RGB"), (side, side)))
-        interpreter.set_tensor(given["index"], pixels[None])
+        interpreter.set_tensor(input_details["index"], pixels[None])
         interpreter.invoke()
-        theirs = (interpreter.get_tensor(answered["index"]).ravel().astype(float) - zero) * scale
+        theirs = (
+            interpreter.get_tensor(output_details["index"]).ravel().astype(float) - zero
+        ) * scale
         with torch.inference_mode():
             ours = network(
                 (torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() - 128) / 128

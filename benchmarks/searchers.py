@@ -91,12 +91,12 @@ def chance(values, mean, seeds):
 
 def until_found(experiment, seeds, optimum):
     """The steps of a search, until every seed has sampled the optimum."""
-    found = np.zeros(seeds, bool)
+    has_found = np.zeros(seeds, bool)
     for step in steps_of(experiment, seeds):
         yield step
         within = np.where(step.latency_ms <= experiment.problem.limit_ms, 100 * step.accuracy, 0)
-        found |= within.max(1) >= optimum - TOLERANCE
-        if found.all():
+        has_found |= within.max(1) >= optimum - TOLERANCE
+        if has_found.all():
             return
 
 

@@ -41,8 +41,10 @@ def steps_of(experiment, seeds, budget=None):
 
 def trajectories(steps):
     """Number, accuracy and latency of every sample of each seed, (R, budget)."""
-    found = [(SPACE.numbers(step.architectures), step.accuracy, step.latency_ms) for step in steps]
-    return [np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True)]
+    samples = [
+        (SPACE.numbers(step.architectures), step.accuracy, step.latency_ms) for step in steps
+    ]
+    return [np.concatenate(arrays, axis=1) for arrays in zip(*samples, strict=True)]
 
 
 def queries_so_far(numbers):

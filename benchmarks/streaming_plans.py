@@ -50,9 +50,9 @@ def exhaustive_front(layers, stages, *, ahead=True):
 
 
 def gaps(layers, stages, ahead):
-    found = front(layers, stages=stages, alignment=1, ahead=ahead)
+    plans = front(layers, stages=stages, alignment=1, ahead=ahead)
     for best in exhaustive_front(layers, stages, ahead=ahead):
-        near_ms = min(one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes)
+        near_ms = min(plan.predicted_ms for plan in plans if plan.memory_bytes <= best.memory_bytes)
         yield near_ms / best.predicted_ms - 1
 
 

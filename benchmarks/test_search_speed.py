@@ -54,9 +54,9 @@ def one_core():
 
 def grid(column):
     """A column of a table, indexed by the choices of an architecture."""
-    found = np.empty(SPACE.num_choices)
-    found[tuple(every_architecture(SPACE).T)] = column
-    return found
+    table = np.empty(SPACE.num_choices)
+    table[tuple(every_architecture(SPACE).T)] = column
+    return table
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ class Lookup:
 
     def answer(self, architectures):
         """Entry of each architecture, as measured."""
-        found = self.table[tuple(np.moveaxis(architectures, -1, 0))]
-        return self.answers(found, np.full(found.shape, Kind.measured, np.int8))
+        values = self.table[tuple(np.moveaxis(architectures, -1, 0))]
+        return self.answers(values, np.full(values.shape, Kind.measured, np.int8))
 
 
 def problem_of(tables, reward):

@@ -204,9 +204,9 @@ def designed(name, sources, columns, count):
         if id(known) not in chosen:
             chosen[id(known)] = known.choose(count)
         probes, truth = chosen[id(known)], measured(column)
-        found = known.transfer(probes, truth[probes])
-        qualities.append(judge(found.latency_ms, truth))
-        covered.append(float(((truth >= found.low_ms) & (truth <= found.high_ms)).mean()))
+        predicted = known.transfer(probes, truth[probes])
+        qualities.append(judge(predicted.latency_ms, truth))
+        covered.append(float(((truth >= predicted.low_ms) & (truth <= predicted.high_ms)).mean()))
     spearman_row(name, qualities)
     return covered
 
@@ -222,14 +222,14 @@ def honesty(known, columns, count):
     of_known = known.held_out_of_known(probes)
     for column in columns:
         truth = measured(column)
-        found = known.transfer(probes, truth[probes])
+        predicted = known.transfer(probes, truth[probes])
         held = known.held_out(probes, truth[probes])
-        inside = ((truth >= found.low_ms) & (truth <= found.high_ms)).mean()
+        inside = ((truth >= predicted.low_ms) & (truth <= predicted.high_ms)).mean()
         held_out_error = judge(held.predicted_ms, held.latency_ms).median_error
         row(
             column.removeprefix("help-"),
             f"{held_out_error:.1%}",
-            f"{judge(found.latency_ms, truth).median_error:.1%}",
+            f"{judge(predicted.latency_ms, truth).median_error:.1%}",
             f"{held.inside.mean():.0%}",
             f"{inside:.1%}",
             f"{held.rms:.3f}",
@@ -244,16 +244,16 @@ def main():
     parser.add_argument(
         "--unseen", nargs=2, type=Path, help="clone of HELP, HW-NAS-Bench-360's table"
     )
-    given = parser.parse_args()
-    if given.unseen:
-        unseen(without_tables(), *given.unseen)
+    arguments = parser.parse_args()
+    if arguments.unseen:
+        unseen(without_tables(), *arguments.unseen)
         return
-    if given.intervals:
+    if arguments.intervals:
         task = TASKS["cifar100"]
         accuracy = AutoAccuracyConfig().build(SPACE, task, Split.auto, 200).answer(ARCHITECTURES)
         intervals([*left_out_devices(without_tables(), 10, accuracy.fraction)])
         return
-    columns = VALIDATION if given.validation else TEST
+    columns = VALIDATION if arguments.validation else TEST
     known = training_tables()
     for count in COUNTS:
         compare(known, columns, count)
@@ -313,58 +313,61 @@ def left_out_devices(known, count, accuracy):
         timed = np.isfinite(truth)
         others = only(known, known.strangers(number), known.wanted & timed)
         probes = others.choose(count)
-        found = others.transfer(probes, truth[probes])
+        predicted = others.transfer(probes, truth[probes])
         judged = timed & known.wanted
         judged[probes] = False
         yield LeftOut(
             device.id,
-            found.latency_ms[judged],
-            np.log(found.high_ms / found.latency_ms)[judged] / Z_90,
+            predicted.latency_ms[judged],
+            np.log(predicted.high_ms / predicted.latency_ms)[judged] / Z_90,
             truth[judged],
             accuracy[judged],
             ridge_on_sources(others, probes, truth[probes])[judged],
         )
 
 
-def beyond(one, margin):
+def beyond(device, margin):
     """Share of the answers at eight limits that are truly beyond, and the accuracy lost to the best."""
     wrong, lost = [], []
-    for limit_ms in np.quantile(one.truth_ms, np.linspace(0.1, 0.8, 8)):
-        within = one.predicted_ms * np.exp(margin) <= limit_ms
+    for limit_ms in np.quantile(device.truth_ms, np.linspace(0.1, 0.8, 8)):
+        within = device.predicted_ms * np.exp(margin) <= limit_ms
         answer = (
-            np.where(within, one.accuracy, -1).argmax()
+            np.where(within, device.accuracy, -1).argmax()
             if within.any()
-            else one.predicted_ms.argmin()
+            else device.predicted_ms.argmin()
         )
-        wrong.append(one.truth_ms[answer] > limit_ms)
-        lost.append(one.accuracy[one.truth_ms <= limit_ms].max() - one.accuracy[answer])
+        wrong.append(device.truth_ms[answer] > limit_ms)
+        lost.append(device.accuracy[device.truth_ms <= limit_ms].max() - device.accuracy[answer])
     return np.mean(wrong), np.mean(lost)
 
 
-def intervals(found):
+def intervals(devices):
     """Calibrate the intervals on each device's strangers, and judge each by what the others ask for."""
-    needed = np.array([one.needed for one in found])
-    quantiles = np.array([one.per_sd.quantiles for one in found])
-    sds = np.array([one.per_sd.sd for one in found])
+    needed = np.array([device.needed for device in devices])
+    quantiles = np.array([device.per_sd.quantiles for device in devices])
+    sds = np.array([device.per_sd.sd for device in devices])
     names = ["ours", "within 10 %", "ridge", "within 10 %", "inside 1.645 sd", "inside 90 %"]
     head("device", *names, "beyond T")
     table = []
-    for number, one in enumerate(found):
+    for number, device in enumerate(devices):
         factor = np.quantile(np.delete(needed, number), SHARE_90)
         others = np.quantile(np.delete(quantiles, number, axis=0), SHARE_MARGIN, axis=0)
-        scale = float(np.median(one.half_width))
+        scale = float(np.median(device.half_width))
         margin = ResidualUncertainty(1.0, tuple(others)).scaled(scale).margin(0.95)
-        ours, plain = judge(one.predicted_ms, one.truth_ms), judge(one.ridge_ms, one.truth_ms)
-        inside = [(np.abs(one.error) <= z * one.half_width).mean() for z in (1.645, factor)]
-        wrong, lost = zip(beyond(one, 0.0), beyond(one, margin), strict=True)
+        ours, plain = (
+            judge(device.predicted_ms, device.truth_ms),
+            judge(device.ridge_ms, device.truth_ms),
+        )
+        inside = [(np.abs(device.error) <= z * device.half_width).mean() for z in (1.645, factor)]
+        wrong, lost = zip(beyond(device, 0.0), beyond(device, margin), strict=True)
         qualities = [(each.spearman, each.within_10_percent) for each in (ours, plain)]
         table.append([*qualities[0], *qualities[1], *inside, *wrong, *lost])
-        row(one.device, *cells_of(table[-1]))
+        row(device.device, *cells_of(table[-1]))
     values = np.array(table)
     row("mean", *cells_of(values.mean(0)))
     kept = (values[:, 4:6] >= 0.9).sum(0)
     print(
-        f"\ninside 90 %: least {values[:, 5].min():.1%}; of {len(found)} devices {kept[1]} hold 90 %, "
+        f"\ninside 90 %: least {values[:, 5].min():.1%}; of {len(devices)} devices {kept[1]} hold 90 %, "
         f"{kept[0]} with 1.645 sd\nanswers beyond T: {values[:, 6].mean():.1%} as predicted, "
         f"{values[:, 7].mean():.1%} with the margin of confidence=0.95, for "
         f"{100 * (values[:, 9] - values[:, 8]).mean():.2f} points\n\n"

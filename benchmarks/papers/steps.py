@@ -83,8 +83,8 @@ class Control:
     def __init__(self, device: Device, scale: Scale) -> None:
         """Prepare the network and warm it up."""
         self._device = device
-        one = source(Model.nas_bench_201, scale=scale, device=device.value, rule=Rule.WHOLE)
-        self._executor = open_executor(DispatchMode.SERIAL, [one], Setup(device))
+        control = source(Model.nas_bench_201, scale=scale, device=device.value, rule=Rule.WHOLE)
+        self._executor = open_executor(DispatchMode.SERIAL, [control], Setup(device))
         for _ in range(3):
             self._once_ms()
         self._config = StabilityConfig()

@@ -86,13 +86,13 @@ def candidates(
     answers: dict[float, Feasibility] = {}
 
     def candidate(timetable: Timetable, method: Method) -> Candidate:
-        one = next((old for old in contenders if is_same(old.timetable, timetable)), None)
-        if one is None:
-            one = Candidate(timetable)
-            contenders.append(one)
-        if method not in one.methods:
-            one.methods.append(method)
-        return one
+        contender = next((old for old in contenders if is_same(old.timetable, timetable)), None)
+        if contender is None:
+            contender = Candidate(timetable)
+            contenders.append(contender)
+        if method not in contender.methods:
+            contender.methods.append(method)
+        return contender
 
     for margin in sorted(margins) if Method.mapped in methods else ():
         longer = mapping_choices((1 + margin) * times_ms, columns, board.platform)

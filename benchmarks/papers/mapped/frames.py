@@ -76,15 +76,15 @@ class FrameBuilder:
         place = placed.place if placed.is_exclusive else None
         key = (placed.network, variant.name, place)
         if key not in self._built:
-            one = self._networks[placed.network]
+            network = self._networks[placed.network]
             build = partial(
                 build_variant,
                 variant,
-                one.module,
-                one.x,
-                one.others,
+                network.module,
+                network.x,
+                network.others,
                 stream=None if isinstance(lane, CpuLane) else lane.stream,
-                onnx_files=self._onnx_files.setdefault(one.name, {}),
+                onnx_files=self._onnx_files.setdefault(network.name, {}),
             )
             self._built[key] = self._lanes.built(variant, place, build)
         return self._built[key]

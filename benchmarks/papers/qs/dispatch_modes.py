@@ -71,7 +71,7 @@ def _measured(
     mode: str,
 ) -> Iterator[Row]:
     """One row for each dispatch mode, also for those that could not be prepared."""
-    measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
+    measured = {way: _Measured(run, config.rounds) for way, run in ways.items()}
     samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
     alone_ms = measured[DispatchMode.SERIAL].alone_ms if DispatchMode.SERIAL in measured else []
     solo_ms = max(alone_ms, default=0.0)
@@ -88,8 +88,8 @@ def _measured(
         if way in faults:
             yield {**row, "error": faults[way]}
             continue
-        one = measured[way]
-        error, difference = one.error, one.difference(expected)
+        run = measured[way]
+        error, difference = run.error, run.difference(expected)
         yield {
             **row,
             **summary(samples[way.value]),
@@ -97,7 +97,7 @@ def _measured(
             "bound_ms": round(solo_ms, 4),
             "largest_difference": difference,
             "error": error,
-            "busy": busy(one.timed()),
+            "busy": busy(run.timed()),
         }
 
 

@@ -226,13 +226,13 @@ def _answers(
     unsettled = np.nonzero((answers != FITS) & (answers != DOES_NOT_FIT))[0]
     for i in unsettled:
         there = ~absent[i]
-        one = replace(
+        program = replace(
             every,
             ms=by_set[i, there],
             configuration=every.configuration.reshape(sets, n, places)[i, there],
         )
-        found = solve(one, FRAME_MS, any_will_do=True, time_limit_s=time_limit_s).answer
+        answer = solve(program, FRAME_MS, any_will_do=True, time_limit_s=time_limit_s).answer
         answers[i] = {Feasibility.feasible: FITS, Feasibility.infeasible: DOES_NOT_FIT}.get(
-            found, 0
+            answer, 0
         )
     return answers, len(unsettled)

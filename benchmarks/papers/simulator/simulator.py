@@ -109,10 +109,10 @@ class _Simulation:
         job = ticket.job
         begin_ms = max(self._now_ms, self._free_at_ms[lane], self._ends_ms.get(job.request, 0.0))
         took_ms = self._actual_ms(job, lane) + delay_ms(self._sync_ms, ticket.previous_lane, lane)
-        one = Executed(job, lane, begin_ms, begin_ms + took_ms)
+        executed = Executed(job, lane, begin_ms, begin_ms + took_ms)
         self._busy[lane] = not self._lanes[lane].asynchronous
-        self._free_at_ms[lane] = self._ends_ms[job.request] = one.end_ms
-        self._at(one.end_ms, partial(self._end, ticket, one))
+        self._free_at_ms[lane] = self._ends_ms[job.request] = executed.end_ms
+        self._at(executed.end_ms, partial(self._end, ticket, executed))
         self._put(self._dispatcher.taken(ticket, self._now_ms))
 
     def _end(self, ticket: Ticket, execution: Executed) -> None:

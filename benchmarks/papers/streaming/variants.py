@@ -196,25 +196,25 @@ class _Bench:
             once: dict[str, Callable[[], float]] = {}
             for name, (wanted, layers) in variants.items():
                 try:
-                    one = _StreamVariant(self, opened, wanted, layers)
+                    variant = _StreamVariant(self, opened, wanted, layers)
                 except Exception as error:  # noqa: BLE001 - the others have nothing to do with it
                     yield {"variant": name, "tier": self._case.tier.value, "error": one_line(error)}
                     continue
-                stack.callback(one.close)
-                measured[name] = one
-                once[name] = one.once_ms
+                stack.callback(variant.close)
+                measured[name] = variant
+                once[name] = variant.once_ms
             if offloaded is not None:
                 once[_OFFLOADED] = partial(offloaded.once_ms, self.x, self.reference)
             samples = interleaved(once, self._repeats, turn_s=self._turn_s)
             resident_ms = median(samples["preload"]) if "preload" in samples else None
-            for name, one in measured.items():
-                first_ms = one.first_ms(min(self._repeats, _FIRST_RUNS), self._turn_s)
+            for name, variant in measured.items():
+                first_ms = variant.first_ms(min(self._repeats, _FIRST_RUNS), self._turn_s)
                 yield {
                     "variant": name,
                     **summary(samples[name]),
                     **first_ms,
                     **_against(resident_ms, samples[name]),
-                    **one.facts(median(samples[name])),
+                    **variant.facts(median(samples[name])),
                 }
             if offloaded is not None:
                 yield {

@@ -94,10 +94,10 @@ class BoardScenarios:
     @property
     def title(self) -> str:
         """Board, limit, reward and controller."""
-        one = self.setting
+        setting = self.setting
         return (
-            f"{board_of(one.device)}, T = {one.limit_ms:g} ms, reward={one.reward}, "
-            f"controller={one.controller}"
+            f"{board_of(setting.device)}, T = {setting.limit_ms:g} ms, reward={setting.reward}, "
+            f"controller={setting.controller}"
         )
 
     @property
@@ -169,12 +169,12 @@ def _board(settings: list[Setting], results: Results) -> BoardScenarios:
         settings, key=lambda setting: (SCENARIO_MARK in setting.device, "@" in setting.device)
     )
     ordered = [first, *(setting for setting in settings if setting is not first)]
-    curves = {one: results.curves[one] for one in ordered}
-    found = {one: curve.best_numbers() for one, curve in curves.items()}
+    curves = {each: results.curves[each] for each in ordered}
+    best = {each: curve.best_numbers() for each, curve in curves.items()}
     return BoardScenarios(
         first,
-        tuple(_scenario(one, first, curves, found[one]) for one in ordered),
-        tuple(_mismatch(a, b, curves, found) for a, b in product(ordered, ordered)),
+        tuple(_scenario(each, first, curves, best[each]) for each in ordered),
+        tuple(_mismatch(a, b, curves, best) for a, b in product(ordered, ordered)),
     )
 
 

@@ -27,11 +27,11 @@ def noise_of(space: Space, device: str) -> Noise | None:
     Raises:
       UserError: if the table is malformed.
     """
-    found = device_named(space, device)
-    measured = measured_on(space, found)
+    timed = device_named(space, device)
+    measured = measured_on(space, timed)
     origin = {} if measured is None else origin_beside(measured.path)
     try:
-        differences = _differences(origin, found)
+        differences = _differences(origin, timed)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None  # not written by nas.measure
     sound = len(differences) >= FEWEST_REPEATS and bool((differences > -1).all())

@@ -42,11 +42,11 @@ class Noise:
         """
         count = len(self.repeats)
         resampled = self.repeats[generator.integers(count, size=(draws, count))]
-        one = np.take_along_axis(
+        difference = np.take_along_axis(
             resampled, generator.integers(count, size=(draws, architectures)), axis=1
         )
         signs = generator.choice([-1.0, 1.0], (draws, architectures))
-        return np.asarray(np.exp(signs * one / np.sqrt(2)))
+        return np.asarray(np.exp(signs * difference / np.sqrt(2)))
 
 
 @final

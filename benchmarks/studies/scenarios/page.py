@@ -24,8 +24,8 @@ from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import text_of, with_intervals
 
 
-def _sections(found: Sequence[BoardScenarios], results: Results) -> Iterator[Section]:
-    for board in found:
+def _sections(boards: Sequence[BoardScenarios], results: Results) -> Iterator[Section]:
+    for board in boards:
         yield Section(f"Scenarios of {board.title}", list(_parts(board, results)))
 
 

@@ -224,9 +224,9 @@ def reproductions(results: Results) -> Iterator[Reproduction]:
     for setting in results.values:
         soft = replace(setting, reward=SOFT)
         if setting.reward == PROPOSED and soft in results.values:
-            found = {PROPOSED: setting, SOFT: soft}
+            setting_of = {PROPOSED: setting, SOFT: soft}
             yield Reproduction(
-                setting, tuple(_ours(p.name, results, found[p.reward]) for p in PUBLISHED)
+                setting, tuple(_ours(p.name, results, setting_of[p.reward]) for p in PUBLISHED)
             )
 
 

@@ -41,11 +41,11 @@ from rewards.proposed import ProposedReward
 
 
 def _sections(_: Sequence[ThesisFinding], results: Results) -> Iterator[Section]:
-    found = list(reproductions(results))
-    if found:
-        closest = min(found, key=lambda r: r.distance)
+    reproduced = list(reproductions(results))
+    if reproduced:
+        closest = min(reproduced, key=lambda r: r.distance)
         yield Section("The thesis's figures", list(_figures(results, closest.setting)))
-        yield Section("The thesis's numbers", list(_numbers(results, found)))
+        yield Section("The thesis's numbers", list(_numbers(results, reproduced)))
     if any(claims(results).values()):
         yield Section("The claim, setting by setting", list(_claims(results)))
     yield Section("The rewards themselves", [_rewards()])
@@ -72,7 +72,7 @@ def _figures(results: Results, setting: Setting) -> Iterator[PagePart | str]:
     )
 
 
-def _numbers(results: Results, found: list[Reproduction]) -> Iterator[PagePart | str]:
+def _numbers(results: Results, reproduced: list[Reproduction]) -> Iterator[PagePart | str]:
     if is_the_thesis_problem(results):
         yield (
             "Median over our seeds, with the least and the most of any seed: the thesis prints one "
@@ -93,11 +93,11 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[PagePart |
         },
         "in range, of 6": lambda reproduction: sum(reproduction.within_range),
     }
-    yield declared_table(found, columns, "Figures 5-1 and 5-2 in numbers; axis: samples")
-    survey = results.curves[found[0].setting].whole
+    yield declared_table(reproduced, columns, "Figures 5-1 and 5-2 in numbers; axis: samples")
+    survey = results.curves[reproduced[0].setting].whole
     chances = {p.what: by_chance(survey, p) for p in PUBLISHED}
     counts = [f"{chance:,.0f} {what}" for what, chance in chances.items() if chance is not None]
-    yield f"A uniform sample of {SAMPLES:,} on {_device(found[0].setting)} has {', '.join(counts)}."
+    yield f"A uniform sample of {SAMPLES:,} on {_device(reproduced[0].setting)} has {', '.join(counts)}."
 
 
 def _heat_map_figure(
@@ -196,8 +196,8 @@ def _device(setting: Setting) -> str:
     )
 
 
-def _key_figures(found: Sequence[ThesisFinding], _: Results) -> Iterator[KeyFigure]:
-    for finding in found:
+def _key_figures(findings: Sequence[ThesisFinding], _: Results) -> Iterator[KeyFigure]:
+    for finding in findings:
         for verdict in finding.by_rival:
             yield KeyFigure(
                 f"{finding.controller}: proposed sooner within T than {verdict.rival}",

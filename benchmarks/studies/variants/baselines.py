@@ -121,7 +121,7 @@ def found_by(
 
 def searched(board: Board, curves: Mapping[str, LearningCurve]) -> BaselineSearch:
     """Results of every strategy with all samples."""
-    found = found_by(board, curves)
+    chosen = found_by(board, curves)
     *single, together = curves
     surveys = [curves[name].whole for name in single]
     return BaselineSearch(
@@ -129,7 +129,7 @@ def searched(board: Board, curves: Mapping[str, LearningCurve]) -> BaselineSearc
         optimum=tuple(_best_accuracy(survey) for survey in surveys),
         within=tuple(survey.feasible_share for survey in surveys),
         within_any=curves[together].whole.feasible_share,
-        strategies=tuple(_strategy(name, curves, found) for name in found),
+        strategies=tuple(_strategy(name, curves, chosen) for name in chosen),
         choosing=_choosing(board, [curves[name].answers for name in single]),
     )
 

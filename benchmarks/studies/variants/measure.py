@@ -138,15 +138,15 @@ def variants(results: Results) -> list[Variants]:
 
 def _variants(boards: list[Board], reward: str, controller: str, results: Results) -> Variants:
     curves = [_curves(board, reward, controller, results) for board in boards]
-    found = [searched(board, curve) for board, curve in zip(boards, curves, strict=True)]
+    on_boards = [searched(board, curve) for board, curve in zip(boards, curves, strict=True)]
     units, budget = boards[0].units, results.config.budget
     counts = [count for count in CHECKPOINTS if len(units) <= count < budget]
     return Variants(
         devices=tuple(unit.device for unit in units),
         reward=reward,
         controller=controller,
-        boards=tuple(found),
-        after=tuple(_after(samples, found, curves) for samples in [*counts, budget]),
+        boards=tuple(on_boards),
+        after=tuple(_after(samples, on_boards, curves) for samples in [*counts, budget]),
         predicted=tuple(
             float(is_predicted(curves[0][alone(unit.device)].answers.latency_kind).mean())
             for unit in units
@@ -162,11 +162,11 @@ def _after(
     fits: dict[str, list[float]] = {}
     for board, curve in zip(boards, curves, strict=True):
         together = curve[TOGETHER]
-        found = found_by(board.board, curve, samples)
-        test = {name: mean_test(which, together.answers) for name, which in found.items()}
+        chosen = found_by(board.board, curve, samples)
+        test = {name: mean_test(which, together.answers) for name, which in chosen.items()}
         for title, name in {TOGETHER: TOGETHER, **board.baselines}.items():
-            fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
-            gaps.setdefault(title, []).append(mean_gap(found[name], together.whole))
+            fits.setdefault(title, []).append(float((chosen[name] >= 0).mean()))
+            gaps.setdefault(title, []).append(mean_gap(chosen[name], together.whole))
             if name != TOGETHER:
                 gains.setdefault(title, []).append(test[TOGETHER] - test[name])
     return After(
@@ -192,12 +192,12 @@ def _curves(
     board: Board, reward: str, controller: str, results: Results
 ) -> dict[str, LearningCurve]:
     """Searches for each unit, in their order, then for all together."""
-    found = {
+    curves = {
         alone(unit.device): results.curves[Setting(reward, controller, unit.device, unit.left_ms)]
         for unit in board.units
     }
     setting = Setting(reward, controller, board.device, board.limit_ms)
-    return {**found, TOGETHER: results.curves[setting]}
+    return {**curves, TOGETHER: results.curves[setting]}
 
 
 def signed(interval: Interval) -> str:

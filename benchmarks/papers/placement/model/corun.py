@@ -141,11 +141,11 @@ def round_ms(released: Round) -> float:
     if len(released) == 1:
         return released[0].alone_ms
     device_free_ms = ended_ms = 0.0
-    for one in sorted(released, key=lambda one: one.before_ms + one.idle_ms):
-        begins_ms = max(device_free_ms, one.before_ms + one.idle_ms)
-        device_free_ms = begins_ms + one.busy_ms
-        ended_ms = max(ended_ms, device_free_ms + one.after_ms)
-    return max(ended_ms, sum(one.bus_ms for one in released))
+    for task in sorted(released, key=lambda task: task.before_ms + task.idle_ms):
+        begins_ms = max(device_free_ms, task.before_ms + task.idle_ms)
+        device_free_ms = begins_ms + task.busy_ms
+        ended_ms = max(ended_ms, device_free_ms + task.after_ms)
+    return max(ended_ms, sum(task.bus_ms for task in released))
 
 
 def makespan_ms(released: Sequence[Round]) -> float:
