@@ -407,6 +407,8 @@ def _choose_precision(config: SearchConfig) -> None:
     from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
 
     precision, device = config.precision, addresses(config.device)
+    if config.data is not None and precision is BoardPrecision.int8:
+        config.export = True  # which tells the accuracy of the int8 files
     if precision is None or f"/{precision.value}/" in device:
         return
     if not isinstance(config.latency, ProbeLatencyConfig):

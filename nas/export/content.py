@@ -107,8 +107,13 @@ def fill(
     else:
         latencies = timed_on_board(files, config.device, subject, config, tell)
     searched = subject.searched
-    same = [each for each in latencies.values() if searched and each.device == searched.device]
-    ratio, comparison = compared_with_search(searched, (*same, latencies[reference])[0])
+    timed = [
+        form for form, each in latencies.items() if searched and each.device == searched.device
+    ]
+    compared = (*timed, reference)[0]
+    ratio, comparison = compared_with_search(searched, latencies[compared])
+    if compared is not reference:
+        comparison = f"{compared.file} {comparison}"
     record = Export(
         schema=SCHEMA,
         space=space.name,

@@ -194,14 +194,15 @@ class FineTuned(StagedSearch):
         timed = ~np.isnan(latency_ms)
         compared = problem.compared_ms(latencies)
         within = timed & (compared <= problem.limit_ms)
-        if problem.limits.each:
-            within &= problem.limits.met(problem.limits.costs(rows))
+        costs = problem.limits.costs(rows[within])
+        within[within] = problem.limits.met(costs)
         kept = np.flatnonzero(within)
         if not len(kept):
             fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if timed.any() else ""
             raise UserError(
                 f"no pretrained network is within {problem.limits.label} on "
-                f"{problem.oracle.device}{fastest}; raise T, or add smaller networks with weights="
+                f"{problem.oracle.device}{fastest}{problem.limits.least(costs)}; raise "
+                f"{problem.limits.label}, or add smaller networks with weights="
             )
         self._say(
             f"latencies: {timed.sum():,} of {len(rows):,} networks at their sides are known, "
