@@ -102,10 +102,10 @@ def reason(error: OSError) -> str:
 def _is_unread() -> bool:
     """Whether nobody reads standard output any more; then nothing more is written to it."""
     poll = select.poll()
-    poll.register(sys.stdout, 0)
+    poll.register(1, 0)
     is_unread = any(events & select.POLLERR for _, events in poll.poll(0))
     if is_unread:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return is_unread
 
 
