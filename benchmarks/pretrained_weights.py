@@ -4,7 +4,8 @@
 
 The evaluated network of a uint8 file is `scale * (q - zero)`, so that nothing is lost. Batch
 normalisation is folded into the convolutions there; `space=pretrained` puts it back. Each network is
-compared with the TFLite interpreter on the photos: same class, and the difference of the logits.
+compared with the TFLite interpreter on the photos: same class (or largest feature), and the largest
+difference, which is that of 8-bit rounding.
 Needs ai-edge-litert beside the extra `networks`.
 """
 
@@ -48,8 +49,13 @@ TOP1 = {
     ("mobilenetv2_050", 96): 0.512,
     ("tf_mobilenetv3_large_minimal_100", 224): 0.723,
     ("mobilenet_edgetpu_100", 224): 0.758,
+    ("mobilenetv1_100", 224): 0.709,
 }
 """ImageNet top-1 of the float networks, by TF-slim's pages."""
+
+
+LINEAR = {"mobilenet_edgetpu_100": ["blocks.0.0.bn1.act"]}
+"""Activations of timm's network that TensorFlow's is without."""
 
 
 class TorchConvolution(NamedTuple):
@@ -67,6 +73,7 @@ def architecture_of(name: str) -> tuple[str, int] | None:
     return {
         "mobilenet_v3_large_minimalistic_1_0_224_quant": ("tf_mobilenetv3_large_minimal_100", 224),
         "mobilenet_edgetpu_224_1.0_uint8": ("mobilenet_edgetpu_100", 224),
+        "mobilenet_v1_1.0_224_quant_embedding_extractor": ("mobilenetv1_100", 224),
     }.get(name)
 
 
@@ -107,10 +114,13 @@ def converted(interpreter: Any, architecture: str) -> nn.Module:
       ValueError: if a layer is of another shape.
     """
     network: Any = timm().create_model(architecture, num_classes=CLASSES, pad_type="same").eval()
+    for name in LINEAR.get(architecture, []):
+        network.set_submodule(name, nn.Identity())
     modules = list(network.modules())
     convolutions = [module for module in modules if isinstance(module, nn.Conv2d)]
     norms = iter([module for module in modules if isinstance(module, nn.BatchNorm2d)])
-    *body, head = layers(interpreter)
+    body = list(layers(interpreter))
+    head = body.pop() if len(body) > len(convolutions) else None  # none: it ends with its features
     with torch.no_grad():
         for convolution, layer in zip(convolutions, body, strict=True):
             _copy(convolution.weight, layer.weight)
@@ -120,8 +130,11 @@ def converted(interpreter: Any, architecture: str) -> nn.Module:
             norm = next(norms)
             norm.register_buffer("running_var", torch.full_like(norm.bias, 1 - norm.eps))
             _copy(norm.bias, layer.bias)
-        _copy(network.classifier.weight, head.weight.reshape(CLASSES, -1))
-        _copy(network.classifier.bias, head.bias)
+        if head is not None:
+            _copy(network.classifier.weight, head.weight.reshape(CLASSES, -1))
+            _copy(network.classifier.bias, head.bias)
+        else:
+            network.reset_classifier(0)
     made: nn.Module = network
     return made
 
@@ -156,7 +169,9 @@ def compare(interpreter: Any, network: nn.Module, side: int, photos: Path) -> st
             ours = np.exp(ours - ours.max()) / np.exp(ours - ours.max()).sum()
         same += int(theirs.argmax() == ours.argmax())
         largest = max(largest, float(np.abs(theirs - ours).max()))
-    return f"same class for {same} of {len(files)} photos, largest difference {largest:.3g}"
+    return (
+        f"same largest output for {same} of {len(files)} photos, largest difference {largest:.3g}"
+    )
 
 
 def main(source: Path, target: Path, photos: Path | None) -> None:
@@ -181,6 +196,7 @@ def main(source: Path, target: Path, photos: Path | None) -> None:
             "mean": json.dumps([128 / 255] * 3),
             "sd": json.dumps([128 / 255] * 3),
             "top1": str(TOP1[named]),
+            "linear": json.dumps(LINEAR.get(architecture, [])),
             "licence": "apache-2.0",
             "origin": f"TensorFlow's {file.name}",
         }

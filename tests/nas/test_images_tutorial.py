@@ -64,6 +64,6 @@ def test_a_folder_of_class_folders_is_searched(tmp_path):
             Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.jpg")
     (search,) = [one for one in commands("data=images/") if "ssh" not in one]
 
-    run(search, tmp_path, "hours=0.02", "T=6ms")
+    run(search, tmp_path, "hours=0.05", "T=6ms")
 
     assert list(tmp_path.glob("runs/*/*/trained/*/weights.safetensors"))

@@ -2,7 +2,8 @@
 
 A file is `<timm's name>.safetensors` or `<timm's name>/model.safetensors`; if `SHA256SUMS` lies in its
 folder, it must agree. What timm does not know of a name, the file's own metadata say: `architecture`,
-`arguments` (JSON), `side`, `mean`, `sd` (JSON), `top1`, `licence` and `origin`.
+`arguments` (JSON), `side`, `mean`, `sd` (JSON), `top1`, `licence`, `origin`, and `linear`, modules that
+the network is without (JSON).
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class PooledNetwork:
     mean: tuple[float, ...] | None = None  # of its images; None: timm knows
     sd: tuple[float, ...] | None = None
     file: Path | None = None  # None: on the hub
+    linear: tuple[str, ...] = ()  # names of timm's activations that it is without
     function: str = ""  # `<file>.py:<name>`, which builds it with its weights
 
     @property
@@ -77,8 +79,12 @@ class PooledNetwork:
         if self.function:
             network: nn.Module = function_named(self.function)(classes)
             return network
+        from torch import nn  # noqa: PLC0415 - takes seconds
+
         settings: dict[str, Any] = {**self.arguments, "num_classes": classes}
         made: nn.Module = timm().create_model(self.architecture, **settings)
+        for name in self.linear:
+            made.set_submodule(name, nn.Identity(), strict=True)
         return made
 
     def weights_file(self) -> Path:
@@ -266,6 +272,7 @@ def _read(file: Path) -> PooledNetwork:
             mean,
             sd,
             file.absolute(),
+            tuple(map(str, json.loads(about.get("linear", "[]")))),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"weights: {file} does not say what network it is: {error!r}") from error

@@ -85,6 +85,16 @@ def test_a_network_begins_with_the_weights_of_its_file_and_a_classifier_for_the_
     assert all(torch.equal(begun[name], stored[name]) for name in others)
 
 
+def test_activations_that_the_weights_are_without_are_left_out(tmp_path):
+    written(tmp_path, about=ABOUT | {"linear": '["bn1.act"]'})
+    space = pretrained_space(str(tmp_path))
+
+    network = space.start(space.control(), TASK)
+
+    images = -torch.ones(1, 16, 4, 4)
+    assert torch.equal(network.bn1.act(images), images)
+
+
 def test_a_space_is_named_after_its_folder(space, tmp_path):
     assert space_named(f"pretrained:{tmp_path}").pool == space.pool
 
