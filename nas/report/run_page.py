@@ -12,7 +12,6 @@ from nas.report.answer import Answer, margin_text
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence
 from nas.report.charts.front import front
-from nas.report.charts.heat_map import heat_map
 from nas.report.environment import Environment
 from nas.report.network import networks_of
 from nas.report.number import amount
@@ -49,7 +48,6 @@ def run_page(
         seen[:0] = [
             front(done, feasible, problem, answer),
             *_every_limit(answer, problem),
-            heat_map(done, summary.T_ms, answer),
         ]
     figures = [*answer.figures, *answer.search_figures]
     if answer.best is None and len(done):

@@ -135,7 +135,7 @@ def test_architectures_of_the_space_without_a_latency_are_left_out():
 def test_few_samples_make_a_page(count):
     html = searched(range(count)).page().html()
 
-    assert html.count('class="chart"') == 10
+    assert html.count('class="chart"') == 9
     assert html.count("<svg") >= 1
 
 
@@ -170,7 +170,7 @@ def test_a_browser_opens_it_without_an_error_and_without_a_request(visit, tmp_pa
 
     assert visited.console == []
     assert visited.requests == []
-    assert visited.dom.count('class="plot-container plotly"') == 10
+    assert visited.dom.count('class="plot-container plotly"') == 9
 
 
 def test_the_page_answers_for_any_t_off_the_found_front_and_that_of_the_whole_space():

@@ -7,10 +7,8 @@ import pytest
 from bench_settings import bench_config
 
 from benchmarks.papers.contention import on_cpu as contention
-from benchmarks.papers.contention import on_gpu as contention_gpu
 from benchmarks.papers.contention.experiment import CONTENTION
 from benchmarks.papers.contention.interleaved import ConditionTimes
-from benchmarks.papers.contention.rows import counts
 from benchmarks.papers.contention.rows import rows_of as rows_of_taken
 
 
@@ -66,12 +64,6 @@ def test_the_coarse_lock_starves_the_pipeline_and_leaves_rows_of_every_other_ste
     assert len([row for row in rows if row["part"] == "worst"]) == 3
 
 
-def test_the_gpus_steps_are_chosen_by_name():
-    steps = contention_gpu.steps(config(workloads=["pcie", "nb201"]))
-
-    assert [step.name for step in steps] == ["nb201", "pcie"]
-
-
 def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
     taken = {
         name: ConditionTimes([([1.0] * 4, [1.0] * 4)], [gb_per_s])
@@ -95,12 +87,6 @@ def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
     assert rows[1]["stolen_gb_per_s"] == 0
     assert hogs.rows == [["spin", "1", "", "", "0.00"]]
     assert [row[-2] for row in networks.rows] == ["0.00", "0.00", "14.00"]
-
-
-def test_numbers_of_hogs_grow_by_doubling_beyond_four():
-    assert counts(1) == [1]
-    assert counts(5) == [1, 2, 3, 4, 5]
-    assert counts(15) == [1, 2, 3, 4, 8, 15]
 
 
 def test_the_coarse_lock_makes_the_networks_own_cpu_part_wait():

@@ -22,7 +22,6 @@ from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.papers.dispatch.processes import MultiContext, ProcessDiedError, Processes
 from benchmarks.papers.schedule_metrics import finish_spread_ms
 from runtime.network.backend import Device
-from runtime.network.completion import Completion, HostCompletion
 from runtime.network.decompose import Rule
 from runtime.network.segment_kind import SegmentKind
 from runtime.scheduling.metrics import makespan_ms
@@ -137,10 +136,10 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path):
         textwrap.dedent("""
         import time
         from torch import nn, ones
-        from benchmarks.papers.dispatch.prepared import Prepared, Setup, Source
+        from benchmarks.papers.dispatch.prepared import DispatchedNetwork, Setup
         from benchmarks.papers.dispatch.processes import MultiContext
         if __name__ == "__main__":
-            source = Source("net", nn.ReLU().eval(), ones(1))
+            source = DispatchedNetwork("net", nn.ReLU().eval(), ones(1))
             executor = MultiContext([source], Setup(captured=False))
             print(*executor.process_ids, flush=True)
             time.sleep(600)
@@ -178,11 +177,6 @@ def test_processes_serve_one_set_of_networks_after_another():
         ids = third.process_ids
     kept.close()
     assert not any(map(psutil.pid_exists, ids))
-
-
-def test_processes_share_no_slice_of_a_gpu():
-    with pytest.raises(ValueError, match="slice"):
-        MultiContext([source(0)], Setup(sms=object()))
 
 
 def test_a_network_that_cannot_be_made_ready_raises_here():
@@ -225,12 +219,6 @@ def test_a_network_that_raises_ends_and_the_others_go_on(way, monkeypatch):
     assert_ends(lambda: threads() <= before)
 
 
-@pytest.mark.parametrize("way", THREADED)
-def test_no_network_and_no_inference_are_an_empty_run(way):
-    with open_executor(way, [], Setup()) as executor:
-        assert executor.run(3).schedule.executed == ()
-
-
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a signal at a time")
 @pytest.mark.parametrize("way", THREADED)
 def test_ctrl_c_ends_a_run_and_its_threads(way):
@@ -268,27 +256,8 @@ def assert_ends(is_over):
         time.sleep(0.01)
 
 
-def test_a_core_that_is_not_there_is_refused():
-    for way in THREADED:
-        with pytest.raises(ValueError, match="core 4096"):
-            open_executor(way, [source(0)], Setup(cores=(4096,)))
-
-
 def test_a_gpu_that_is_not_there_is_refused():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda|NVIDIA"):
         open_executor(DispatchMode.SERIAL, [source(0)], Setup(Device.cuda))
-
-
-def test_a_completion_counts_its_first_end_only():
-    completion = HostCompletion()
-    assert isinstance(completion, Completion)
-    assert math.isnan(completion.ended_s)
-
-    completion.end(1.0, 2.0, ValueError("first"))
-    completion.end(3.0, 4.0, None)
-
-    assert (completion.began_s, completion.ended_s) == (1.0, 2.0)
-    with pytest.raises(ValueError, match="first"):
-        completion.wait()

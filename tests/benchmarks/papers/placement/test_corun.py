@@ -8,7 +8,6 @@ from benchmarks.papers.placement.model.corun import (
     CorunTask,
     can_pair,
     makespan_ms,
-    memory,
     round_ms,
     rounds,
     task,
@@ -91,12 +90,6 @@ def test_every_task_runs_once_and_never_later_than_one_after_another(tasks):
     for together in released:
         if len(together) == 2:
             assert sum(one.policy is D for one in together) == 1
-
-
-@given(tasks=TASKS)
-def test_memory_is_that_of_all_tasks_at_once(tasks):
-    total = sum(task.nbytes * (2 if task.policy is D else 1) for task in tasks)
-    assert memory(tasks).total == total
 
 
 @pytest.mark.parametrize("policy", MemoryPolicy)
