@@ -8,6 +8,7 @@ dozen architectures are enough where a regression of the latency itself needs hu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -114,14 +115,14 @@ class SlowdownQuality:
 
 def fit(pairs: Pairs) -> Slowdown:
     """Learn the ratio, with the ridge that predicts held-out architectures best."""
-    errors = []
-    for ridge in _RIDGES:
-        predicted_ms = np.empty_like(pairs.scenario_ms)
-        for held_out in pairs.folds():
-            model, others = _fit(pairs[~held_out], ridge), pairs[held_out]
-            predicted_ms[held_out] = model.predict_ms(others.solo_ms, others.features)
-        errors.append(float(np.abs(np.log(predicted_ms / pairs.scenario_ms)).mean()))
-    return _fit(pairs, _RIDGES[int(np.argmin(errors))])
+    predicted_ms = np.empty((len(_RIDGES), len(pairs.scenario_ms)))
+    for held_out in pairs.folds():
+        others = pairs[held_out]
+        for row, model in zip(predicted_ms, _fits(pairs[~held_out], _RIDGES), strict=True):
+            row[held_out] = model.predict_ms(others.solo_ms, others.features)
+    errors = np.abs(np.log(predicted_ms / pairs.scenario_ms)).mean(axis=1)
+    (best,) = _fits(pairs, [_RIDGES[int(np.argmin(errors))]])
+    return best
 
 
 def quality(pairs: Pairs) -> SlowdownQuality:
@@ -152,14 +153,24 @@ def kendall_tau(first: Float64[ndarray, " n"], second: Float64[ndarray, " n"]) -
     return float(kendalltau(first, second).statistic)
 
 
-def _fit(pairs: Pairs, ridge: float) -> Slowdown:
+def _fits(pairs: Pairs, ridges: Sequence[float]) -> list[Slowdown]:
     inputs, ratio = _inputs(pairs.solo_ms, pairs.features), pairs.scenario_ms / pairs.solo_ms
     centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     standard, mean = (inputs - centre) / scale, float(np.log(ratio).mean())
-    gram = standard.T @ standard + ridge * np.eye(inputs.shape[1])
-    weights = np.linalg.solve(gram, standard.T @ (np.log(ratio) - mean))
-    return Slowdown(weights, centre, scale, mean, float(ratio.min()), float(ratio.max()))
+    gram, moment = standard.T @ standard, standard.T @ (np.log(ratio) - mean)
+    least, most = float(ratio.min()), float(ratio.max())
+    return [
+        Slowdown(
+            np.linalg.solve(gram + ridge * np.eye(len(gram)), moment),
+            centre,
+            scale,
+            mean,
+            least,
+            most,
+        )
+        for ridge in ridges
+    ]
 
 
 def _inputs(

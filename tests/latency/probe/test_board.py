@@ -104,22 +104,22 @@ def test_an_agent_that_is_killed_while_it_measures_is_started_again(
 def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, faulty, lines):
     stopped = faulty(IN_MEASURE, "        os.kill(os.getpid(), 19)\n" + IN_MEASURE)
     board = connect(
-        sources=(stopped, agent_source()), patience=Patience(silence_s=6.0, tries=2, backoff_s=0.0)
+        sources=(stopped, agent_source()), patience=Patience(silence_s=4.0, tries=2, backoff_s=0.0)
     )
 
     assert (board.measure(small).ms > 0).all()
-    assert "silent for 6 s" in lines[0]
+    assert "silent for 4 s" in lines[0]
 
 
 def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
     long = faulty(
         '            "runtimes": find_runtimes(),',
-        '            "signs": [(time.sleep(1), self._send(encode({"type": "alive"})))[1]\n'
+        '            "signs": [(time.sleep(0.5), self._send(encode({"type": "alive"})))[1]\n'
         "                      for _ in range(4)],",
     )
     connection = Connection("cmd://", command_of("cmd://", Connect()), 120.0, lambda: long)
 
-    assert len(connection.request({"type": "hello"}, silence_s=3.0)["signs"]) == 4
+    assert len(connection.request({"type": "hello"}, silence_s=1.5)["signs"]) == 4
     connection.close()
 
 
@@ -328,14 +328,14 @@ def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_tim
         ("cmd://no-such-command", "no-such-command"),
         ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"255 \(no route to host\)"),
         ("cmd://sh -c 'kill -9 $$'", "signal 9"),
-        ("cmd://sh -c 'echo Password: ; sleep 60'", r"silent for 3 s \(Password:\)"),
-        ("cmd://sh -c yes", "silent for 3 s"),
+        ("cmd://sh -c 'echo Password: ; sleep 60'", r"silent for 2 s \(Password:\)"),
+        ("cmd://sh -c yes", "silent for 2 s"),
         ("cmd://cat -", "ended with status 1"),
     ],
 )
 def test_a_board_that_cannot_be_reached_is_told_in_one_line_at_once(connect, address, says):
     with pytest.raises(LostConnectionError, match=f"^{address.split()[0]}.*{says}") as raised:
-        connect(address, reach=Connect(python="python3", timeout_s=3.0))
+        connect(address, reach=Connect(python="python3", timeout_s=2.0))
     assert "\n" not in str(raised.value)
 
 

@@ -140,14 +140,17 @@ def page_of(folder):
 
 
 def test_the_networks_of_a_search_are_timed_and_the_best_timed_again_before_one_wins(
-    tmp_path, synthetic_tables
+    in_process, tmp_path, synthetic_tables, monkeypatch
 ):
+    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
     settings = ("device=cmd://", "T=1s", "budget=3", "latency.confirm_top=2")
     folders = (f"latency.cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}")
 
-    status, out, line = ended(search(*QUICK, *settings, *folders, data=synthetic_tables))
+    status, out, error = in_process(
+        nas.search.command.main, ["nas.search", *QUICK, *settings, *folders]
+    )
 
-    assert status == 0, line
+    assert status == 0, error
     assert "probe: measured live" in out.splitlines()[-1]
     assert "timed again: " in out
     (folder,) = tmp_path.glob("runs/*/*")
