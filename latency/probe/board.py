@@ -286,7 +286,7 @@ class LiveBoard:
 
     def _timed(self, answer: dict[str, Any]) -> Timed:
         if answer.get("type") != "measured":
-            raise UnrunnableError(printable(str(answer.get("message", answer))))
+            raise UnrunnableError(printable(str(answer.get("message") or answer)))
         try:
             network, control = answer["network"], answer["control"]
             report = dict(answer.get("state", {}))
