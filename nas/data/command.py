@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.command.exit_status import USER_ERROR, one_line_errors
 from common.files.keyed_table import data_folder
-from nas.spaces.base import SearchSpace
+from nas.spaces.base import OnMicrocontroller, SearchSpace
 from nas.spaces.public_data import HasPublicData, raw_folder
 from nas.spaces.registry import default_space, space_named
 
@@ -92,6 +92,10 @@ def _list(space: SearchSpace, folder: Path) -> None:
         f"space={space.name} board=<name>` times this machine"
     )
     _print([*device_lines(known_devices(space)), *lines] or [nothing])
+    if isinstance(space, OnMicrocontroller):
+        _print(
+            ["P=, RAM= and flash= limit what is computed from the layers of each network: no table"]
+        )
     if not lines and isinstance(space, HasPublicData):
         raw, files = raw_folder(space, folder), space.public_data().files
         there = sum((raw / file.name).is_file() for file in files)

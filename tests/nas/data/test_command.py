@@ -73,6 +73,7 @@ def test_list_shows_the_accuracies_and_the_devices(folder, capsys):
     shown = capsys.readouterr().out
     assert "cifar100" in shown
     assert "my-phone" in shown
+    assert "RAM=" in shown
 
 
 def test_list_without_data_says_how_to_get_it(capsys):
