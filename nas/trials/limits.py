@@ -94,9 +94,9 @@ class Limits:
         return costs
 
     def least(self, costs: Float64[ndarray, "n L"]) -> str:
-        """The lowest cost of networks within T that a limit refuses, in words for an error."""
+        """The lowest cost where a limit refuses all of the networks, in words for an error."""
         words = (
-            f"; of those within T the smallest {limit.title} is {limit.text(low)}, beyond {limit}"
+            f"; their smallest {limit.name.split('_')[0]} is {limit.text(low)}, beyond {limit}"
             for limit, low in zip(self.each, costs.min(0, initial=np.inf), strict=True)
             if limit.bound < low < np.inf
         )

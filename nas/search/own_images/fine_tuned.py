@@ -150,6 +150,13 @@ class FineTuned(StagedSearch):
         """
         began_s, space, problem = time.monotonic(), self._space, self._problem
         rows = space.every_network()
+        costs = problem.limits.costs(rows)
+        rows = rows[problem.limits.met(costs)]  # before any is timed
+        if not len(rows):
+            raise UserError(
+                f"no pretrained network is within {problem.limits.label}"
+                f"{problem.limits.least(costs)}; raise that, or add smaller networks with weights="
+            )
         prior, flops = space.prior(rows), self._flops(rows)
         layers = space.canonical(rows)
         _, first, group = np.unique(layers, axis=0, return_index=True, return_inverse=True)
@@ -194,15 +201,12 @@ class FineTuned(StagedSearch):
         timed = ~np.isnan(latency_ms)
         compared = problem.compared_ms(latencies)
         within = timed & (compared <= problem.limit_ms)
-        costs = problem.limits.costs(rows[within])
-        within[within] = problem.limits.met(costs)
         kept = np.flatnonzero(within)
         if not len(kept):
             fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if timed.any() else ""
             raise UserError(
                 f"no pretrained network is within {problem.limits.label} on "
-                f"{problem.oracle.device}{fastest}{problem.limits.least(costs)}; raise "
-                f"{problem.limits.label}, or add smaller networks with weights="
+                f"{problem.oracle.device}{fastest}; raise T, or add smaller networks with weights="
             )
         self._say(
             f"latencies: {timed.sum():,} of {len(rows):,} networks at their sides are known, "

@@ -72,7 +72,7 @@ def test_memory_is_held_against_its_limits():
         costs[:, 1:] * 1e3, SPACE.memories(EVERYTHING[:4], TASKS["cifar10"])
     )
     assert limits.least(np.array([[9.0, 150.0, 200.0], [9.0, 120.0, 400.0]])) == (
-        "; of those within T the smallest RAM (kB) is 120 kB, beyond RAM = 100 kB"
+        "; their smallest RAM is 120 kB, beyond RAM = 100 kB"
     )
 
 

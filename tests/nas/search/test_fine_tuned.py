@@ -115,7 +115,12 @@ def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path
     assert hint in one_line(search_here(tmp_path, *settings, "device=jetson-nano/fp32/b1"))
 
 
-def test_a_limit_that_no_network_meets_names_the_fastest(search_here, tmp_path, weights):
-    settings = ("data=digits", f"weights={weights}", *HERE, "T=0.01ms")
+@pytest.mark.parametrize(
+    ("limit", "named"), [("T=0.01ms", "the fastest took"), ("RAM=1kB", "their smallest RAM is")]
+)
+def test_a_limit_that_no_network_meets_names_the_smallest(
+    search_here, tmp_path, weights, limit, named
+):
+    settings = ("data=digits", f"weights={weights}", *HERE, limit)
 
-    assert "the fastest took" in one_line(search_here(tmp_path, *settings))
+    assert named in one_line(search_here(tmp_path, *settings))
