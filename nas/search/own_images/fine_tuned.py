@@ -274,11 +274,19 @@ class FineTuned(StagedSearch):
         return winner
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
-        """As in every search; then say if the rule of thumb would have been better."""
+        """As in every search; then say if tuning did not help, or the rule of thumb would be better."""
         at, training = super()._trained_winner(order, left_s)
+        valid = training.valid
+        if valid is None:
+            raise TypeError("a winner is judged on validation images")
+        if valid.fraction > max(accuracy or 0.0 for accuracy in training.accuracies):
+            self._say(
+                "tuning did not help: the winner has the pretrained weights with a new classifier; "
+                "space=residual trains from new weights"
+            )
         for rule in self._rule_of_thumb(self._tunings):
-            valid, accuracy = training.valid, rule.accuracy or 0.0
-            if valid is not None and accuracy - valid.fraction > _NOTABLE * math.sqrt(2) * valid.sd:
+            accuracy = rule.accuracy or 0.0
+            if accuracy - valid.fraction > _NOTABLE * math.sqrt(2) * valid.sd:
                 self._say(
                     f"warning: {rule.favourite}, the best published accuracy, had {accuracy:.2%} after "
                     f"{rule.epochs} epochs, more than the winner's {valid.fraction:.2%}; allow more hours="
