@@ -62,6 +62,17 @@ def test_naming_the_frequent_class_is_worth_no_more_than_chance():
     assert worth.left_out == pytest.approx(0.5, abs=0.1)
 
 
+def test_a_feature_that_is_almost_constant_does_not_rule_on_other_images():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=300)
+    features = generator.normal(size=(300, 20)).astype(np.float32)
+    features[:200, 0] = 1e-3 * (labels[:200] == 0)
+
+    result = frozen_result((features[:200], labels[:200]), (features[200:], labels[200:]), 3)
+
+    assert np.abs(result.weight[:, 0]).max() < 1
+
+
 def test_features_of_a_handful_of_images_are_judged():
     labels = np.array([0, 1, 0, 1])
     features = np.eye(4, dtype=np.float32)
