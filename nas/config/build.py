@@ -364,8 +364,7 @@ def _space_name(config: SearchConfig) -> str:
         if config.space not in {FROM_SCRATCH, _ELASTIC}:
             raise UserError(f"network= is for space={_ELASTIC}, and space={config.space} was named")
         side = "" if config.side is None else str(config.side)
-        words = (config.network, weights or "", side)
-        return f"{_ELASTIC}:{','.join(map(absolute, words))}"
+        return f"{_ELASTIC}:{absolute(config.network)},{absolute(weights or '')},{side}"
     if weights is None and config.pool is None:
         return config.space
     if config.space == _PRETRAINED:

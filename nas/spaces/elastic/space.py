@@ -18,7 +18,7 @@ from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import SharedNetwork
 from nas.spaces.base import ChoiceSpace
-from nas.spaces.elastic.anatomy import anatomy_of
+from nas.spaces.elastic.anatomy import FRACTIONS, anatomy_of
 from nas.spaces.elastic.sub_network import Kept, sub_network
 from nas.spaces.pretrained.padding import with_static_padding
 
@@ -99,19 +99,15 @@ class ElasticSpace(ChoiceSpace):
         ends = np.cumsum(self._counts).tolist()
         return tuple(slice(end - n, end) for end, n in zip(ends, self._counts, strict=True))
 
-    def scaled(self, share: float, side: int | None = None) -> Int64[ndarray, "D"]:
-        """The whole depth, and of each group the width nearest to this share."""
-        row: Int64[ndarray, "D"] = self.largest.copy()
-        row[self._parts[3]] = self._nearest(np.full(self._counts[3], share))
-        if side is not None:
-            row[0] = self.choices["side"].index(side)
-        return row
-
     def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
         """Networks of which all widths are scaled alike, at every side."""
-        shares = sorted({round(w / max(ws), 2) for ws in self.anatomy.widths for w in ws})
-        rows = [self.scaled(share, side) for side in self.anatomy.sides for share in shares or (1,)]
-        return np.asarray(np.unique(rows, axis=0))
+        shares = np.array([*FRACTIONS, 1.0])
+        rows: Int64[ndarray, "sides shares D"] = np.array(
+            np.broadcast_to(self.largest, (len(self.anatomy.sides), len(shares), len(self.largest)))
+        )
+        rows[..., 0] = np.arange(len(rows))[:, None]
+        rows[..., self._parts[3]] = self._nearest(np.repeat(shares[:, None], self._counts[3], 1))
+        return np.asarray(np.unique(rows.reshape(-1, rows.shape[-1]), axis=0))
 
     def _nearest(self, shares: Float64[ndarray, "*n groups"]) -> Int64[ndarray, "*n groups"]:
         """Option of each group whose share of the channels is nearest."""
