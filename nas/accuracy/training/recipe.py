@@ -67,7 +67,7 @@ RECIPES = {
             batch_size=32,
             lr=0.004,
             weight_decay=1e-4,
-            warm_up=0.05,
+            warm_up=0.3,
             label_smoothing=0.1,
             body_lr=0.3,
         ),
@@ -76,6 +76,9 @@ RECIPES = {
 """`nas_bench_201` is the published protocol of the benchmark (Dong & Yang, ICLR 2020, section 2.2).
 
 Its learning rate is that of AutoDL-Projects' `CosineAnnealingLR`, which changes from epoch to epoch.
+
+`fine_tuning` rises for long: after 5 % of three epochs of 40 steps, MobileNetV2 0.5 had lost 6 points of 1,000
+photos that it keeps with 30 %.
 """
 
 
