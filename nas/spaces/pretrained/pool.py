@@ -82,9 +82,15 @@ class PooledNetwork:
         from torch import nn  # noqa: PLC0415 - takes seconds
 
         settings: dict[str, Any] = {**self.arguments, "num_classes": classes}
-        made: nn.Module = timm().create_model(self.architecture, **settings)
-        for name in self.linear:
-            made.set_submodule(name, nn.Identity(), strict=True)
+        try:
+            made: nn.Module = timm().create_model(self.architecture, **settings)
+            for name in self.linear:
+                above, _, last = name.rpartition(".")
+                setattr(made.get_submodule(above), last, nn.Identity())
+        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"weights: timm cannot build what {self.file} names: {error}"
+            ) from error
         return made
 
     def weights_file(self) -> Path:

@@ -85,6 +85,15 @@ def test_a_network_begins_with_the_weights_of_its_file_and_a_classifier_for_the_
     assert all(torch.equal(begun[name], stored[name]) for name in others)
 
 
+@pytest.mark.parametrize("about", [{"linear": '["no.such"]'}, {"arguments": '{"no": 1}'}])
+def test_a_file_that_names_what_timm_cannot_build_is_refused(tmp_path, about):
+    written(tmp_path, about=ABOUT | about)
+    space = pretrained_space(str(tmp_path))
+
+    with pytest.raises(UserError, match=r"test_efficientnet\.safetensors"):
+        space.network(space.control(), TASK)
+
+
 def test_activations_that_the_weights_are_without_are_left_out(tmp_path):
     written(tmp_path, about=ABOUT | {"linear": '["bn1.act"]'})
     space = pretrained_space(str(tmp_path))
