@@ -131,7 +131,8 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
         problem.limits,
     )
     values = _values(asked.composed)
-    if experiment.images is not None and not isinstance(problem.space, HasWeights):
+    knows_side = experiment.config.network is not None or isinstance(problem.space, HasWeights)
+    if experiment.images is not None and not knows_side:
         values["side"] = experiment.images.side  # the space's default, for commands that read it
     choices, latency = dict(asked.choices), experiment.config.latency
     if (
