@@ -29,7 +29,7 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trained_folder import Training
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_within
+from nas.search.own_images.winner import Winner, epochs_within, seconds_of_epoch
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
@@ -42,7 +42,7 @@ from nas.trials.trial import Trials
 LENGTHS = (3, 6, 12)
 """Epochs of the fine-tunings that rank."""
 
-RATES = (1.0, 2.5)
+RATES = (1.0, 0.4)
 """Learning rates that are tried, as multiples of the recipe's."""
 
 FROZEN_NETWORKS = 10
@@ -131,7 +131,17 @@ class FineTuned(StagedSearch):
             (len(self._images.train) + images, images),
             self._config.epochs,
             self._parallel,
+            self._timed_epoch(candidates),
         )
+
+    def _timed_epoch(self, candidates: Candidates) -> tuple[int, float]:
+        """The candidate of the fewest multiply-accumulates, and the seconds of an epoch of it."""
+        depth = self._space.depth(candidates.architectures)
+        deepest = np.flatnonzero(depth == depth.max())
+        at = int(deepest[np.argmin(candidates.flops[deepest])])
+        row = candidates.architectures[at]
+        images = self._images_of(row)
+        return at, seconds_of_epoch(images, row, Start(self._pretrained), self._rule.recipe)[0]
 
     @cached_property
     def _ends_s(self) -> dict[str, float]:

@@ -27,6 +27,9 @@ MOST_TUNED = 6
 _SHARED_BY = 2
 """Networks whose features fit into the time that is left before another one's are taken."""
 
+_MARGIN = 1.3
+"""Time that is kept for the winner beside that of its epochs."""
+
 _CLOSE = 2.0
 """Standard deviations within which a network may still win."""
 
@@ -44,6 +47,9 @@ class FineTunings:
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     epochs: int  # of the winner, at most
     parallel: int = 1
+    timed: tuple[int, float] | None = (
+        None  # a candidate, and the seconds of an epoch by a few steps
+    )
 
     @cached_property
     def rule_of_thumb(self) -> int:
@@ -65,8 +71,20 @@ class FineTunings:
     def forecast(self, results: Mapping[StageJob, Result]) -> Forecast:
         """What these results let expect."""
         return Forecast(
-            self.candidates, self.depth, self.network, self.fidelities, self.images, results
+            self.candidates,
+            self.depth,
+            self.network,
+            self.fidelities,
+            self.images,
+            results,
+            self.timed,
         )
+
+    def _ranked_until_s(self, forecast: Forecast) -> float:
+        """End of the fine-tunings that rank; later where all epochs of the first take less than its time."""
+        first = self._by_worth(forecast, self.winner_s)[0][0]
+        needed_s = _MARGIN * self.epochs * float(forecast.epoch_s[first])
+        return max(self.until_s["short"], self.until_s["full"] - needed_s)
 
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
@@ -79,8 +97,9 @@ class FineTunings:
         job = self._next_frozen(forecast, asked, self.until_s["frozen"] - elapsed_s)
         if job is not None or any(job.fidelity == 0 for job in running):
             return job
-        for job in self._planned(forecast):
-            fits = elapsed_s + forecast.seconds(job) <= self.until_s["short"]
+        ends_s = self._ranked_until_s(forecast)
+        for job in self._planned(forecast, ends_s):
+            fits = elapsed_s + forecast.seconds(job) <= ends_s
             if fits and not any(self._covers(other, job) for other in asked):
                 return job
         return None
@@ -105,13 +124,13 @@ class FineTunings:
                 return job
         return None
 
-    def _planned(self, forecast: Forecast) -> Iterator[StageJob]:
+    def _planned(self, forecast: Forecast, ends_s: float) -> Iterator[StageJob]:
         """Fine-tunings that are worth their time, by the forecasts."""
         order, worth, sd = self._by_worth(forecast, self.winner_s)
         is_judged = forecast.judged[order]
         order, worth, sd = order[is_judged], worth[is_judged], sd[is_judged]
         close = order[worth + _CLOSE * sd >= worth[0] - _CLOSE * sd[0]].tolist()
-        room_s = (self.until_s["short"] - self.until_s["frozen"]) * self.parallel
+        room_s = (ends_s - self.until_s["frozen"]) * self.parallel
         rate = self.rate(forecast.results)
         lengths = [i for i, each in enumerate(self.fidelities) if each.epochs and each.rate == rate]
         thumb = [

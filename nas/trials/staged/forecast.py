@@ -53,6 +53,9 @@ class Forecast:
     fidelities: tuple[Fidelity, ...]
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     results: Mapping[StageJob, Result]
+    timed: tuple[int, float] | None = (
+        None  # a candidate, and the seconds of an epoch by a few steps
+    )
 
     @cached_property
     def pass_s(self) -> Float64[ndarray, "n"]:
@@ -80,6 +83,9 @@ class Forecast:
             for job, result in self.results.items()
             if job.fidelity
         ]
+        if self.timed is not None and not ratios:
+            at, epoch_s = self.timed
+            ratios = [epoch_s / seconds[at]]
         return seconds * np.median(ratios) if ratios else seconds
 
     def seconds(self, job: StageJob) -> float:

@@ -1,5 +1,7 @@
 """The plan of fine-tunings on a simulated clock: nothing is trained."""
 
+from dataclasses import replace as replaced
+
 import numpy as np
 import pytest
 
@@ -110,7 +112,7 @@ def test_trainings_that_take_longer_than_expected_are_planned_again():
     _, as_expected_s = replayed(plan, [0.8] * 4, [0.9] * 4)
     results, elapsed_s = replayed(plan, [0.8] * 4, [0.9] * 4, slower=2.5)
 
-    assert as_expected_s <= plan.until_s["short"]
+    assert as_expected_s <= plan.until_s["full"] - plan.epochs * 3 * COSTS[-1]
     assert elapsed_s <= 1.35 * plan.until_s["short"]
     assert len(tuned_networks(plan, results)) >= 2
 
@@ -130,3 +132,20 @@ def test_networks_far_below_the_best_are_not_tuned():
     results, _ = replayed(plan, [0.9, 0.9, 0.4], [0.95, 0.94, 0.5])
 
     assert 2 not in tuned_networks(plan, results) - {int(plan.network[plan.rule_of_thumb])}
+
+
+def test_time_that_the_winner_does_not_need_goes_to_the_ranking():
+    few, many = (replaced(plan_of([2.0] * 6, [0.7] * 6), epochs=epochs) for epochs in (3, 30))
+    frozen, tuned = [0.75] * 6, [0.85] * 6
+
+    assert replayed(few, frozen, tuned)[1] > replayed(many, frozen, tuned)[1]
+
+
+def test_an_epoch_that_was_timed_corrects_what_a_slow_pass_lets_expect():
+    """The first pass on a GPU finds its kernels, which takes longer than an epoch."""
+    plan = plan_of([20.0] * 4, [0.7] * 4, full_s=200.0)
+    timed = replaced(plan, timed=(2, 0.5))
+    results = {StageJob(0, 0): Result(0.75, 20.0)}
+
+    assert plan.forecast(results).epoch_s[2] == pytest.approx(20.0 * COSTS[2])
+    assert timed.forecast(results).epoch_s[2] == pytest.approx(0.5)
