@@ -14,6 +14,7 @@ from numpy import ndarray
 from rich.console import Console
 
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
+from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch
@@ -23,6 +24,7 @@ from nas.accuracy.supernet.training import (
     JUDGED_ON,
     RECALIBRATED_ON,
     initialised,
+    module_of,
     path_accuracy,
     seconds_of_epoch,
     train_supernet,
@@ -42,6 +44,9 @@ _ON_CPU = ("live_convolutions",)
 
 _TRAINED = 0.7
 """Share of the time of a supernet for its training; the rest is for the scores."""
+
+_STATISTICS_ON = 128
+"""Images that a trained network's batch normalisation takes its statistics from."""
 
 _MANY, _FEW = (RECALIBRATED_ON, JUDGED_ON), (128, 256)
 """Images that give a network its statistics, and that judge it; few for large images on a CPU."""
@@ -142,6 +147,8 @@ def supernet_scores(
             least = 0 if isinstance(space, Inherits) else 1
             epochs = max(least, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
         shared = initialised(space, images, seed, side)
+        if isinstance(space, Inherits) and not done:
+            absorb_statistics(module_of(shared), proxy_batch(images, _STATISTICS_ON))
         if getattr(shared, "new_classifier", False):
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"

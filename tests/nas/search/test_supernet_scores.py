@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
+from safetensors.torch import load_file
+from torch import nn
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.short import proxy_batch
 from nas.search.own_images.scoring import supernet_scores
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 
@@ -47,3 +51,24 @@ def test_a_supernet_is_trained_once_and_scores_networks_by_what_they_inherit(tmp
         supernet_scores(
             SPACE, images(("a", "b", "c")), None, path, console, seed=0, seconds=0.0, check=print
         )
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_trained_network_has_the_statistics_of_the_images_before_its_parts_are_judged(tmp_path):
+    """Training would normalise by them; those of 0 and 1 are of weights with folded normalisation."""
+    pytest.importorskip("torch_pruning")
+    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
+
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
+    trained = nn.Sequential(*layers, nn.Flatten(), nn.Linear(16, 2))
+    path, space = tmp_path / "supernet.safetensors", elastic_space(trained, side=8)
+
+    supernet_scores(
+        space, images(), None, path, Console(quiet=True), seed=0, seconds=0.0, check=print
+    )
+
+    weights = load_file(path)
+    (variance,) = (value for name, value in weights.items() if name.endswith("1.running_var"))
+    batch = proxy_batch(images(), 16)
+    assert torch.allclose(variance, trained[0](batch).var((0, 2, 3)), rtol=1e-3)
