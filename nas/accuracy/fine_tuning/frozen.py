@@ -101,15 +101,23 @@ def frozen_result(
     scale = np.hypot(sd, _LEAST_SCALE * sd.mean()) + 1e-6
     (x, y), (judge, truth) = (((part[0] - mean) / scale, part[1]) for part in (train, valid))
     layers = [_linear_layer(x, y, classes, penalty) for penalty in _LINEAR_PENALTIES]
-    scores = [_balanced((judge @ w.T + b).argmax(1), truth) for w, b in layers]
-    weight, bias = layers[int(np.argmax(scores))]
+    surprises = [_surprise(judge @ w.T + b, truth) for w, b in layers]
+    weight, bias = layers[int(np.argmin(surprises))]
     every, labels = np.concatenate([x, judge]), np.concatenate([y, truth])
     return FrozenResult(
         _left_out(every[:_MOST_JUDGED], labels[:_MOST_JUDGED]),
-        float(max(scores)),
+        _balanced((judge @ weight.T + bias).argmax(1), truth),
         (weight / scale).astype(np.float32),
         (bias - (weight / scale) @ mean).astype(np.float32),
     )
+
+
+def _surprise(logits: Float32[ndarray, "n classes"], labels: Int64[ndarray, "n"]) -> float:
+    """Cross-entropy: a layer that is too sure of itself makes tuning forget what the features know."""
+    losses = nn.functional.cross_entropy(
+        torch.from_numpy(logits), torch.from_numpy(labels), reduction="none"
+    )
+    return float((losses.numpy() * class_weights(labels)[labels]).mean())
 
 
 def _linear_layer(

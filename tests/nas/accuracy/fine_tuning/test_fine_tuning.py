@@ -121,3 +121,16 @@ def test_a_training_of_the_head_changes_nothing_else():
     after = tested.state_dict()
     changed = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
     assert changed == {"5.weight", "5.bias"}
+
+
+def test_the_first_classifier_is_no_surer_than_left_out_images_warrant():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(5, size=600)
+    features = generator.normal(size=(600, 400)).astype(np.float32)
+    features[:, :5] += np.eye(5, dtype=np.float32)[labels]
+
+    layer = frozen_result((features[:300], labels[:300]), (features[300:], labels[300:]), 5)
+
+    logits = torch.from_numpy(features[300:] @ layer.weight.T + layer.bias)
+    surprise = nn.functional.cross_entropy(logits, torch.from_numpy(labels[300:]))
+    assert surprise < np.log(5)  # a layer that knows nothing
