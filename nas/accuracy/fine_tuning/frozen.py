@@ -24,7 +24,8 @@ _MOST_JUDGED = 4000
 """Most images of the estimate, whose memory grows with their square."""
 
 _PENALTIES = (30.0, 300.0, 3000.0)
-_LINEAR_PENALTIES = (0.005, 0.05, 0.5)
+_LINEAR_PENALTIES = (0.005, 0.05, 0.2, 0.5)
+_SMOOTHING = 0.1  # of labels, as in tuning
 _ITERATIONS = 60
 _LEAST_SCALE = 0.3
 """Scale of features that are almost constant on these images, and may not be on others.
@@ -113,9 +114,12 @@ def frozen_result(
 
 
 def _surprise(logits: Float32[ndarray, "n classes"], labels: Int64[ndarray, "n"]) -> float:
-    """Cross-entropy: a layer that is too sure of itself makes tuning forget what the features know."""
+    """Loss as in tuning: a layer that is too sure of itself makes that forget what the features know."""
     losses = nn.functional.cross_entropy(
-        torch.from_numpy(logits), torch.from_numpy(labels), reduction="none"
+        torch.from_numpy(logits),
+        torch.from_numpy(labels),
+        reduction="none",
+        label_smoothing=_SMOOTHING,
     )
     return float((losses.numpy() * class_weights(labels)[labels]).mean())
 
