@@ -113,7 +113,8 @@ def _function(path: Path, name: str) -> Callable[[], Any]:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
     module = sys.modules[module_name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    code = compile(path.read_bytes(), str(path), "exec")  # no bytecode of an earlier version
+    exec(code, module.__dict__)  # noqa: S102 - the command line names the file
     cloudpickle.register_pickle_by_value(module)
     function: Callable[[], Any] = getattr(module, name)
     return function

@@ -96,8 +96,11 @@ class PretrainedSpace(ChoiceSpace):
 
     def every_network(self) -> Int64[ndarray, "n 3"]:
         """All networks at hand at all their sides, of which the classifier alone is tuned."""
-        at_hand = [number for number, each in enumerate(self.pool) if each.is_at_hand]
-        rows = np.array([(n, s, 0) for n in at_hand for s in range(len(self.choices["side"]))])
+        return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
+
+    def _at_all_sides(self, networks: Sequence[int]) -> Int64[ndarray, "n 3"]:
+        sides = range(len(self.choices["side"]))
+        rows = np.array([(n, s, 0) for n in networks for s in sides], np.int64).reshape(-1, 3)
         return np.asarray(rows[self.valid(rows)])
 
     def tuned_to(self, architectures: Int64[ndarray, "*n 3"], depth: int) -> Int64[ndarray, "*n 3"]:
@@ -192,6 +195,8 @@ class PretrainedSpace(ChoiceSpace):
     @cached_property
     def _smallest(self) -> Int64[ndarray, "D"]:
         rows = self.every_network()
+        if not len(rows):
+            rows = self._at_all_sides(range(len(self.pool)))
         return np.asarray(rows[self.prior(rows).argmin()])
 
     @property

@@ -150,9 +150,9 @@ def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_field_empty(
 ):
     exported, texts = latency.probe.config.exported, []
 
-    def damaged(space, task, batch_size, text, takes):
+    def damaged(space, task, batch_size, text, takes, **settings):
         texts.append(text)  # the first is the control
-        content = exported(space, task, batch_size, text, takes)
+        content = exported(space, task, batch_size, text, takes, **settings)
         return content[: len(content) // 2] if texts[1:2] == [text] else content
 
     monkeypatch.setattr("latency.probe.config.exported", damaged)
