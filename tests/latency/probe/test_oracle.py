@@ -128,7 +128,7 @@ def test_the_statistic_is_chosen_after_the_measurement(make, asked):
     tail = make(statistic=Statistic.p99).answer(rows((1, 2))).ms
 
     assert not asked
-    assert tail > median
+    assert tail >= median  # equal where a quiet board took the same time in every sample
 
 
 def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, slower):
