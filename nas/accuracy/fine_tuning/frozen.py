@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet, class_weights
 from nas.accuracy.training.optimization.step import last_linear
+from nas.accuracy.training.recipe import recipe_named
 
 _BATCH = 64
 _MOST_JUDGED = 4000
@@ -25,7 +26,6 @@ _MOST_JUDGED = 4000
 
 _PENALTIES = (30.0, 300.0, 3000.0)
 _LINEAR_PENALTIES = (0.005, 0.05, 0.2, 0.5)
-_SMOOTHING = 0.1  # of labels, as in tuning
 _ITERATIONS = 60
 _LEAST_SCALE = 0.3
 """Scale of features that are almost constant on these images, and may not be on others.
@@ -119,7 +119,7 @@ def _surprise(logits: Float32[ndarray, "n classes"], labels: Int64[ndarray, "n"]
         torch.from_numpy(logits),
         torch.from_numpy(labels),
         reduction="none",
-        label_smoothing=_SMOOTHING,
+        label_smoothing=recipe_named("fine_tuning").label_smoothing,
     )
     return float((losses.numpy() * class_weights(labels)[labels]).mean())
 

@@ -28,8 +28,9 @@ from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_within, seconds_of_epoch
+from nas.search.own_images.winner import Winner, epochs_within
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
@@ -141,7 +142,9 @@ class FineTuned(StagedSearch):
         at = int(deepest[np.argmin(candidates.flops[deepest])])
         row = candidates.architectures[at]
         images = self._images_of(row)
-        return at, seconds_of_epoch(images, row, Start(self._pretrained), self._rule.recipe)[0]
+        take_share(0, 1)
+        network = self._pretrained(row, images.task)
+        return at, seconds_an_epoch(network, images, recipe_named(self._rule.recipe))
 
     @cached_property
     def _ends_s(self) -> dict[str, float]:

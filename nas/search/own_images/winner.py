@@ -100,20 +100,13 @@ def epochs_within(
 ) -> int:
     """Epochs that fit, each judged on the validation images, with the test and the report after them."""
     began_s = time.monotonic()
-    epoch_s, judged_s = seconds_of_epoch(images, architecture, start, recipe)
-    tested_s = judged_s * len(images.test) / len(images.valid)
-    left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
-    return max(0, round(left_s / (epoch_s + judged_s)))
-
-
-def seconds_of_epoch(
-    images: ImageSet, architecture: Int64[ndarray, "D"], start: Start, recipe: str
-) -> tuple[float, float]:
-    """Seconds of an epoch by a few steps, and those of judging it on the validation images."""
     take_share(0, 1)
     network = start.network(architecture, images.task)
     epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), on=TrainOn.train)
     accuracy_of(network, images.valid, images)  # finds the GPU's kernels, which takes longer
-    began_s = time.monotonic()
+    timed_s = time.monotonic()
     accuracy_of(network, images.valid, images)
-    return epoch_s, time.monotonic() - began_s
+    judged_s = time.monotonic() - timed_s
+    tested_s = judged_s * len(images.test) / len(images.valid)
+    left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
+    return max(0, round(left_s / (epoch_s + judged_s)))

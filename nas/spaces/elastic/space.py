@@ -230,8 +230,8 @@ class ElasticSpace(ChoiceSpace):
         area = (task.image_side / self.anatomy.sides[-1]) ** 2
         weights = self._sizes(rows, self._weighted)
         return {
-            "parameters": self._sizes(rows, self._parameters).sum(-1),
-            "flops": (weights * self._uses(rows)).sum(-1) * area,
+            "parameters": np.asarray(self._sizes(rows, self._parameters).sum(-1)),
+            "flops": np.asarray((weights * self._uses(rows)).sum(-1) * area),
         }
 
     @cached_property
