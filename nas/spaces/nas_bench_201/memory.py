@@ -9,7 +9,7 @@ from typing import final
 from common.types.task import Task
 from nas.spaces.microcontroller import IMAGE, MicroGraph, memory_of
 from nas.spaces.nas_bench_201.costs import CELLS_PER_STAGE, STAGES
-from runtime.network.models.nas_bench_201 import NODES
+from nas.spaces.nas_bench_201.space import EDGES
 
 
 def memory(operations: Sequence[str], task: Task) -> tuple[int, int]:
@@ -82,7 +82,7 @@ class _Cells:
 
     def _cell(self, read: int | None) -> int | None:
         nodes, operations = [read], iter(self._operations)
-        for _ in range(NODES):
+        for _ in {target for _, target in EDGES}:
             outputs = [self._edge(next(operations), node) for node in nodes]
             terms = [output for output in outputs if output is not None]
             nodes.append(reduce(partial(self._add, "ADD"), terms) if terms else None)

@@ -29,26 +29,31 @@ def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_
     assert "latency=auto" in line
 
 
-@pytest.mark.parametrize(("controller", "library"), [("tpe", "optuna"), ("nsga2", "pymoo")])
-def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, controller, library):
+def _search_without(library, runs, *overrides):
+    """A search where the library cannot be imported."""
     without = f"import sys; sys.modules[{library!r}] = None; import runpy; sys.argv = sys.argv[1:]"
-    finished = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{without}; runpy.run_module('nas.search', run_name='__main__')",
-            "nas.search",
-            f"controller={controller}",
-            f"runs={tmp_path}",
-        ],
+    program = f"{without}; runpy.run_module('nas.search', run_name='__main__')"
+    return subprocess.run(
+        [sys.executable, "-c", program, "nas.search", *overrides, f"runs={runs}"],
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
 
+
+@pytest.mark.parametrize(("controller", "library"), [("tpe", "optuna"), ("nsga2", "pymoo")])
+def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, controller, library):
+    finished = _search_without(library, tmp_path, f"controller={controller}")
+
     assert "pip install '.[searchers]'" in one_line(finished)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_search_on_tables_needs_no_torch_which_takes_seconds_to_import(tmp_path):
+    finished = _search_without("torch", tmp_path, "T=17ms", "budget=60")
+
+    assert finished.returncode == 0, finished.stderr
 
 
 @pytest.mark.parametrize(
