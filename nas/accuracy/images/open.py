@@ -23,7 +23,7 @@ from nas.accuracy.images.stored import stored
 DEFAULT_SIDE = 32
 """Pixels; the side that the bundled latency tables are for."""
 
-DEFAULT_SHARE = 0.15
+DEFAULT_SHARE = 0.1
 """Share of the training images that each missing split is drawn with."""
 
 SPLIT_SEED = 0

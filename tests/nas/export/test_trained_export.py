@@ -353,7 +353,7 @@ def test_tflite_files_are_exported_checked_and_run_by_the_scripts(
     assert forms["network.tflite"]["max_abs_error"] <= 1e-4
     assert forms["network.tflite"]["accuracy"]["as_fp32"] == 1
     assert forms["network-int8.tflite"]["size"] < 0.5 * forms["network.tflite"]["size"]
-    assert forms["network-int8.tflite"]["accuracy"]["as_fp32"] > 0.9
+    assert forms["network-int8.tflite"]["accuracy"]["as_fp32"] > 0.8
     assert forms["network-int8.tflite"]["latency"]["device"].endswith("/litert/int8/b1")
     done = run_script(folder, "check.py")
     assert done.stdout.count("images right (card") == 4, done.stderr

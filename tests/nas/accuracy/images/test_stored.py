@@ -74,7 +74,7 @@ def test_a_disk_that_is_full_midway_leaves_nothing(class_folders, opened, tmp_pa
 
     assert raised.value.filename.startswith(str(tmp_path / "cache"))
     assert sets_in(tmp_path / "cache") == []
-    assert len(opened(folder).train) == 280
+    assert len(opened(folder).train) == 320
 
 
 def test_a_disk_that_is_too_small_is_refused_before(class_folders, opened, monkeypatch):
