@@ -1,11 +1,15 @@
 """Table of fine-tunings: what each pretrained network is worth on a data set, for searches to be judged by.
 
-    $ python -m benchmarks.fine_tuning_table --weights FOLDER --jobs JOBS.txt --out TABLE.csv
+    $ python -m benchmarks.fine_tuning_table --weights FOLDER --data photos0 cifar5000.parquet --out TABLE.csv
 
-A job is a line of `JOB`'s values: data set, network, side, tuning, epochs (0: frozen features), learning
-rate and its share for the body, RandAugment (0 or 1), seed. Rows hold them with the accuracies on
-validation and test images, and the seconds. Jobs that the table has are not run again; those that
-have not ended after `--minutes` are left out.
+Candidates are the networks of the folder at the sides of `SIDES` and of their name; each has a row for its
+frozen features, and rows of tuning in the order of `PLAN`, as many as `--seconds` allow. Rows are
+written as they come. Accuracies are of the product's own split of validation, and of the test images.
+
+Several processes share the GPU, each with trainings side by side on streams; a process has all jobs of some
+shapes of networks, because finding the kernels of a shape takes longer than a training. `seconds` are the
+share of a training: its own from begin to end, divided by the number side by side in all processes. Those
+of frozen features are of one pass over the training and validation images.
 """
 
 from __future__ import annotations
@@ -14,85 +18,356 @@ import argparse
 import csv
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Float32, Int64
+from numpy import ndarray
+from safetensors.numpy import save_file
+from torch import nn
 
-from nas.accuracy.fine_tuning.trial import FineTuningTrial, PretrainedImages, PretrainedNetwork
-from nas.accuracy.slow import Fidelity
-from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.fine_tuning.frozen import FrozenResult, frozen_features, frozen_result
+from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork, head_of
+from nas.accuracy.images.image_set import Images
+from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.trainer import TrainingOptions, train
-from nas.spaces.pretrained.space import pretrained_space
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import Epoch, Sources, Trained, TrainingOptions
+from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
+from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
+from runtime.network.backend import Backend, Device
+from runtime.network.inference import prepare
 
-JOB = ("data", "network", "side", "tuning", "epochs", "lr", "body_lr", "rand_augment", "seed")
-COLUMNS = (*JOB, "valid", "test", "images", "seconds")
+COLUMNS = (
+    *("data", "network", "side", "tuning", "epochs", "rate", "seed", "valid", "test", "seconds"),
+    *("images", "judged", "published", "prior", "flops", "latency_ms", "knn", "logme"),
+)
+SIDES = {96: (128,), 128: (96,), 160: (128,), 192: (160,), 224: (96, 128)}
+"""Sides beside a network's own."""
 
 
-def run(weights: str, heads: Path, job: tuple[str, ...]) -> tuple[str, ...]:
-    """The row of a job."""
-    torch.set_num_threads(1)
-    data, name, side, tuning, epochs, lr, body_lr, rand_augment, seed = job
-    space = pretrained_space(weights)
-    row = space.parse(f"network={name} side={side} tuning={tuning}")
-    folder = heads / Path(data).name
-    began = PretrainedNetwork(space, PretrainedImages(space, data), folder)
-    images = began.images(row)
-    began_s = time.perf_counter()
-    if epochs == "0":
-        trial = FineTuningTrial(began, recipe_named("fine_tuning"), len(images.classes))
-        answer = trial(row, Fidelity("frozen", 0), 0)
-        seconds, valid = time.perf_counter() - began_s, answer.accuracy
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        test = accuracy_of(began(row, images.task).to(device).eval(), images.test, images)
-    else:
-        recipe = replace(
-            recipe_named("fine_tuning"),
-            epochs=int(epochs),
-            lr=float(lr),
-            body_lr=float(body_lr),
-            rand_augment=rand_augment == "1",
+class Kind(NamedTuple):
+    """A way of tuning."""
+
+    tuning: str
+    epochs: int
+    rate: float = 1.0
+    seed: int = 0
+
+
+PLAN = (
+    *(Kind("all", epochs) for epochs in (12, 6, 3)),
+    *(Kind("all", epochs, 0.4) for epochs in (12, 3)),
+    Kind("all", 12, 1.0, 1),
+    Kind("stage", 12),
+    Kind("all", 6, 0.4),
+)
+
+
+class Candidate(NamedTuple):
+    """A network at a side."""
+
+    network: str
+    side: int
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """The same for networks of the same kernels."""
+        return self.network.rpartition(".")[0], self.side
+
+
+def candidates_of(space: PretrainedSpace) -> list[Candidate]:
+    """All at their own sides, then at others."""
+    pool = [(each.name, each.side) for each in space.pool]
+    own = [Candidate(name, side) for name, side in pool]
+    return [*own, *(Candidate(name, other) for name, side in pool for other in SIDES[side])]
+
+
+def log_evidence(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
+    """LogME (You et al., ICML 2021): mean over classes of the log evidence of linear regression."""
+    x = features.astype(np.float64)
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    (n, width), evidences = x.shape, []
+    for label in np.unique(labels):
+        y = (labels == label).astype(np.float64)
+        z, alpha, beta = u.T @ y, 1.0, 1.0
+        outside = y @ y - z @ z  # of y, what no direction of the features explains
+        for _ in range(50):
+            shrunk = alpha + beta * s**2
+            effective = (beta * s**2 / shrunk).sum()
+            length = ((beta * s * z / shrunk) ** 2).sum()
+            residual = ((alpha * z / shrunk) ** 2).sum() + outside
+            before = alpha / beta
+            alpha, beta = effective / (length + 1e-12), (n - effective) / (residual + 1e-12)
+            if abs(alpha / beta / before - 1) < 1e-3:
+                break
+        determinant = np.log(alpha + beta * s**2).sum() + (width - len(s)) * np.log(alpha)
+        fit = beta * residual + alpha * length + determinant + n * np.log(2 * np.pi)
+        evidences.append((width * np.log(alpha) + n * np.log(beta) - fit) / 2 / n)
+    return float(np.mean(evidences))
+
+
+def neighbours_accuracy(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
+    """Accuracy of the 5 nearest by cosine, each image left out of its own."""
+    directions = features / np.linalg.norm(features, axis=1, keepdims=True)
+    near = directions @ directions.T
+    np.fill_diagonal(near, -np.inf)
+    votes = np.eye(labels.max() + 1)[labels[np.argpartition(-near, 5)[:, :5]]].sum(1)
+    return float((votes.argmax(1) == labels).mean())
+
+
+def latency_ms(network: nn.Module, example: torch.Tensor) -> float:
+    """Median latency by ONNX Runtime on one core."""
+    call = prepare(network.eval(), example, Device.cpu, Backend.onnxruntime)
+    timing = TimingConfig(settle_s=0.5)
+    samples = time_interleaved([call], timing, np.random.default_rng(0), Stopwatch())
+    return float(np.median(samples[0].ms))
+
+
+@dataclass
+class Worker:
+    """The jobs of some candidates, in one process."""
+
+    weights: str
+    data: Sequence[str]
+    out: Path
+    candidates: Sequence[Candidate]
+    at_once: int
+    in_all: int  # trainings side by side, of all processes
+
+    def __call__(self) -> None:
+        """Latencies, features of all, then trainings in the order of the plan."""
+        torch.set_num_threads(2)
+        self.space = pretrained_space(self.weights)
+        self.networks: dict[tuple[str, Candidate, str], Future[nn.Module]] = {}
+        self.costs: dict[tuple[str, int], tuple[float, float]] = {}
+        self.images = {
+            (data, each.side): PretrainedImages(self.space, data)(self.row(each))
+            for data in self.data
+            for each in self.candidates
+        }
+        every = [(data, candidate) for data in self.data for candidate in self.candidates]
+        features = [self.features(data, candidate) for data, candidate in every]
+        device = device_named("auto")
+        self.sources = {
+            key: Sources.of(each, TrainOn.train, device) for key, each in self.images.items()
+        }
+        with (
+            ThreadPoolExecutor(2) as builder,
+            TrainingPool(next(iter(self.images.values())), side_by_side=self.at_once) as pool,
+        ):
+            for (data, candidate), judged in zip(every, features, strict=True):
+                network = builder.submit(self.frozen, data, candidate, *judged)
+                network.add_done_callback(complain)
+                self.networks[data, candidate, "all"] = network
+            trainings = []
+            for kind, data, candidate in self.jobs():
+                key = data, candidate, kind.tuning
+                if key not in self.networks:
+                    self.networks[key] = builder.submit(self.built, *key)
+                trainings.append(self.submit(pool, kind, data, candidate))
+            wait(trainings)
+
+    def jobs(self) -> Iterator[tuple[Kind, str, Candidate]]:
+        """All trainings, in order."""
+        for kind in PLAN:
+            for data in self.data:
+                for candidate in self.candidates:
+                    yield kind, data, candidate
+
+    def row(self, candidate: Candidate, tuning: str = "head") -> Int64[ndarray, "3"]:
+        """The candidate in the space."""
+        return self.space.parse(
+            f"network={candidate.network} side={candidate.side} tuning={tuning}"
         )
-        torch.manual_seed(int(seed))
-        network = began(row, images.task)
-        options = TrainingOptions(seed=int(seed), evaluate_every=int(epochs))
-        trained = train(network, images, recipe, options)
-        seconds, valid = time.perf_counter() - began_s, trained.accuracy
-        test = accuracy_of(network, images.test, images)
-    return (*job, f"{valid:.4f}", f"{test:.4f}", str(len(images.train)), f"{seconds:.1f}")
+
+    def began(self, data: str) -> PretrainedNetwork:
+        """What builds networks for a data set."""
+        heads = self.out.parent / "heads" / Path(data).name
+        heads.mkdir(parents=True, exist_ok=True)
+        return PretrainedNetwork(self.space, PretrainedImages(self.space, data), heads)
+
+    def built(self, data: str, candidate: Candidate, tuning: str) -> nn.Module:
+        """A network before it is tuned; the same for all lengths and rates."""
+        images = self.images[data, candidate.side]
+        return self.began(data)(self.row(candidate, tuning), images.task)
+
+    def features(
+        self, data: str, candidate: Candidate
+    ) -> tuple[float, list[Float32[ndarray, "n f"]]]:
+        """Seconds of one pass, and features of the splits."""
+        images, row = self.images[data, candidate.side], self.row(candidate)
+        network, device = self.space.start(row, images.task), device_named("auto")
+        if candidate.shape not in self.costs:
+            example = self.space.example_input(row, images.task, 1)
+            flops = float(self.space.costs(row, images.task)["flops"])
+            self.costs[candidate.shape] = flops, latency_ms(deepcopy(network), example)
+        splits = [images.train, images.valid, images.test]
+        pixels = np.concatenate([each.pixels for each in splits])
+        pixels = np.concatenate([pixels, pixels[: -len(pixels) % 64]])  # batches of one size
+        every = Images(pixels, np.zeros(len(pixels), np.int64))
+        few = Images(every.pixels[:64], every.labels[:64])
+        frozen_features(network, [few], images, device)  # finds a GPU's kernels
+        began_s = time.perf_counter()
+        (features,) = frozen_features(network, [every], images, device)
+        seconds = time.perf_counter() - began_s
+        begins = np.cumsum([len(each) for each in splits])
+        return seconds * begins[1] / len(pixels), np.split(features, begins)[:3]
+
+    def frozen(
+        self, data: str, candidate: Candidate, seconds: float, features: list[ndarray]
+    ) -> nn.Module:
+        """Judge frozen features, and build the network with the classifier on them."""
+        images, row = self.images[data, candidate.side], self.row(candidate)
+        labels = [np.asarray(each.labels) for each in (images.train, images.valid, images.test)]
+        parts = list(zip(features, labels, strict=True))
+        result: FrozenResult = frozen_result(parts[0], parts[1], len(images.classes))
+        head = head_of(self.began(data).heads, self.space, row)
+        save_file({"weight": result.weight, "bias": result.bias}, head)
+        right = (features[2] @ result.weight.T + result.bias).argmax(1) == labels[2]
+        every, truth = np.concatenate(features[:2])[:4000], np.concatenate(labels[:2])[:4000]
+        flops, latency = self.costs[candidate.shape]
+        self.write(
+            data,
+            candidate,
+            Kind("head", 0),
+            (result.left_out, float(right.mean()), seconds),
+            flops=flops,
+            latency_ms=latency,
+            knn=neighbours_accuracy(every, truth),
+            logme=log_evidence(every, truth),
+        )
+        return self.built(data, candidate, "all")
+
+    def submit(
+        self, pool: TrainingPool, kind: Kind, data: str, candidate: Candidate
+    ) -> Future[Trained]:
+        """Train, judge by the test images at the end, write the row."""
+        images, usual = self.images[data, candidate.side], recipe_named("fine_tuning")
+        recipe = replace(usual, epochs=kind.epochs, lr=usual.lr * kind.rate)
+        sources = self.sources[data, candidate.side]
+        network = self.networks[data, candidate, kind.tuning]
+        tuned: list[nn.Module] = []
+        outside: list[float] = []
+
+        def begin() -> nn.Module:
+            tuned.append(deepcopy(network.result()))
+            return tuned[0]
+
+        def judge(epoch: Epoch) -> None:
+            if epoch.number == kind.epochs:
+                outside.append(accuracy_of(tuned.pop(), images.test, images))
+
+        def ended(training: Future[Trained]) -> None:
+            seconds = training.result().seconds / self.in_all
+            answers = (training.result().accuracy, outside[0], seconds)
+            self.write(data, candidate, kind, answers)
+
+        options = TrainingOptions(seed=kind.seed, evaluate_every=kind.epochs, on_epoch=judge)
+        future = pool.submit(begin, recipe, options, sources)
+        future.add_done_callback(complain)
+        future.add_done_callback(ended)
+        return future
+
+    def write(
+        self,
+        data: str,
+        candidate: Candidate,
+        kind: Kind,
+        answers: tuple[float, float, float],
+        **more: float,
+    ) -> None:
+        """Append a row."""
+        images, row = self.images[data, candidate.side], self.row(candidate)
+        values: dict[str, object] = {
+            "data": Path(data).stem,
+            **candidate._asdict(),
+            **kind._asdict(),
+            **zip_rounded(("valid", "test", "seconds"), answers),
+            "images": len(images.train),
+            "judged": len(images.valid),
+            "published": self.space.pooled(row).top1,
+            **zip_rounded(("prior",), self.space.prior(row[None])),
+            **zip_rounded(more, more.values()),
+        }
+        with self.out.open("a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, COLUMNS).writerow(values)
+
+
+def zip_rounded(names: Iterable[str], values: Iterable[float]) -> dict[str, str]:
+    """Texts of values, by name."""
+    return {name: f"{value:.4f}" for name, value in zip(names, values, strict=True)}
+
+
+def complain(future: Future[Any]) -> None:
+    """A job that fails costs one row."""
+    if future.exception() is not None:
+        error = future.exception()
+        print(f"{type(error).__name__}: {error}", flush=True)
+
+
+def open_one(weights: str, data: str, network: str, side: int) -> None:
+    """Decode the images for a side."""
+    space = pretrained_space(weights)
+    PretrainedImages(space, data)(space.parse(f"network={network} side={side} tuning=head"))
 
 
 def main() -> None:
-    """Run what is missing, the first jobs first."""
+    """Share the shapes between processes, each about as much work, until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--weights", required=True)
-    parser.add_argument("--jobs", type=Path, required=True)
+    parser.add_argument("--data", nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=400)
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--side-by-side", type=int, default=6)
     arguments = parser.parse_args()
-    ends_s = time.monotonic() + 60 * arguments.minutes
-    out, heads = arguments.out, arguments.out.parent / "heads"
-    done = set()
-    if out.is_file():
-        with out.open(encoding="utf-8") as file:
-            done = {tuple(row[name] for name in JOB) for row in csv.DictReader(file)}
-    else:
-        out.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    jobs = [tuple(line.split()) for line in arguments.jobs.read_text("utf-8").splitlines() if line]
-    with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
-        asked = [pool.submit(run, arguments.weights, heads, job) for job in jobs if job not in done]
-        for answer in as_completed(asked):
-            try:
-                with out.open("a", encoding="utf-8") as file:
-                    file.write(",".join(answer.result()) + "\n")
-            except Exception as error:  # noqa: BLE001 - one network that fails costs one row
-                print(f"{type(error).__name__}: {error}", flush=True)
-            if time.monotonic() > ends_s:
-                os._exit(0)
+    ends_s = time.monotonic() + arguments.seconds
+    space = pretrained_space(arguments.weights)
+    candidates = candidates_of(space)
+    by_side = {each.side: each.network for each in candidates}
+    context = get_context("spawn")
+    with context.Pool(os.cpu_count()) as pool:
+        decoding = [
+            (arguments.weights, data, network, side)
+            for data in arguments.data
+            for side, network in by_side.items()
+        ]
+        pool.starmap(open_one, decoding, chunksize=1)
+    print(f"decoded, {ends_s - time.monotonic():.0f} s left", flush=True)
+    groups = defaultdict(list)
+    for candidate in candidates:
+        groups[candidate.shape].append(candidate)
+    shares: list[list[Candidate]] = [[] for _ in range(arguments.processes)]
+
+    def work(share: list[Candidate]) -> float:
+        return sum(100**2 + each.side**2 for each in share)
+
+    for group in sorted(groups.values(), key=work, reverse=True):
+        min(shares, key=work).extend(group)
+    with arguments.out.open("w", encoding="utf-8") as file:
+        file.write(",".join(COLUMNS) + "\n")
+    in_all = arguments.processes * arguments.side_by_side
+    settings = arguments.weights, arguments.data, arguments.out
+    workers = [
+        context.Process(target=Worker(*settings, share, arguments.side_by_side, in_all))
+        for share in shares
+        if share
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(max(0.0, ends_s - time.monotonic()))
+        worker.kill()
 
 
 if __name__ == "__main__":

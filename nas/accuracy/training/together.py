@@ -102,7 +102,11 @@ class TrainingPool:
         self._driver.join()
 
     def submit(
-        self, network: Callable[[], nn.Module], recipe: Recipe, options: TrainingOptions
+        self,
+        network: Callable[[], nn.Module],
+        recipe: Recipe,
+        options: TrainingOptions,
+        sources: Sources | None = None,
     ) -> Future[Trained]:
         """Train a network when one of the others has finished.
 
@@ -110,6 +114,7 @@ class TrainingPool:
           network: returns the network, when its turn comes; it is trained in place.
           recipe: with the number of epochs.
           options: as `train` takes them; callbacks are called in the pool's thread.
+          sources: other images than the pool's.
 
         Returns:
           The result, or what `train` raises.
@@ -121,7 +126,7 @@ class TrainingPool:
             if slot is not None:
                 slot.kernels = kernels_for(built, recipe.epochs)
                 yield slot.marked()  # is resumed with these kernels
-            return (yield from training(self._sources, built, recipe, options, slot))
+            return (yield from training(sources or self._sources, built, recipe, options, slot))
 
         with self._changed:
             self._waiting.append((future, begin))
