@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +30,7 @@ from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.trainer import TrainingOptions, train
+from nas.accuracy.training.trial import checkpoint_of
 
 FROZEN = 0
 """Epochs of the fidelity that trains nothing but a linear layer on frozen features."""
@@ -85,6 +87,7 @@ class FineTuningTrial:
     num_classes: int
     frozen_s: float = math.inf
     """Time for the features of one network; fewer images are taken where it is too short."""
+    kept: Collection[bytes] = ()  # rows whose trainings leave a checkpoint, to go on from
 
     def __call__(
         self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
@@ -98,8 +101,15 @@ class FineTuningTrial:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             network = self.network(architecture, images.task)
-        options = TrainingOptions(seed=seed, evaluate_every=fidelity.epochs)
-        recipe = replace(self.recipe, epochs=fidelity.epochs, lr=self.recipe.lr * fidelity.rate)
+        checkpoint = None
+        if architecture.tobytes() in self.kept:
+            checkpoint = tuned_checkpoint(self.network.heads, architecture, fidelity, seed)
+            checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        length = fidelity.epochs
+        options = TrainingOptions(
+            seed=seed, evaluate_every=length, checkpoint=checkpoint, checkpoint_every=length
+        )
+        recipe = replace(self.recipe, epochs=length, lr=self.recipe.lr * fidelity.rate)
         trained = train(network, images, recipe, options)
         return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
 
@@ -134,6 +144,13 @@ class FineTuningTrial:
         frozen_features(network, [few], images, device)
         all_s = (time.perf_counter() - began_s) / len(few) * (len(images.train) + len(images.valid))
         return self.frozen_s / all_s
+
+
+def tuned_checkpoint(
+    folder: Path, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
+) -> Path:
+    """File of a fine-tuning's checkpoint."""
+    return checkpoint_of(folder / f"rate-{fidelity.rate:g}", architecture, fidelity.epochs, seed)
 
 
 def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) -> Path:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Protocol, final, runtime_checkable
 
@@ -22,6 +21,7 @@ from nas.accuracy.fine_tuning.trial import (
     FineTuningTrial,
     PretrainedImages,
     PretrainedNetwork,
+    tuned_checkpoint,
 )
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
@@ -29,8 +29,9 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trained_folder import Training
 from nas.accuracy.training.trainer import seconds_an_epoch
+from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_within
+from nas.search.own_images.winner import Winner, epochs_within, forget_checkpoint
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
@@ -51,9 +52,6 @@ FROZEN_NETWORKS = 10
 
 _BRIEF_S = 600.0
 """Time of a search of which the start of a process, which imports timm, would be a notable part."""
-
-_NOTABLE = 2.0
-"""Standard deviations of a difference in accuracy that are more than noise."""
 
 LEAST_EPOCHS = 3
 """Epochs of the winner, or fewer of its layers are tuned."""
@@ -109,8 +107,12 @@ class FineTuned(StagedSearch):
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
         is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
+        stages, rows = self._tunings, self._drawn_candidates.architectures
+        rule = rows[stages.network == stages.network[stages.rule_of_thumb]]
         return Evaluated(
-            FineTuningTrial(self._pretrained, recipe, classes, frozen_s),
+            FineTuningTrial(
+                self._pretrained, recipe, classes, frozen_s, {row.tobytes() for row in rule}
+            ),
             self._fidelities,
             workers=Workers.threads if is_brief else self._config.executor,
             slots=self._parallel,
@@ -287,28 +289,54 @@ class FineTuned(StagedSearch):
         return winner
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
-        """As in every search; then say if tuning did not help, or the rule of thumb would be better."""
+        """As in every search; the rule of thumb instead, as it was ranked, if it is better."""
         at, training = super()._trained_winner(order, left_s)
         valid = training.valid
         if valid is None:
             raise TypeError("a winner is judged on validation images")
-        if valid.fraction > max(accuracy or 0.0 for accuracy in training.accuracies):
+        judged = [accuracy for accuracy in training.accuracies if accuracy is not None]
+        if valid.fraction > max(judged, default=1.0):
             self._say(
                 "tuning did not help: the winner has the pretrained weights with a new classifier; "
                 "space=residual trains from new weights"
             )
-        for rule in self._rule_of_thumb(self._tunings):
-            accuracy = rule.accuracy or 0.0
-            if accuracy - valid.fraction > _NOTABLE * math.sqrt(2) * valid.sd:
-                self._say(
-                    f"warning: {rule.favourite}, the best published accuracy, had {accuracy:.2%} after "
-                    f"{rule.epochs} epochs, more than the winner's {valid.fraction:.2%}; allow more hours="
-                )
-        return at, training
+        better = self._better_rule_of_thumb(valid.fraction)
+        if better is None:
+            return at, training
+        forget_checkpoint(self._folder, training.arch)
+        self._winner = better
+        with Journal(self._begun.folder.journal, self._space) as journal:
+            journal.note("winner", asdict(better))
+        return super()._trained_winner(order, 0.0)
+
+    def _better_rule_of_thumb(self, accuracy: float) -> Winner | None:
+        """The best training of the rule of thumb, if it is better than that and confirmed."""
+        results, text = self._proposer.results, self._space.text
+        jobs = [job for job in self._tunings.of_rule_of_thumb(results) if job.fidelity]
+        best = max(jobs, key=lambda job: results[job].accuracy, default=None)
+        if best is None or results[best].accuracy <= accuracy:
+            return None
+        arch = text(self._drawn_candidates.architectures[best.candidate])
+        tuned = self._fidelities[best.fidelity]
+        self._say(
+            f"the rule of thumb, {arch}, had {results[best].accuracy:.2%} after {tuned.epochs} epochs of "
+            f"ranking, the winner has {accuracy:.2%}: the rule of thumb is handed over as it was ranked"
+        )
+        try:
+            _, ms, kind = self._confirmed([best.candidate])
+        except UserError as error:
+            self._say(f"{error}; so it is not handed over")
+            return None
+        return Winner(arch, self._rule.recipe, tuned.epochs, tuned.epochs, ms, kind, tuned.rate)
 
     def _start(self, winner: Winner) -> Start:
-        row = self._space.parse(winner.arch)
-        return pretrained_start(self._pretrained, row, winner.rate, keeps_best=True)
+        row, epochs = self._space.parse(winner.arch), winner.ranked_epochs
+        start = pretrained_start(self._pretrained, row, winner.rate, keeps_best=True)
+        if not epochs:
+            return start
+        tuned = Fidelity("", epochs, winner.rate)
+        path = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
+        return replace(start, continues=path, words=f"{start.words}; as it was ranked")
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results, space = self._tunings, self._proposer.results, self._space
@@ -337,9 +365,8 @@ class FineTuned(StagedSearch):
 
     def _rule_of_thumb(self, stages: FineTunings) -> list[StageResult]:
         """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
-        results, thumb = self._proposer.results, stages.rule_of_thumb
-        alike = {stages.tuned_to(thumb, depth) for depth in range(len(self._space.depths))}
-        jobs = [job for job in results if job.candidate in alike]
+        results = self._proposer.results
+        jobs = stages.of_rule_of_thumb(results)
         if not jobs:
             return []
         longest = max(jobs, key=lambda job: self._fidelities[job.fidelity].epochs)

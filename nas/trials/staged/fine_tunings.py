@@ -57,6 +57,13 @@ class FineTunings:
         heads = self._tunings[:, 0]
         return int(heads[np.argmax(self.candidates.prior[heads])])
 
+    def of_rule_of_thumb(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
+        """Trials of that network, tuned to any depth, but for those that failed."""
+        alike = self.network == self.network[self.rule_of_thumb]
+        return [
+            job for job in results if alike[job.candidate] and not np.isnan(results[job].accuracy)
+        ]
+
     @cached_property
     def _tunings(self) -> Int64[ndarray, "networks depths"]:
         """Candidates of each network, the classifier alone first."""

@@ -1,13 +1,19 @@
 """`python -m nas.search weights=...`: a whole search on digits, and settings that do not go with it."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 from rich.console import Console
 from safetensors.torch import save_file
 from searching import one_line, only_run, search
 
+import nas.search.own_images.fine_tuned
+import nas.search.own_images.staged_search
 from common.types.errors import UserError
 from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
 from nas.accuracy.training.train_on import TrainOn
@@ -73,6 +79,43 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, 
     assert best["latency_again_ms"] == best["latency_ms"] != best["latency_first_ms"]
 
     trained_longer_from_the_same_weights(only_run(runs), training)
+
+
+def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_worse(
+    tmp_path, weights, search_here, monkeypatch
+):
+    noise = np.random.default_rng(0)
+    for name, level in (("dark", 40), ("light", 200)):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(20):
+            pixels = noise.normal(level, 20, (48, 48, 3)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
+    staged = nas.search.own_images.staged_search
+    train_winner, trained = staged.train_winner, []
+
+    def first_is_worse(*arguments, **options):
+        training = train_winner(*arguments, **options)
+        trained.append(training)
+        worse = replace(training.valid, fraction=0.0)
+        return replace(training, valid=worse) if len(trained) == 1 else training
+
+    monkeypatch.setattr(staged, "train_winner", first_is_worse)
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
+    pool = (f"weights={weights}", "pool=test_resnet")
+    settings = (f"data={tmp_path / 'images'}", *pool, "hours=0.1", "epochs=2")
+
+    done = search_here(tmp_path / "runs", *settings, *HERE)
+
+    assert done.returncode == 0, done.stderr
+    folder = only_run(tmp_path / "runs")
+    summary = json.loads((folder / "summary.json").read_text())
+    rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
+    samples = pq.read_table(folder / "samples.parquet").to_pylist()
+    tunings = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == rule["favourite"]]
+    assert summary["best"]["arch"] == rule["favourite"]
+    assert summary["settings"]["epochs"] == 1
+    assert summary["best"]["accuracy_searched"] == max(s["accuracy"] for s in tunings)
+    assert [training.arch for training in trained][-1] == rule["favourite"]
 
 
 def trained_longer_from_the_same_weights(run, training):
