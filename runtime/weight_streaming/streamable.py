@@ -6,7 +6,7 @@ import linecache
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
@@ -26,15 +26,21 @@ from runtime.weight_streaming.files.layers import (
     split_layers,
 )
 from runtime.weight_streaming.files.readers import FileReader, HostReader, Tier, WeightReader
+from runtime.weight_streaming.files.tiles import tiled
 from runtime.weight_streaming.files.weight_file import fill_layer, unwritable, write, write_packed
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan, StreamStages
-from runtime.weight_streaming.profiling import profiled, profiling_plan
+from runtime.weight_streaming.planning.planner import BudgetTooSmallError, smallest_budget
+from runtime.weight_streaming.profiling import profiled, profiling_plan, unmeasured
 
 SETTLE_S = 0.2
 """Seconds that a GPU works before its times are used: after idling its clock exceeds for about 0.1 s the
 one that its power allows (an H200: 24 instead of 27 ms for the same kernels)."""
+
+
+_TILES_OF_A_RING = 2, 4
+"""Numbers of tiles of the largest layers that a ring is to hold."""
 
 
 @final
@@ -92,6 +98,7 @@ class StreamableNetwork:
     def __init__(self, layers: LayeredNetwork, reader: WeightReader, device: torch.device) -> None:
         """Take over the reader, which is closed with this object."""
         self.layered = layers
+        self._pieces: dict[int, LayeredNetwork] = {}
         self.reader = reader
         self.device = device
 
@@ -101,11 +108,12 @@ class StreamableNetwork:
         Raises:
           BaseException: as `CpuPipeline` and `GpuPipeline`.
         """
+        layered = self.pieces(plan.tile_bytes)
         if self.device.type == "cuda":
             from runtime.weight_streaming.pipeline.gpu_pipeline import GpuPipeline  # noqa: PLC0415 - only with a GPU
 
-            return GpuPipeline(self.layered, plan, self.reader, x, self.device)
-        return CpuPipeline(self.layered, plan, self.reader)
+            return GpuPipeline(layered, plan, self.reader, x, self.device)
+        return CpuPipeline(layered, plan, self.reader)
 
     @property
     def stages(self) -> StreamStages:
@@ -115,23 +123,57 @@ class StreamableNetwork:
         is_kept = self.reader.tier is Tier.HOST
         return StreamStages.COPY_KERNEL if is_kept else StreamStages.READ_COPY_KERNEL
 
+    def pieces(self, tile_bytes: int) -> LayeredNetwork:
+        """Return the network with larger layers in tiles."""
+        if tile_bytes not in self._pieces:
+            self._pieces[tile_bytes] = tiled(self.layered, tile_bytes)
+        return self._pieces[tile_bytes]
+
+    def tile_sizes(self, budget_bytes: int) -> list[int]:
+        """Return the tile sizes to choose from within a budget; 0 is without tiles.
+
+        Raises:
+          BudgetTooSmallError: if the smallest tiles do not fit.
+        """
+        if budget_bytes >= self.layered.weight_bytes:
+            return [0]
+        share = budget_bytes // (self.stages.reads + self.stages.copies)
+        sizes = {0, *(max(MERGED_BYTES, share // count) for count in _TILES_OF_A_RING)}
+        pieces = {len(self.pieces(size).layers): size for size in sorted(sizes, reverse=True)}
+        fitting = [size for size in pieces.values() if self._smallest(size) <= budget_bytes]
+        if fitting:
+            return fitting
+        if self._smallest(MERGED_BYTES) > budget_bytes:
+            layers = unmeasured(self.pieces(MERGED_BYTES))
+            largest = max(layers, key=lambda layer: layer.weight_bytes)
+            raise BudgetTooSmallError(budget_bytes, self._smallest(MERGED_BYTES), largest)
+        return [MERGED_BYTES]
+
+    def _smallest(self, tile_bytes: int) -> int:
+        return smallest_budget(unmeasured(self.pieces(tile_bytes)), stages=self.stages)
+
     def profile(
-        self, x: Tensor, budget_bytes: int, stages: StreamStages | None = None
+        self,
+        x: Tensor,
+        budget_bytes: int,
+        stages: StreamStages | None = None,
+        *,
+        tile_bytes: int = 0,
     ) -> list[StreamedLayer]:
-        """Measure the stage times of the layers within a budget.
+        """Measure the stage times of the layers, or of their tiles, within a budget.
 
         Raises:
           BaseException: as the pipeline.
         """
         x = x.clone()  # a network may change its input
-        plan = profiling_plan(self.layered, stages or self.stages, budget_bytes)
+        layered = self.pieces(tile_bytes)
+        plan = profiling_plan(layered, stages or self.stages, budget_bytes)
+        plan = replace(plan, tile_bytes=tile_bytes)
         pipeline = self.pipeline(plan, x)
         try:
             if self.device.type == "cuda":
-                return profiled(
-                    self.layered, pipeline, self.reader, x, repeats=7, settle_s=SETTLE_S
-                )
-            return profiled(self.layered, pipeline, self.reader, x)
+                return profiled(layered, pipeline, self.reader, x, repeats=7, settle_s=SETTLE_S)
+            return profiled(layered, pipeline, self.reader, x)
         finally:
             pipeline.close()
 
@@ -186,10 +228,8 @@ def open_streamable(
     merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
     layers, values = cut(model, example.to(model_device, copy=True), merged_bytes)
     if in_memory:
-        fill = [partial(fill_layer, layer, values) for layer in layers.layers]
-        return StreamableNetwork(
-            layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
-        )
+        fill = partial(fill_layer, values)
+        return StreamableNetwork(layers, HostReader(layers, fill, pinned=pinned), device)
     if weights is None:
         file = _write_unnamed(layers, values)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -19,7 +20,6 @@ from runtime.network.engine import CPU
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.planner import BudgetTooSmallError, smallest_budget
 from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import (
@@ -28,6 +28,9 @@ from runtime.weight_streaming.streamable import (
     open_streamable,
     require_streamable,
 )
+
+_WORTH_TILES = 1.01
+"""Factor by which a plan with tiles must be faster: without them outputs are exact."""
 
 
 @final
@@ -112,7 +115,10 @@ class StreamedNetwork(Closeable):
         return f"{self._opened.reader.tier.value}: {self._opened.reader.description}"
 
     def __call__(self, x: Tensor, *others: object) -> Tensor:
-        """Return the output, bit for bit that of the resident network.
+        """Return the output: the resident network's, bit for bit unless the plan has tiles.
+
+        A tile is a matrix product of another shape. Where the library computes it in another order,
+        outputs differ by rounding: in single precision by less than 1e-6 of the largest.
 
         Raises:
           ValueError: if the input differs from the first one in shape or type.
@@ -200,14 +206,23 @@ class StreamedNetwork(Closeable):
 
     def _plan_for(self, opened: StreamableNetwork, x: Tensor) -> StreamPlan:
         assert self._budget_bytes is not None
-        layers, stages = unmeasured(opened.layered), opened.stages
-        smallest = smallest_budget(layers, stages=stages)
-        if self._budget_bytes < smallest:
-            largest = max(layers, key=lambda layer: layer.weight_bytes)
-            raise BudgetTooSmallError(self._budget_bytes, smallest, largest)
-        if self._budget_bytes < opened.layered.weight_bytes:
-            self._layers = tuple(layers := opened.profile(x, self._budget_bytes))
-        return planned(layers, self._budget_bytes, stages=stages, ahead=self._ahead)
+        budget_bytes, stages = self._budget_bytes, opened.stages
+        plans = []
+        for tile_bytes in opened.tile_sizes(budget_bytes):
+            layers = unmeasured(opened.pieces(tile_bytes))
+            if budget_bytes < opened.layered.weight_bytes:
+                layers = opened.profile(x, budget_bytes, tile_bytes=tile_bytes)
+            plan = planned(layers, budget_bytes, stages=stages, ahead=self._ahead)
+            plans.append((replace(plan, tile_bytes=tile_bytes), layers))
+        plan, layers = min(plans, key=_delay_ms)
+        if budget_bytes < opened.layered.weight_bytes:
+            self._layers = tuple(layers)
+        return plan
+
+
+def _delay_ms(planned: tuple[StreamPlan, list[StreamedLayer]]) -> float:
+    plan, _ = planned
+    return plan.predicted_ms * (_WORTH_TILES if plan.tile_bytes else 1)
 
 
 def stream(
@@ -233,7 +248,8 @@ def stream(
       model: a chain or graph of layers in evaluation mode, with one input and one output tensor; on the
         meta device if `weights` is a file with its values, written by `runtime.stream.pack`.
       example: an input; if given, the network is initialised now instead of at the first call.
-      budget: bytes of rings and resident layers together: 64MB, 1.5GiB, a number.
+      budget: bytes of rings and resident layers together: 64MB, 1.5GiB, a number. Linear and
+        convolution layers that are too large for it are streamed in tiles.
       tier: storage of the other weights: `ssd` (bypassing the page cache), or `host` (all weights in
         memory of the CPU, for a GPU with too little memory; on a CPU it saves nothing).
       weights: the weight file; written if it does not exist, else it must be this model's.
@@ -273,7 +289,7 @@ def streamed_inference(network: nn.Module, images: Tensor, budget: str) -> Calla
     The weight file and the memory are released when the callable is garbage-collected.
 
     Raises:
-      ValueError: if the budget is too small for the largest layer.
+      ValueError: if the budget is too small for the largest layer or tile.
     """
     network_in_budget = stream(network.eval(), images, budget=budget)
     inference = partial(network_in_budget, images)

@@ -66,6 +66,8 @@ class WeightLayer:
     """Weights in the order of the segments' modules."""
     nbytes: int
     """Size including padding; a multiple of the page size."""
+    extents: tuple[tuple[int, int], ...]
+    """Offset and size, in whole pages, of its bytes among the weights of all layers in a file."""
 
 
 @final
@@ -127,9 +129,10 @@ def split_layers(
     names = {id(tensor): name for name, tensor in named_weights(module)}
     layers: list[WeightLayer] = []
     values: dict[str, Tensor] = {}
+    at = 0
     for segments in _merge(program, merged_bytes):
         weights, end = [], 0
-        for name, tensor in _tensors([program.segments[i].body for i in segments]):
+        for name, tensor in tensors_of([program.segments[i].body for i in segments]):
             full_name = names.get(id(tensor), f"{program.segments[segments[0]].name}.{name}")
             values[full_name] = tensor
             weights.append(
@@ -144,14 +147,24 @@ def split_layers(
             )
             end = aligned(end + tensor.nbytes, TENSOR_BYTES)
         main = max(segments, key=lambda i: program.segments[i].weight_bytes)
+        nbytes = aligned(max(end, 1))
         layers.append(
-            WeightLayer(program.segments[main].name, segments, tuple(weights), aligned(max(end, 1)))
+            WeightLayer(
+                program.segments[main].name, segments, tuple(weights), nbytes, ((at, nbytes),)
+            )
         )
+        at += nbytes
     blanks = _blanks([segment.body for segment in program.segments])
     empty = [
         replace(segment, body=_with_tensors(segment.body, blanks)) for segment in program.segments
     ]
     return LayeredNetwork(Program(tuple(empty), program.output), tuple(layers)), values
+
+
+def paired_weights(program: Program, layer: WeightLayer) -> Iterator[tuple[Tensor, Weight]]:
+    """Yield the blank tensors of a layer's segments, each with its weight."""
+    tensors = tensors_of([program.segments[i].body for i in layer.segments])
+    yield from zip((tensor for _, tensor in tensors), layer.weights, strict=True)
 
 
 def named_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -176,7 +189,7 @@ def _merge(program: Program, merged_bytes: int) -> Iterator[range]:
     yield range(begin, len(program))
 
 
-def _tensors(bodies: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
+def tensors_of(bodies: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
     """Return the tensors of all bodies in order, each once, with a name."""
     by_id: dict[int, tuple[str, Tensor]] = {}
     for body in bodies:
@@ -188,7 +201,7 @@ def _tensors(bodies: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
 def _paired(
     bodies: Sequence[nn.Module], views: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    for (_, old), new in zip(_tensors(bodies), views, strict=True):
+    for (_, old), new in zip(tensors_of(bodies), views, strict=True):
         is_parameter = isinstance(old, nn.Parameter)
         yield old, nn.Parameter(new, requires_grad=False) if is_parameter else new
 
@@ -196,7 +209,7 @@ def _paired(
 def _blanks(bodies: Sequence[nn.Module]) -> dict[int, Any]:
     """Return a tensor on the meta device for each tensor, by the id of the latter."""
     empty: dict[int, Any] = {}
-    for _, tensor in _tensors(bodies):
+    for _, tensor in tensors_of(bodies):
         blank = torch.empty_strided(
             tuple(tensor.shape), _dense_stride(tensor), dtype=tensor.dtype, device="meta"
         )

@@ -7,7 +7,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
-from itertools import accumulate
 from pathlib import Path
 from typing import NoReturn, Protocol, final
 
@@ -15,12 +14,12 @@ import numpy as np
 from torch import Tensor
 
 from runtime.weight_streaming.files.host_memory import HostMemory
-from runtime.weight_streaming.files.layers import LayeredNetwork
+from runtime.weight_streaming.files.layers import LayeredNetwork, WeightLayer
 from runtime.weight_streaming.files.weight_file import (
     WeightFileError,
-    offsets,
     open_for_reading,
     require_packed,
+    weights_begin,
 )
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
@@ -60,7 +59,9 @@ class WeightReader(Protocol):
         """Bytes of weights in the reader's own memory."""
 
     @abstractmethod
-    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
+    def read(
+        self, layer: WeightLayer, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
+    ) -> None:
         """Read the bytes of a layer.
 
         `into` is page-aligned and of the layer's size. The read ends early once `is_stopped`
@@ -112,8 +113,7 @@ class FileReader(WeightReader):
         if file is None:
             require_packed(path, layered, values)
         self._name = str(path)
-        self._layers = layered.layers
-        self._offsets = offsets(layered)
+        self._begin = weights_begin(layered)
         self._direct: int | None = None
         self._direct_error = ""
         self._file = open_for_reading(path) if file is None else file
@@ -128,27 +128,30 @@ class FileReader(WeightReader):
             )
         return "O_DIRECT, with posix_fadvise(DONTNEED) before each inference"
 
-    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
+    def read(
+        self, layer: WeightLayer, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
+    ) -> None:
         """Read the bytes of a layer."""
-        offset, nbytes = self._offsets[layer], self._layers[layer].nbytes
         file = self._file if self._direct is None else self._direct
         done = 0
-        while done < nbytes and not is_stopped():
-            got = self._read_some(file, into[done : done + _CHUNK_BYTES], offset + done, layer)
-            if got == 0:
-                raise WeightFileError(f"{self._name} ends within layer {self._layers[layer].name}")
-            done += got
-        if self._direct is None:
-            os.posix_fadvise(self._file, offset, nbytes, os.POSIX_FADV_DONTNEED)
+        for begin, nbytes in layer.extents:
+            offset, end = self._begin + begin - done, done + nbytes
+            while done < end and not is_stopped():
+                part = into[done : min(end, done + _CHUNK_BYTES)]
+                got = self._read_some(file, part, offset + done, layer)
+                if got == 0:
+                    raise WeightFileError(f"{self._name} ends within layer {layer.name}")
+                done += got
+            if self._direct is None:
+                os.posix_fadvise(self._file, self._begin + begin, nbytes, os.POSIX_FADV_DONTNEED)
 
-    def _read_some(self, file: int, into: memoryview, offset: int, layer: int) -> int:
+    def _read_some(self, file: int, into: memoryview, offset: int, layer: WeightLayer) -> int:
         try:
             return os.preadv(file, [into], offset)
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"layer {self._layers[layer].name} cannot be read from {self._name}: "
-                f"{error.strerror or error}",
+                f"layer {layer.name} cannot be read from {self._name}: {error.strerror or error}",
             ) from error
 
     def start_cold(self) -> None:
@@ -188,18 +191,22 @@ class HostReader(WeightReader):
     """Keeps all weights in memory of the CPU and copies them from there."""
 
     def __init__(
-        self, layered: LayeredNetwork, fill: Callable[[int, memoryview], None], *, pinned: bool
+        self,
+        layered: LayeredNetwork,
+        fill: Callable[[WeightLayer, memoryview], None],
+        *,
+        pinned: bool,
     ) -> None:
         """Allocate the memory and fill it layer by layer.
 
         Raises:
           BaseException: whatever `fill` raises; OSError if there is too little memory.
         """
-        self._begins = [0, *accumulate(layer.nbytes for layer in layered.layers)]
-        self._memory = HostMemory(self._begins[-1], pinned=pinned)
+        self._memory = HostMemory(layered.weight_bytes, pinned=pinned)
         try:
-            for i in range(len(layered.layers)):
-                fill(i, self._window(i))
+            for layer in layered.layers:
+                ((begin, nbytes),) = layer.extents
+                fill(layer, self._memory.window(begin, nbytes))
         except BaseException:
             self._memory.close()
             raise
@@ -218,23 +225,24 @@ class HostReader(WeightReader):
         """Bytes of all weights."""
         return self._memory.nbytes
 
-    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
+    def read(
+        self, layer: WeightLayer, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
+    ) -> None:
         """Copy the bytes of a layer."""
-        if not is_stopped():  # NumPy releases the GIL
-            np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self._window(layer), np.uint8))
+        at = 0
+        for begin, nbytes in layer.extents:
+            if is_stopped():
+                return
+            source = self._memory.window(begin, nbytes)  # NumPy releases the GIL
+            np.copyto(
+                np.frombuffer(into[at : at + nbytes], np.uint8), np.frombuffer(source, np.uint8)
+            )
+            at += nbytes
 
     @property
     def bytes(self) -> Tensor:
         """All weights, layer by layer, as bytes."""
         return self._memory.bytes
-
-    def begin(self, layer: int) -> int:
-        """Return the offset of a layer."""
-        return self._begins[layer]
-
-    def place(self, layer: int) -> Tensor:
-        """Return the bytes of a layer in place."""
-        return self.bytes[self._begins[layer] : self._begins[layer + 1]]
 
     def start_cold(self) -> None:
         """No effect: the tier is memory."""
@@ -242,7 +250,3 @@ class HostReader(WeightReader):
     def close(self) -> None:
         """Release the memory."""
         self._memory.close()
-
-    def _window(self, layer: int) -> memoryview:
-        begin, end = self._begins[layer : layer + 2]
-        return self._memory.window(begin, end - begin)

@@ -12,7 +12,6 @@ import os
 import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -138,10 +137,9 @@ def require_packed(path: Path, layered: LayeredNetwork, values: Mapping[str, Ten
         )
 
 
-def offsets(layered: LayeredNetwork) -> list[int]:
-    """Return the offset of each layer in a packed file."""
-    begin = len(_header(layered, "0" * 64))
-    return [*accumulate((layer.nbytes for layer in layered.layers[:-1]), initial=begin)]
+def weights_begin(layered: LayeredNetwork) -> int:
+    """Return the offset of the first layer in a packed file."""
+    return len(_header(layered, "0" * 64))
 
 
 @contextmanager
@@ -228,7 +226,7 @@ def _pieces(layer: WeightLayer, values: Mapping[str, Tensor]) -> Iterator[memory
         yield bytes(end - weight.offset - weight.nbytes)
 
 
-def fill_layer(layer: WeightLayer, values: Mapping[str, Tensor], into: memoryview) -> None:
+def fill_layer(values: Mapping[str, Tensor], layer: WeightLayer, into: memoryview) -> None:
     """Write weights, given by name, into memory of a layer."""
     at = 0
     for piece in _pieces(layer, values):

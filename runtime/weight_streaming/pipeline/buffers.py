@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import final
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from runtime.network.cuda.mapped_memory import on_gpu
 from runtime.network.engine import CPU
 from runtime.weight_streaming.files.host_memory import HostMemory
-from runtime.weight_streaming.files.layers import LayeredNetwork
+from runtime.weight_streaming.files.layers import LayeredNetwork, WeightLayer
 from runtime.weight_streaming.files.readers import HostReader, WeightReader
 from runtime.weight_streaming.pipeline.layout import layout_of
 from runtime.weight_streaming.planning.plan import StreamPlan
@@ -103,16 +104,14 @@ class Buffers:
         assert isinstance(self._host, HostMemory)
         return self._host.window(self._place(self.layout.host, ordinal).offset, self._size(ordinal))
 
-    def source(self, ordinal: int) -> Tensor:
-        """Return the source of a layer's copy: its bytes in the host ring or in the host reader."""
-        if self._host is None:
-            return self._kept.place(self.layout.streamed[ordinal])
-        return self._slice(self._host.bytes, self.layout.host, ordinal)
-
-    def target(self, ordinal: int) -> Tensor:
-        """Return the destination of a layer's copy."""
+    def copies(self, ordinal: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield targets and sources of a layer's copy: from the host ring, or the host reader."""
         assert self._ring is not None
-        return self._slice(self._ring.bytes, self.layout.device, ordinal)
+        target = self._slice(self._ring.bytes, self.layout.device, ordinal)
+        if self._host is not None:
+            yield target, self._slice(self._host.bytes, self.layout.host, ordinal)
+        else:
+            yield from self._from_kept(target, self._layers[self.layout.streamed[ordinal]])
 
     def places(self) -> list[Tensor]:
         """Return the bytes that the kernels use, by layer of the network."""
@@ -136,14 +135,15 @@ class Buffers:
         self._opened.close()
 
     def _used(self, ordinal: int) -> Tensor:
-        if self.layout.device is not None:
-            return self.target(ordinal)
-        if self._mapped is None:
-            return self.source(ordinal)
-        if self.layout.host is not None:
-            return self._slice(self._mapped, self.layout.host, ordinal)
-        begin = self._kept.begin(self.layout.streamed[ordinal])
-        return self._mapped[begin : begin + self._size(ordinal)]
+        if self._ring is not None:
+            return self._slice(self._ring.bytes, self.layout.device, ordinal)
+        if self._host is not None:
+            whole = self._host.bytes if self._mapped is None else self._mapped
+            return self._slice(whole, self.layout.host, ordinal)
+        whole = self._kept.bytes if self._mapped is None else self._mapped
+        if len(extents := self._layers[self.layout.streamed[ordinal]].extents) > 1:
+            raise ValueError("tiles need a ring: a plan without one must have tile_bytes=0")
+        return whole[extents[0][0] : sum(extents[0])]
 
     def _allocate(
         self, opened: ExitStack, nbytes: int, *, on_host: bool
@@ -163,18 +163,19 @@ class Buffers:
         if isinstance(self._residents, HostMemory):
             for layer, begin in self._resident_begin.items():
                 window = self._residents.window(begin, self._layers[layer].nbytes)
-                self._reader.read(layer, window)
+                self._reader.read(self._layers[layer], window)
         elif self._residents is not None and isinstance(self._reader, HostReader):
             for layer, begin in self._resident_begin.items():
                 place = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
-                place.copy_(self._reader.place(layer))
+                for target, source in self._from_kept(place, self._layers[layer]):
+                    target.copy_(source)
         elif self._residents is not None:
             largest = max(self._layers[i].nbytes for i in self.layout.resident)
             staging = HostMemory(largest, pinned=False)
             try:
                 for layer, begin in self._resident_begin.items():
                     nbytes = self._layers[layer].nbytes
-                    self._reader.read(layer, staging.window(0, nbytes))
+                    self._reader.read(self._layers[layer], staging.window(0, nbytes))
                     self._residents.bytes[begin : begin + nbytes].copy_(staging.bytes[:nbytes])
             finally:
                 staging.close()
@@ -183,6 +184,12 @@ class Buffers:
     def _kept(self) -> HostReader:
         assert isinstance(self._reader, HostReader)
         return self._reader
+
+    def _from_kept(self, place: Tensor, layer: WeightLayer) -> Iterator[tuple[Tensor, Tensor]]:
+        at = 0
+        for begin, nbytes in layer.extents:
+            yield place[at : at + nbytes], self._kept.bytes[begin : begin + nbytes]
+            at += nbytes
 
     def _size(self, ordinal: int) -> int:
         return self._layers[self.layout.streamed[ordinal]].nbytes

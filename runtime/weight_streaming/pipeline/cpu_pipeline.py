@@ -128,7 +128,7 @@ class CpuPipeline(Pipeline):
     def _read(self, ordinal: int, progress: StreamProgress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)
+        self._reader.read(self._layers[layer], self.buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._took(StreamStage.READ, layer, began_s)
@@ -137,7 +137,8 @@ class CpuPipeline(Pipeline):
         """Copy with NumPy: on one thread, with the GIL released."""
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        np.copyto(self.buffers.target(ordinal).numpy(), self.buffers.source(ordinal).numpy())
+        for target, source in self.buffers.copies(ordinal):
+            np.copyto(target.numpy(), source.numpy())
         self._took(StreamStage.COPY, layer, began_s)
 
     def _compute(self, running: ActiveInference, layer: int, versions: list[int]) -> None:

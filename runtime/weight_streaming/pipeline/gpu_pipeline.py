@@ -259,7 +259,8 @@ class GpuPipeline(Pipeline):
             job()
 
     def _transfer(self, ordinal: int) -> None:
-        self.buffers.target(ordinal).copy_(self.buffers.source(ordinal), non_blocking=True)
+        for target, source in self.buffers.copies(ordinal):
+            target.copy_(source, non_blocking=True)
 
     def _read_all(self, progress: StreamProgress) -> None:
         """Read layer by layer; wait for the event of the last use of its bytes, not only its launch."""
@@ -286,7 +287,7 @@ class GpuPipeline(Pipeline):
     def _read(self, ordinal: int, progress: StreamProgress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)
+        self._reader.read(self._layers[layer], self.buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._read_s[layer] = time.perf_counter() - began_s

@@ -95,6 +95,8 @@ class StreamPlan:
     """Whether weights are prefetched for the next inference; ignored by SYNCHRONOUS."""
     first_ms: float = 0.0
     """Predicted delay of the first inference, with empty rings; 0 if not predicted."""
+    tile_bytes: int = 0
+    """Size above which layers are cut into tiles, which `resident` then counts as layers; 0: none."""
 
 
 def pareto_front(plans: Iterable[StreamPlan]) -> list[StreamPlan]:

@@ -45,7 +45,7 @@ class _RecordingReader:
         if self._left == 0:
             self._harm()
         self._reader.read(layer, into, is_stopped)
-        self._events.append(("read", layer))
+        self._events.append(("read", layer.segments.start))
 
 
 @pytest.fixture

@@ -126,9 +126,8 @@ def test_copies_for_the_next_inference_continue_between_calls():
     assert torch.equal(pipeline.run(x), expected)
     pipeline.wait_prefetched()
     for ordinal in range(pipeline.buffers.layout.prefetched_layers):
-        assert torch.equal(
-            pipeline.buffers.target(ordinal).cpu(), pipeline.buffers.source(ordinal).cpu()
-        )
+        for target, source in pipeline.buffers.copies(ordinal):
+            assert torch.equal(target.cpu(), source.cpu())
     assert pipeline.buffers.layout.prefetched_layers == 3
     pipeline.close()
     opened.close()
@@ -204,6 +203,31 @@ def test_small_layers_are_copied_together_where_nothing_is_read():
     with runtime.stream(module, x, budget="9MB", tier="host") as small:
         assert torch.equal(small(x), expected)
         assert torch.equal(small(2 * x), module(2 * x))
+
+
+@pytest.mark.parametrize("tier", ["host", "ssd"])
+@pytest.mark.parametrize("name", MODELS)
+def test_tiles_give_nearly_the_output_of_the_resident_network(name, tier):
+    module, x, _ = built(name)
+    opened = open_streamable(module, x, tier=tier)
+    layers = opened.pieces(300_000)
+    ring = 2 * layers.largest_bytes
+    resident = tuple(i % 3 == 1 for i in range(len(layers.layers)))
+    assert len(resident) > len(opened.layered.layers) or name == "nas_bench_201"
+    plan = StreamPlan(
+        *(StreamArchitecture.PLANNED, resident, ring * (tier == "ssd"), ring, 0.0, 0),
+        ahead=True,
+        tile_bytes=300_000,
+    )
+    pipeline = opened.pipeline(plan, x)
+    least = torch.finfo(x.dtype).eps * 8
+    for scale in (1, 2, 1):
+        with torch.no_grad():
+            whole = module(scale * x)
+        assert (pipeline.run(scale * x) - whole).abs().max() <= least * whole.abs().max()
+    assert len(pipeline.times) == len(resident)
+    pipeline.close()
+    opened.close()
 
 
 def test_a_read_error_is_raised_and_the_gpu_is_idle_then():

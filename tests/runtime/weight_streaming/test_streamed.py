@@ -150,10 +150,10 @@ def test_a_layer_that_writes_to_its_weights_is_refused():
         runtime.stream(module, torch.randint(1000, (4,)), budget="1.1MB")
 
 
-def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
+def test_a_budget_below_the_smallest_tile_names_the_smallest_that_works(chain):
     module, x, expected = chain
-    with pytest.raises(BudgetTooSmallError, match="1000000 bytes") as caught:
-        runtime.stream(module, x, budget="1MB")
+    with pytest.raises(BudgetTooSmallError, match="100000 bytes") as caught:
+        runtime.stream(module, x, budget="100kB")
     with runtime.stream(module, x, budget=caught.value.smallest_bytes) as small:
         assert torch.equal(small(x), expected)
     with pytest.raises(ValueError, match="too small"):
@@ -179,7 +179,7 @@ def test_a_plan_can_be_used_again(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as first:
         plan = first.plan
-        assert len(first.profile) == 6
+        assert len(first.profile) == len(plan.resident)
     with runtime.stream(module, x, plan=plan) as second:
         assert torch.equal(second(x), expected)
         assert second.plan == plan

@@ -18,7 +18,7 @@ from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import FileReader
 from runtime.weight_streaming.files.weight_file import (
     WeightFileError,
-    offsets,
+    weights_begin,
     write_packed,
 )
 
@@ -49,8 +49,8 @@ def written(chain, path):
 def read_all(reader, layers):
     memory = HostMemory(layers.weight_bytes, pinned=False)
     places, at = [], 0
-    for i, layer in enumerate(layers.layers):
-        reader.read(i, memory.window(at, layer.nbytes))
+    for layer in layers.layers:
+        reader.read(layer, memory.window(at, layer.nbytes))
         places.append(memory.bytes[at : at + layer.nbytes])
         at += layer.nbytes
     return memory, places
@@ -74,7 +74,8 @@ def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, pa
     memory, places = read_all(reader, layers)
 
     assert path.stat().st_size % PAGE == 0
-    assert all(offset % PAGE == 0 for offset in offsets(layers))
+    begins = [weights_begin(layers), *(layer.extents[0][0] for layer in layers.layers)]
+    assert all(begin % PAGE == 0 for begin in begins)
 
     with torch.no_grad():
         assert torch.equal(layers.bind(places).run(x), module(x))
