@@ -4,7 +4,8 @@
 
 Candidates are the networks of the folder at the sides of `SIDES` and of their name; each has a row for its
 frozen features, and rows of tuning in the order of `PLAN`, as many as `--seconds` allow. Rows are
-written as they come. Accuracies are of the product's own split of validation, and of the test images.
+written as they come. Accuracies are of the product's own split of validation, of the test images, and of
+every other of them (`even`).
 
 Several processes share the GPU, each with trainings side by side on streams; a process has all jobs of some
 shapes of networks, because finding the kernels of a shape takes longer than a training. `seconds` are the
@@ -37,7 +38,7 @@ from torch import nn
 from nas.accuracy.fine_tuning.frozen import FrozenResult, frozen_features, frozen_result
 from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork, head_of
 from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.evaluation import classes_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
@@ -50,6 +51,7 @@ from runtime.network.inference import prepare
 COLUMNS = (
     *("data", "network", "side", "tuning", "epochs", "rate", "seed", "valid", "test", "seconds"),
     *("images", "judged", "published", "prior", "flops", "latency_ms", "knn", "logme"),
+    "even",
 )
 SIDES = {96: (128,), 128: (96,), 160: (128,), 192: (160,), 224: (96, 128)}
 """Sides beside a network's own."""
@@ -241,6 +243,7 @@ class Worker:
             candidate,
             Kind("head", 0),
             (result.left_out, float(right.mean()), seconds),
+            even=float(right[::2].mean()),
             flops=flops,
             latency_ms=latency,
             knn=neighbours_accuracy(every, truth),
@@ -257,7 +260,7 @@ class Worker:
         sources = self.sources[data, candidate.side]
         network = self.networks[data, candidate, kind.tuning]
         tuned: list[nn.Module] = []
-        outside: list[float] = []
+        outside: list[ndarray] = []
 
         def begin() -> nn.Module:
             tuned.append(deepcopy(network.result()))
@@ -265,12 +268,13 @@ class Worker:
 
         def judge(epoch: Epoch) -> None:
             if epoch.number == kind.epochs:
-                outside.append(accuracy_of(tuned.pop(), images.test, images))
+                answers = classes_of(tuned.pop(), images.test, images).cpu().numpy()
+                outside.append(answers == images.test.labels)
 
         def ended(training: Future[Trained]) -> None:
             seconds = training.result().seconds / self.in_all
-            answers = (training.result().accuracy, outside[0], seconds)
-            self.write(data, candidate, kind, answers)
+            answers = (training.result().accuracy, float(outside[0].mean()), seconds)
+            self.write(data, candidate, kind, answers, even=float(outside[0][::2].mean()))
 
         options = TrainingOptions(seed=kind.seed, evaluate_every=kind.epochs, on_epoch=judge)
         future = pool.submit(begin, recipe, options, sources)
