@@ -27,7 +27,7 @@ from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.config.build import NAMES, add_part, build, register, space_of_network
+from nas.config.build import NAMES, add_part, build, live_settings, register, space_of_network
 from nas.measure import command as measure_command
 from nas.search import command as search_command
 from nas.search.run import OnTrials, nothing
@@ -105,6 +105,7 @@ def search(
         side = (settings or {}).get("side")
         arguments |= {"space": space_of_network(network, side), "network": None}
     chosen = chosen_settings(_with_own_parts(arguments))
+    chosen = {**live_settings(chosen), **chosen}
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
         folder = search_command.search(

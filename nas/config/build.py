@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -19,6 +20,7 @@ from common.types.task import Task
 from common.types.units import milliseconds
 from controller.base import Controller, ControllerConfig
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
+from latency.devices.registry import find
 from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
@@ -397,6 +399,22 @@ def _measure_live(config: SearchConfig) -> None:
         config.device = "cmd://"
 
 
+def live_settings(chosen: Mapping[str, Any]) -> dict[str, str]:
+    """Settings to add where those of a live board are named, as latency.tries, and no source of latencies.
+
+    Args:
+      chosen: settings by their full names.
+    """
+    is_own = "data" in chosen
+    by_default = is_own and chosen.get("space", FROM_SCRATCH) in {FROM_SCRATCH, _PRETRAINED}
+    device = addresses(chosen.get("device", _HERE if by_default else ""))
+    is_live = device == _HERE or (is_own and "://" in device)
+    if "latency" in chosen or not is_live or not any(n.startswith("latency.") for n in chosen):
+        return {}
+    flagged = {"latency.on_disturbance": "flag"} if device == _HERE else {}
+    return {"latency": "probe", **flagged}
+
+
 def _choose_precision(config: SearchConfig) -> None:
     """Have a live device time files of this precision.
 
@@ -546,7 +564,18 @@ def _latency(
             f"{timed} pixels; leave side out, or measure live with latency=probe"
         )
     config.latency.require_limit(limit_ms)
-    oracle = config.latency.build(_device(config), space, task)
+    device = _device(config)
+    try:
+        oracle = config.latency.build(device, space, task)
+    except UserError as error:
+        if not isinstance(space, HasWeights) or config.latency.is_live:
+            raise
+        is_timed = find(space_named(default_space()), device) is not None
+        other = f"; space={default_space()} without weights= has times of it" if is_timed else ""
+        raise UserError(
+            f"no latency of pretrained networks is known or predicted on device={device}: time them on the "
+            f"board, device=ssh://<board>, or on this machine, device=here{other}"
+        ) from error
     if config.E is not None and isinstance(oracle, OnSeveralDevices):
         raise UserError(
             f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "

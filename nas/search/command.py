@@ -16,7 +16,7 @@ from common.command.exit_status import USER_ERROR, one_line_errors
 from common.command.hydra_command import chosen_names, hydra_command, user_errors
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
-from nas.config.build import register
+from nas.config.build import live_settings, register
 
 if TYPE_CHECKING:
     from nas.report.run_folder import RunFolder
@@ -29,6 +29,9 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     register()
+    words = sys.argv[1:] if words is None else list(words)
+    live = live_settings({name: value for name, _, value in (w.partition("=") for w in words)})
+    words = [*(f"{name}={value}" for name, value in live.items()), *words]
     hydra_command("nas.search", "search", _run, *USER_ERRORS, words=words)
     if "nas.search.sweep" not in sys.modules:  # no job of a sweep has run
         return

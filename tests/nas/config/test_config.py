@@ -16,7 +16,7 @@ from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
 from nas.accuracy.images.open import open_images
-from nas.config.build import _own_images, add_part, build, register
+from nas.config.build import _own_images, add_part, build, live_settings, register
 from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
@@ -111,3 +111,19 @@ def test_with_two_objectives_guided_searches_for_the_front(composed):
 def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, message):
     with pytest.raises(UserError, match=message):
         build(composed(*words))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "added"),
+    [
+        ("device=here latency.tries=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
+        ("data=a latency.tries=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
+        ("data=a device=ssh://b latency.tries=3", {"latency": "probe"}),
+        ("data=a space=nas_bench_201 latency.statistic=p95", {}),
+        ("device=here", {}),
+        ("device=here latency=corun latency.tries=3", {}),
+        ("device=h200/torch-graph/fp32/b1 latency.statistic=p95", {}),
+    ],
+)
+def test_settings_of_a_live_board_name_the_source_of_latencies(chosen, added):
+    assert live_settings(dict(word.split("=") for word in chosen.split())) == added

@@ -28,7 +28,7 @@ try:
 except UserError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-HERE = ("device=here", "latency=probe", "latency.on_disturbance=flag", "T=1000ms")
+HERE = ("device=here", "latency.on_disturbance=flag", "T=1000ms")
 
 
 @pytest.fixture
@@ -165,5 +165,14 @@ def test_a_limit_that_no_network_meets_names_the_smallest(
     search_here, tmp_path, weights, limit, named
 ):
     settings = ("data=digits", f"weights={weights}", *HERE, limit)
+
+    assert named in one_line(search_here(tmp_path, *settings))
+
+
+@pytest.mark.parametrize(
+    ("board", "named"), [("jetson-nano/fp32/b1", "space=nas_bench_201"), ("none", "device=here")]
+)
+def test_a_board_that_cannot_be_asked_names_what_can(search_here, tmp_path, weights, board, named):
+    settings = ("data=digits", f"weights={weights}", f"device={board}")
 
     assert named in one_line(search_here(tmp_path, *settings))
