@@ -34,7 +34,9 @@ class Normalised(nn.Module):
         """Moves the network to the device."""
         super().__init__()
         self.network = network.to(device)
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        overflows = device.type == "cpu" and any(map(_overflows, network.modules()))
+        self._layout = torch.contiguous_format if overflows else torch.channels_last
+        network.to(memory_format=self._layout)  # type: ignore[call-overload]  # torch's stubs lack it
         self._mean = torch.tensor(mean, device=device) * 255
         self._sd = torch.tensor(sd, device=device) * 255
         self._device = device
@@ -42,6 +44,7 @@ class Normalised(nn.Module):
     def forward(self, pixels: UInt8[Tensor, "n side side channels"]) -> Float[Tensor, "n classes"]:
         """Logits."""
         images = ((pixels - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last in memory
+        images = images.contiguous(memory_format=self._layout)
         if self._device.type != "cuda":
             logits: Tensor = self.network(images)
             return logits
@@ -51,6 +54,18 @@ class Normalised(nn.Module):
         ):
             logits = self.network(images)
         return logits.float()
+
+
+def _overflows(module: nn.Module) -> bool:
+    """Whether oneDNN (3.10 to 3.12 at least) may write past a buffer of a convolution's gradient.
+
+    It does with channels last, where threads have unequal parts of the batch and channels are padded.
+    """
+    return (
+        isinstance(module, nn.Conv2d)
+        and module.kernel_size == (1, 1) != module.stride
+        and module.in_channels % 16 != 0
+    )
 
 
 @final
