@@ -9,7 +9,6 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from runtime.weight_streaming.files.layers import (
-    MERGED_BYTES,
     LayeredNetwork,
     Weight,
     named_weights,
@@ -58,7 +57,7 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
         if into.exists() and into.samefile(source):
             raise ValueError(f"into={into} is the source file; name another file")
         model_device = device_of(model)
-        layers, values = cut(model, example.to(model_device, copy=True), MERGED_BYTES)
+        layers, values = cut(model, example.to(model_device, copy=True))
         write_packed(layers, _Values(file, str(source), model, layers, values), into)
     return into
 

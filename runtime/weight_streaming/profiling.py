@@ -97,6 +97,9 @@ def profiled(
         pipeline.repeat_kernels(_repetitions(streamed))
         is_read = any(times.read_ms for times in streamed)  # reads are slow, so fewer runs
         busy, _ = measured(_BUSY * settle_s, min(2, repeats) if is_read else repeats)
+    sizes = [layer.nbytes for layer in layered.layers]
+    read_start_ms = _start_ms(sizes, [times.read_ms for times in streamed])
+    copy_start_ms = _start_ms(sizes, [times.copy_ms for times in streamed])
     return [
         StreamedLayer(
             name=layer.name,
@@ -105,9 +108,20 @@ def profiled(
             copy_ms=copies_ms + times.copy_ms,
             kernel_ms=max(times.kernel_ms, at_work.kernel_ms),
             sync_ms=kernels_ms,
+            read_start_ms=reads_ms + read_start_ms,
+            copy_start_ms=copies_ms + copy_start_ms,
         )
         for layer, times, at_work in zip(layered.layers, streamed, busy, strict=True)
     ]
+
+
+def _start_ms(sizes: Sequence[int], transfers_ms: Sequence[float]) -> float:
+    """Return the part of transfers that does not depend on bytes, by a fit of relative errors."""
+    least_ms = min(transfers_ms)
+    if least_ms <= 0 or len({*sizes}) == 1:
+        return 0.0
+    _, start_ms = np.polyfit(sizes, transfers_ms, 1, w=1 / np.asarray(transfers_ms))
+    return min(max(0.0, float(start_ms)), least_ms)
 
 
 def _repetitions(layers: Sequence[LayerTimes]) -> int:

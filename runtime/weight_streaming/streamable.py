@@ -20,7 +20,6 @@ from common.types.units import format_bytes
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
-    MERGED_COPIES_BYTES,
     LayeredNetwork,
     named_weights,
     split_layers,
@@ -30,8 +29,10 @@ from runtime.weight_streaming.files.tiles import tiled
 from runtime.weight_streaming.files.weight_file import fill_layer, unwritable, write, write_packed
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
+from runtime.weight_streaming.planning.bundles import bundles
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan, StreamStages
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError, smallest_budget
+from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import profiled, profiling_plan, unmeasured
 
 SETTLE_S = 0.2
@@ -41,6 +42,10 @@ one that its power allows (an H200: 24 instead of 27 ms for the same kernels).""
 
 _TILES_OF_A_RING = 2, 4
 """Numbers of tiles of the largest layers that a ring is to hold."""
+
+
+_WORTH = 1.01
+"""Factor by which a plan with tiles must be faster: without them outputs are exact."""
 
 
 @final
@@ -106,9 +111,18 @@ class StreamableNetwork:
         """Create the pipeline of a plan.
 
         Raises:
+          ValueError: if the plan has another number of layers.
           BaseException: as `CpuPipeline` and `GpuPipeline`.
         """
         layered = self.pieces(plan.tile_bytes)
+        if len(plan.resident) != len(layered.layers):
+            raise ValueError(
+                f"the plan has {len(plan.resident)} layers, the network {len(layered.layers)}"
+            )
+        sizes = [layer.nbytes for layer in layered.layers]
+        runs = [*bundles(sizes, plan.resident, plan.bundle_bytes)]
+        layered = layered.merged(runs)
+        plan = replace(plan, resident=tuple(plan.resident[run.start] for run in runs))
         if self.device.type == "cuda":
             from runtime.weight_streaming.pipeline.gpu_pipeline import GpuPipeline  # noqa: PLC0415 - only with a GPU
 
@@ -151,6 +165,28 @@ class StreamableNetwork:
 
     def _smallest(self, tile_bytes: int) -> int:
         return smallest_budget(unmeasured(self.pieces(tile_bytes)), stages=self.stages)
+
+    def plan(
+        self, x: Tensor, budget_bytes: int, *, ahead: bool = True
+    ) -> tuple[StreamPlan, list[StreamedLayer]]:
+        """Return the fastest plan within a budget, and the measured layers that it is for.
+
+        Nothing is measured if all layers can be resident.
+
+        Raises:
+          BudgetTooSmallError: if no plan fits.
+          BaseException: as the pipeline.
+        """
+        plans = []
+        for tile_bytes in self.tile_sizes(budget_bytes):
+            layers = unmeasured(self.pieces(tile_bytes))
+            if budget_bytes < self.layered.weight_bytes:
+                layers = self.profile(x, budget_bytes, tile_bytes=tile_bytes)
+            made = planned(layers, budget_bytes, stages=self.stages, ahead=ahead)
+            plans.append((replace(made, tile_bytes=tile_bytes), layers))
+        return min(
+            plans, key=lambda pair: pair[0].predicted_ms * _WORTH ** (pair[0].tile_bytes > 0)
+        )
 
     def profile(
         self,
@@ -224,9 +260,7 @@ def open_streamable(
         device = torch.device("cpu") if model_device.type == "meta" else model_device
     pinned = device.type == "cuda"
     in_memory = tier is Tier.HOST and weights is None
-    # the layers of a file do not depend on its use
-    merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
-    layers, values = cut(model, example.to(model_device, copy=True), merged_bytes)
+    layers, values = cut(model, example.to(model_device, copy=True))
     if in_memory:
         fill = partial(fill_layer, values)
         return StreamableNetwork(layers, HostReader(layers, fill, pinned=pinned), device)
@@ -275,16 +309,14 @@ def device_of(model: nn.Module) -> torch.device:
     return devices.pop()
 
 
-def cut(
-    model: nn.Module, example: Tensor, merged_bytes: int
-) -> tuple[LayeredNetwork, dict[str, Tensor]]:
+def cut(model: nn.Module, example: Tensor) -> tuple[LayeredNetwork, dict[str, Tensor]]:
     """Decompose a network into layers; return them and the weights by name.
 
     Raises:
       ValueError: if the network cannot be decomposed.
     """
     try:
-        return split_layers(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
+        return split_layers(decompose(model, example, Rule.UNFOLDED), model)
     except Exception as error:  # the model's own code runs during tracing
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         reason = kind + next(iter(str(error).splitlines()), "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -20,17 +19,12 @@ from runtime.network.engine import CPU
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.planner import plan as planned
-from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import (
     MemoryUse,
     StreamableNetwork,
     open_streamable,
     require_streamable,
 )
-
-_WORTH_TILES = 1.01
-"""Factor by which a plan with tiles must be faster: without them outputs are exact."""
 
 
 @final
@@ -200,29 +194,11 @@ class StreamedNetwork(Closeable):
         assert opening is not None
         self._opened = opened = opening(x)
         if self._plan is None:
-            self._plan = self._plan_for(opened, x)
+            assert self._budget_bytes is not None
+            self._plan, layers = opened.plan(x, self._budget_bytes, ahead=self._ahead)
+            self._layers = tuple(layers) if self._budget_bytes < opened.layered.weight_bytes else ()
         self._pipeline = opened.pipeline(self._plan, x)
         self._example = (x.shape, x.dtype)
-
-    def _plan_for(self, opened: StreamableNetwork, x: Tensor) -> StreamPlan:
-        assert self._budget_bytes is not None
-        budget_bytes, stages = self._budget_bytes, opened.stages
-        plans = []
-        for tile_bytes in opened.tile_sizes(budget_bytes):
-            layers = unmeasured(opened.pieces(tile_bytes))
-            if budget_bytes < opened.layered.weight_bytes:
-                layers = opened.profile(x, budget_bytes, tile_bytes=tile_bytes)
-            plan = planned(layers, budget_bytes, stages=stages, ahead=self._ahead)
-            plans.append((replace(plan, tile_bytes=tile_bytes), layers))
-        plan, layers = min(plans, key=_delay_ms)
-        if budget_bytes < opened.layered.weight_bytes:
-            self._layers = tuple(layers)
-        return plan
-
-
-def _delay_ms(planned: tuple[StreamPlan, list[StreamedLayer]]) -> float:
-    plan, _ = planned
-    return plan.predicted_ms * (_WORTH_TILES if plan.tile_bytes else 1)
 
 
 def stream(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import (
     Span,
@@ -41,7 +42,8 @@ def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timel
 
 def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     """Delay with unbounded rings: a lower bound for these resident layers and stages."""
-    streams = is_streamed(layers, plan.resident)
+    layers, resident = bundled(layers, plan.resident, plan.bundle_bytes)
+    streams = is_streamed(layers, resident)
     reads, copies = stages_of(plan)
     free, own = (
         unbounded_ring(sum(streams), ahead=False),

@@ -20,9 +20,6 @@ another kernel rounds differently."""
 MERGED_BYTES = 256 * 1024
 """Size up to which neighbouring segments are merged; a disk reads less no faster."""
 
-MERGED_COPIES_BYTES = 8 * 2**20
-"""Merged size for copies to a GPU, which cost about 8 us per layer, the time of 440 kB."""
-
 
 @final
 @dataclass(frozen=True)
@@ -96,6 +93,28 @@ class LayeredNetwork:
         """Bytes of the largest layer."""
         return max(layer.nbytes for layer in self.layers)
 
+    def merged(self, runs: Sequence[range]) -> LayeredNetwork:
+        """Return the network with each run of layers as one."""
+        return replace(self, layers=tuple(self._merged(run) for run in runs))
+
+    def _merged(self, run: range) -> WeightLayer:
+        layers = self.layers[run.start : run.stop]
+        if len(layers) == 1:
+            return layers[0]
+        weights: dict[int, Weight] = {}  # a tensor of several layers is used from the first
+        extents: list[tuple[int, int]] = []
+        at = 0
+        for layer in layers:
+            for tensor, weight in paired_weights(self.program, layer):
+                weights.setdefault(id(tensor), replace(weight, offset=at + weight.offset))
+            at += layer.nbytes
+            for begin, nbytes in layer.extents:
+                follows = extents and begin == sum(extents[-1])
+                first, before = extents.pop() if follows else (begin, 0)
+                extents.append((first, before + nbytes))
+        segments = range(layers[0].segments.start, layers[-1].segments.stop)
+        return WeightLayer(layers[0].name, segments, tuple(weights.values()), at, tuple(extents))
+
     def bind(self, places: Sequence[Tensor]) -> Program:
         """Return the program with the weights of layer i as views of the bytes `places[i]`."""
         segments = list(self.program.segments)
@@ -111,17 +130,13 @@ class LayeredNetwork:
         return Program(tuple(segments), self.program.output)
 
 
-def split_layers(
-    program: Program, module: nn.Module, merged_bytes: int = MERGED_BYTES
-) -> tuple[LayeredNetwork, dict[str, Tensor]]:
+def split_layers(program: Program, module: nn.Module) -> tuple[LayeredNetwork, dict[str, Tensor]]:
     """Split a program into layers; return them and the weights by name.
 
     A layer starts at a segment with weights; segments without weights belong to the layer before.
 
     The program shares its weights with the module that it was decomposed from. Neighbouring
-    segments are merged up to `merged_bytes`, and above 256 kB up to the largest segment, so that no
-    larger ring is needed. The first layers are smaller, each up to twice the previous one, because
-    kernels wait for the first layer.
+    segments are merged up to 256 kB.
 
     Raises:
       ValueError: if the network has no weights.
@@ -130,7 +145,7 @@ def split_layers(
     layers: list[WeightLayer] = []
     values: dict[str, Tensor] = {}
     at = 0
-    for segments in _merge(program, merged_bytes):
+    for segments in _merge(program):
         weights, end = [], 0
         for name, tensor in tensors_of([program.segments[i].body for i in segments]):
             full_name = names.get(id(tensor), f"{program.segments[segments[0]].name}.{name}")
@@ -173,18 +188,14 @@ def named_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _merge(program: Program, merged_bytes: int) -> Iterator[range]:
+def _merge(program: Program) -> Iterator[range]:
     if not any(segment.weight_bytes for segment in program.segments):
         raise ValueError("the network has no weights: there is nothing to stream")
-    largest = max(segment.weight_bytes for segment in program.segments)
-    merged_bytes = min(merged_bytes, max(MERGED_BYTES, largest))
-    most_bytes = min(merged_bytes, MERGED_BYTES)
     begin, held = 0, 0
     for i, segment in enumerate(program.segments):
-        if held and segment.weight_bytes and held + segment.weight_bytes > most_bytes:
+        if held and segment.weight_bytes and held + segment.weight_bytes > MERGED_BYTES:
             yield range(begin, i)
             begin, held = i, 0
-            most_bytes = min(merged_bytes, 2 * most_bytes)
         held += segment.weight_bytes
     yield range(begin, len(program))
 

@@ -80,12 +80,8 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> RingLayout:
     """Return the layout of a network under a plan.
 
     Raises:
-      ValueError: if the plan has another number of layers, or a ring is too small for a layer.
+      ValueError: if a ring is too small for a layer.
     """
-    if len(plan.resident) != len(layered.layers):
-        raise ValueError(
-            f"the plan has {len(plan.resident)} layers, the network {len(layered.layers)}"
-        )
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
     is_synchronous = plan.architecture is StreamArchitecture.SYNCHRONOUS

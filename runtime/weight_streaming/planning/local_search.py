@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from runtime.weight_streaming.planning.bundles import bundle_sizes, bundles
 from runtime.weight_streaming.planning.plan import (
     StreamedLayer,
     StreamPlan,
@@ -69,18 +70,23 @@ def _around(
         kept = [stays != (i in changed) for i, stays in enumerate(plan.resident)]
         if all(stays or not layer.weight_bytes for layer, stays in zip(layers, kept, strict=True)):
             continue
-        trial = RingSizing(layers, tuple(kept), stages, alignment, ahead=ahead)
-        if changed:
-            yield from trial.filling(plan.memory_bytes, plan)
-        if most_bytes > plan.memory_bytes:
-            yield from trial.filling(most_bytes, plan)
+        for bundle_bytes in (plan.bundle_bytes,) if changed else bundle_sizes(layers):
+            trial = RingSizing(
+                layers, tuple(kept), stages, alignment, ahead=ahead, bundle_bytes=bundle_bytes
+            )
+            if changed or bundle_bytes != plan.bundle_bytes:
+                yield from trial.filling(plan.memory_bytes, plan)
+            if most_bytes > plan.memory_bytes:
+                yield from trial.filling(most_bytes, plan)
 
 
 def _changes(
     plan: StreamPlan, layers: Sequence[StreamedLayer], alignment: int
 ) -> list[tuple[int, ...]]:
     """Return sets of layers to move: those whose kernels wait most become resident, least streamed."""
-    waits_ms = timeline(layers, plan, alignment).stall_ms
+    runs = bundles([layer.weight_bytes for layer in layers], plan.resident, plan.bundle_bytes)
+    stalls_ms = zip(runs, timeline(layers, plan, alignment).stall_ms, strict=True)
+    waits_ms = [stall_ms for run, stall_ms in stalls_ms for _ in run]
     most = sorted(
         (i for i, layer in enumerate(layers) if layer.weight_bytes),
         key=lambda i: -waits_ms[i],

@@ -60,6 +60,10 @@ class StreamedLayer:
     kernel_ms: float
     sync_ms: float = 0.0
     """Synchronisation overhead before a kernel whose weights have already arrived."""
+    read_start_ms: float = 0.0
+    """Part of `read_ms` that does not depend on bytes: a bundle has it once."""
+    copy_start_ms: float = 0.0
+    """Part of `copy_ms` that does not depend on bytes."""
 
     def __post_init__(self) -> None:
         """Validate the numbers.
@@ -67,8 +71,7 @@ class StreamedLayer:
         Raises:
           ValueError: if a number is negative, infinite or NaN.
         """
-        for field in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "sync_ms"):
-            value = getattr(self, field)
+        for field, value in {**vars(self), "name": 0}.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"layer {self.name} has {field} {value}")
 
@@ -97,6 +100,8 @@ class StreamPlan:
     """Predicted delay of the first inference, with empty rings; 0 if not predicted."""
     tile_bytes: int = 0
     """Size above which layers are cut into tiles, which `resident` then counts as layers; 0: none."""
+    bundle_bytes: int = 0
+    """Size up to which neighbouring streamed layers are handed over together; 0: none."""
 
 
 def pareto_front(plans: Iterable[StreamPlan]) -> list[StreamPlan]:

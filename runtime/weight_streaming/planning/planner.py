@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
+from runtime.weight_streaming.planning.bundles import bundle_sizes
 from runtime.weight_streaming.planning.local_search import local_search
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
@@ -111,8 +113,12 @@ def front(
     state's if `ahead`, else that of an inference with empty rings.
     """
     best = [preloaded(layers)]
-    for resident in candidates(layers, stages, alignment):
-        trial = RingSizing(layers, resident, stages, alignment, ahead=ahead)
+    for resident, bundle_bytes in product(
+        candidates(layers, stages, alignment), bundle_sizes(layers)
+    ):
+        trial = RingSizing(
+            layers, resident, stages, alignment, ahead=ahead, bundle_bytes=bundle_bytes
+        )
         if not any(
             rival.memory_bytes <= trial.smallest_bytes and rival.predicted_ms <= trial.bound_ms
             for rival in best

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, cyclic_places, places
 
@@ -62,7 +63,7 @@ class Timeline:
 def timeline(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> Timeline:
-    """Return the timeline of one inference: steady state if the plan is `ahead`, else the first.
+    """Return the timeline of one inference by bundle: steady state if the plan is `ahead`, else the first.
 
     Raises:
       ValueError: if the plan has another number of layers, or a layer does not fit into a ring.
@@ -243,5 +244,7 @@ def _timelines(
 ) -> tuple[Timeline, Timeline]:
     if len(layers) != len(plan.resident):
         raise ValueError(f"the plan has {len(plan.resident)} layers, the network {len(layers)}")
+    layers, resident = bundled(layers, plan.resident, plan.bundle_bytes)
+    plan = replace(plan, resident=tuple(resident))
     streams, host, device = waits(layers, plan, alignment)
     return first_and_steady(layers, streams, host, device, ahead=plan.ahead)

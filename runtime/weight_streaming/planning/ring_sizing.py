@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import final
 
+from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
     StreamedLayer,
@@ -35,14 +36,17 @@ class RingSizing:
         alignment: int = PAGE_BYTES,
         *,
         ahead: bool,
+        bundle_bytes: int = 0,
     ) -> None:
         """Predict the steady state if `ahead`, else an inference that starts with empty rings."""
         self._ahead = ahead
-        self._layers = layers
         self._resident = resident
+        self._bundle_bytes = bundle_bytes
+        layers, stays = bundled(layers, resident, bundle_bytes)
+        self._layers = layers
         self._stages = stages
         self._alignment = alignment
-        self._streams = is_streamed(layers, resident)
+        self._streams = is_streamed(layers, stays)
         self._lengths = [
             layer.weight_bytes for layer, goes in zip(layers, self._streams, strict=True) if goes
         ]
@@ -110,6 +114,7 @@ class RingSizing:
             self.resident_bytes + host + device,
             self._ahead,
             first.makespan_ms,
+            bundle_bytes=self._bundle_bytes,
         )
 
     @property

@@ -188,21 +188,32 @@ def test_a_budget_is_observed_and_memory_is_released(tier):
     assert "edgenas-stream" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_small_layers_are_copied_together_where_nothing_is_read():
+@pytest.mark.parametrize("tier", ["host", "ssd"])
+@pytest.mark.parametrize("tile_bytes", [0, 300_000])
+def test_small_layers_are_handed_over_together(tier, tile_bytes):
     torch.manual_seed(0)
-    module = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)], nn.Linear(256, 8192))
+    module = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)], nn.Linear(256, 2048))
     module = module.eval().cuda()
     x = torch.randn(4, 256, device="cuda")
-    host, ssd = (open_streamable(module, x, tier=tier) for tier in (Tier.HOST, Tier.SSD))
-    assert len(host.layered.layers) < len(ssd.layered.layers)
-    assert host.layered.largest_bytes == ssd.layered.largest_bytes
-    host.close()
-    ssd.close()
-    with torch.no_grad():
-        expected = module(x)
-    with runtime.stream(module, x, budget="9MB", tier="host") as small:
-        assert torch.equal(small(x), expected)
-        assert torch.equal(small(2 * x), module(2 * x))
+    opened = open_streamable(module, x, tier=tier)
+    layers = opened.pieces(tile_bytes).layers
+    resident = tuple(i % 7 == 3 for i in range(len(layers)))
+    ring = 4 * opened.layered.largest_bytes
+    plan = StreamPlan(
+        *(StreamArchitecture.PLANNED, resident, ring * (tier == "ssd"), ring, 0.0, 0),
+        ahead=True,
+        tile_bytes=tile_bytes,
+        bundle_bytes=2**20,
+    )
+    pipeline = opened.pipeline(plan, x)
+    assert len(pipeline.times) < len(layers) / 2
+    for scale in (1, 2, 1):
+        with torch.no_grad():
+            expected = module(scale * x)
+        worst = (pipeline.run(scale * x) - expected).abs().max() / expected.abs().max()
+        assert worst <= (1e-6 if tile_bytes else 0)
+    pipeline.close()
+    opened.close()
 
 
 @pytest.mark.parametrize("tier", ["host", "ssd"])

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -90,7 +91,10 @@ def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data)
     rings = st.integers(largest, 3 * largest)
     host, device = data.draw(rings), data.draw(st.one_of(st.just(0), rings))
     ahead = data.draw(st.booleans())
-    plan = StreamPlan(StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead)
+    bundle = data.draw(st.integers(0, largest))
+    plan = StreamPlan(
+        *(StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead), bundle_bytes=bundle
+    )
 
     pipeline = one.pipeline(plan, x)
     for _ in range(1 + 2 * ahead):
@@ -102,8 +106,8 @@ def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data)
         (pipeline.buffers.layout.host, host),
         (pipeline.buffers.layout.device, device),
     ):
-        for slot, size in zip(slots or (), sizes, strict=False):
-            assert slot.offset + size <= capacity
+        for slot, i in zip(slots or (), pipeline.buffers.layout.streamed, strict=False):
+            assert slot.offset + pipeline._layers[i].nbytes <= capacity
     pipeline.close()
 
 
@@ -126,12 +130,16 @@ def test_a_experiment_of_a_weight_stays_valid_after_its_layer():
             assert torch.equal(small(x), module(x))
 
 
-def test_layers_that_share_a_weight_are_streamed():
+@pytest.mark.parametrize("bundle_bytes", [0, 2**20])
+def test_layers_that_share_a_weight_are_streamed(bundle_bytes):
     shared = nn.Linear(256, 256)
     module = nn.Sequential(shared, nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), shared).eval()
-    x = torch.randn(3, 256)
-    with torch.no_grad(), runtime.stream(module, x, budget=300_000) as small:
+    x, ring = torch.randn(3, 256), 2**20
+    plan = StreamPlan(StreamArchitecture.PLANNED, (False,) * 3, ring, 0, 0.0, ring)
+    plan = replace(plan, bundle_bytes=bundle_bytes)
+    with torch.no_grad(), runtime.stream(module, x, plan=plan) as small:
         assert torch.equal(small(x), module(x))
+        assert len(small._pipeline.times) == (1 if bundle_bytes else 3)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Synchronisation delays, and merged layers that reduce them."""
+"""Synchronisation delays."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 from benchmarks.papers.streaming.bounds import bound_ms
 from runtime.network.decompose import Rule, decompose
-from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, split_layers
+from runtime.weight_streaming.files.layers import MERGED_BYTES, split_layers
 from runtime.weight_streaming.pipeline.layout import RingLayout, sync_ms
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.plan import (
@@ -88,22 +88,8 @@ def test_a_profile_contains_synchronisation_delays(chain):
     opened.close()
 
 
-def test_layers_that_are_only_copied_are_merged_starting_small():
-    small = [nn.Linear(128, 128, bias=False) for _ in range(100)]
-    one, _ = cut(*small)
-    assert one.largest_bytes == MERGED_BYTES  # there is no larger segment
-    merged, segments = cut(
-        *small, nn.Linear(128, 4096, bias=False), nn.Linear(4096, 1024, bias=False)
-    )
-    sizes = [layer.nbytes for layer in merged.layers]
-    assert sizes[:4] == [2**18, 2**19, 2**20, 2**21]
-    assert max(sizes) == 2**24  # a layer is not split
-    assert [i for layer in merged.layers for i in layer.segments] == [*range(segments)]
-
-
-def cut(*modules):
-    """For a GPU, and the number of segments."""
-    module = nn.Sequential(*modules).eval().to("meta")
-    program = decompose(module, torch.empty(1, 128, device="meta"), Rule.UNFOLDED)
-    layers, _ = split_layers(program, module, MERGED_COPIES_BYTES)
-    return layers, len(program)
+def test_small_segments_are_one_layer():
+    module = nn.Sequential(*[nn.Linear(128, 128, bias=False) for _ in range(10)]).eval()
+    program = decompose(module, torch.empty(1, 128), Rule.UNFOLDED)
+    layers, _ = split_layers(program, module)
+    assert [layer.nbytes for layer in layers.layers] == [MERGED_BYTES, MERGED_BYTES, 2**17]
