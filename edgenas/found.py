@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: str | Path) -> Iterator[None]:
     """Raise `UserError` where a file of a run or study cannot be read."""
     try:
         yield
@@ -74,7 +74,8 @@ class Found:
     folder: Path
 
     def __init__(self, folder: str | Path) -> None:
-        object.__setattr__(self, "folder", Path(folder).expanduser())
+        with _named(folder):
+            object.__setattr__(self, "folder", Path(folder).expanduser())
 
     @cached_property
     def summary(self) -> Summary:
@@ -149,7 +150,8 @@ class Study:
     folder: Path
 
     def __init__(self, folder: str | Path) -> None:
-        object.__setattr__(self, "folder", Path(folder).expanduser())
+        with _named(folder):
+            object.__setattr__(self, "folder", Path(folder).expanduser())
 
     @cached_property
     def results(self) -> dict[str, Any]:

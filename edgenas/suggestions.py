@@ -11,12 +11,12 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from common.command.hydra_command import user_errors
+from common.types.answers import real_numbers
 from common.types.errors import UserError
 from common.types.kind import Kind
 from controller.base import Controller
 from edgenas.found import data_frame
 from nas.accuracy.base import Accuracies
-from nas.config.own_parts import real_numbers
 from nas.report.samples import record
 from nas.search.command import USER_ERRORS
 from nas.trials.problem import SearchProblem
@@ -25,6 +25,9 @@ from nas.trials.trial import State, Trials
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+_MOST = 100_000
+"""Architectures that may be asked for at once."""
 
 
 @final
@@ -40,8 +43,10 @@ class Suggestions:
         """The next architectures to evaluate; more may be asked before these are told.
 
         Raises:
-          UserError: if the policy has diverged.
+          UserError: if the policy has diverged, or the count is none.
         """
+        if not (isinstance(count, int) and 0 < count <= _MOST):
+            raise UserError(f"ask({count!r:.40}) must be for 1 to {_MOST:,} architectures")
         with user_errors("nas.search", *USER_ERRORS):
             architectures: Int64[ndarray, "n D"] = self.controller.sample(count)[0]
             return architectures
@@ -57,7 +62,8 @@ class Suggestions:
           UserError: if the values are none of these, or the device has no latency of a row.
         """
         problem, space = self.problem, self.problem.space
-        shape = len(accuracy), len(space.num_choices)
+        with user_errors("nas.search", TypeError):
+            shape = len(accuracy), len(space.num_choices)
         rows = real_numbers("architectures =", architectures, shape).astype(np.int64)
         if not np.array_equal(rows, architectures) or not space.valid(rows).all():
             raise UserError(f"architectures = {rows.tolist()} are not all in space={space.name}")

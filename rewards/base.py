@@ -11,6 +11,10 @@ from jaxtyping import Float64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from common.types.answers import real_numbers, require_between
+
+_LARGEST = np.finfo(float).max
+
 
 @dataclass
 class Reward(ABC):
@@ -37,11 +41,20 @@ class Reward(ABC):
 
         `further` are the other costs, each divided by its own limit; with none of them, the
         reward is that of its paper.
+
+        Raises:
+          UserError: if the formula, which may be the user's own, returns no finite number for each.
         """
-        if further is not None and further.shape[-1]:
-            return self.score_limits(np.array(accuracy), np.array(latency_ms), further)
         # copies, into which a formula of the user's own may write
-        rewards = self.score(np.array(accuracy, ndmin=1), np.array(latency_ms, ndmin=1))
+        of = np.array(accuracy, float, ndmin=1), np.array(latency_ms, float, ndmin=1)
+        is_known = np.isfinite(of[0]) & np.isfinite(of[1])
+        if further is not None and further.shape[-1]:
+            rewards = self.score_limits(*of, further)
+        else:
+            rewards = self.score(*of)
+        origin = f"{type(self).__name__} returned"
+        rewards = real_numbers(origin, rewards, is_known.shape)
+        require_between(origin, rewards, -_LARGEST, _LARGEST, is_known)
         return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
 
     def ratios(

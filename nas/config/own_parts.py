@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from common.types.answers import real_numbers
 from common.types.errors import UserError
 from common.types.kind import Kind
-from common.types.units import LEAST_MS, MOST_MS
 from controller.base import Controller, ControllerConfig
 from latency.base import Latencies, LatencyConfig, LatencyOracle
 from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
@@ -59,7 +59,7 @@ def config_of(group: str, part: Any) -> type[Any]:
             f"{group}= takes (docs/how-to/bring-your-own-data.md)"
         )
     methods: dict[str, Callable[..., Any]] = {
-        "reward": lambda _, accuracy, latency_ms: _rewards(part, accuracy, latency_ms),
+        "reward": lambda _, accuracy, latency_ms: part(accuracy, latency_ms),
         "controller": lambda _, space, seeds: _controller(part, space, seeds),
         "accuracy": lambda *_: part if isinstance(part, Accuracy) else FunctionAccuracy(part),
         "latency": lambda _, device, *__: (
@@ -89,40 +89,6 @@ def _controller(function: Callable[..., Any], space: Any, seeds: Any) -> Control
     return controller
 
 
-def _rewards(
-    function: Callable[..., Any],
-    accuracy: Float64[ndarray, "*n"],
-    latency_ms: Float64[ndarray, "*n"],
-) -> Float64[ndarray, "*n"]:
-    rewards = _numbers_of(function, accuracy.shape, accuracy, latency_ms)
-    wrong = ~np.isfinite(rewards) & np.isfinite(accuracy)
-    if wrong.any():
-        raise UserError(
-            f"{_name(function)} returned {rewards[wrong][0]:g}, which is no finite reward"
-        )
-    return rewards
-
-
-def _numbers_of(
-    function: Callable[..., Any], shape: tuple[int, ...], *arguments: ndarray
-) -> Float64[ndarray, "*n"]:
-    """The answer of a function of the user, which gets copies; UserError unless real, of the shape."""
-    answer = function(*(argument.copy() for argument in arguments))
-    return real_numbers(f"{_name(function)} returned", answer, shape)
-
-
-def real_numbers(origin: str, values: Any, shape: tuple[int, ...]) -> Float64[ndarray, "*n"]:
-    """Values of the user as a new array; UserError, which begins with the origin, if they are none."""
-    try:
-        numbers = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor with a gradient
-        numbers = np.empty(())
-    if np.ma.isMA(values) or numbers.dtype.kind not in "iuf" or numbers.shape != shape:
-        text = " ".join(str(values).split())[:60]
-        raise UserError(f"{origin} {text}, not an array of {shape} real numbers")
-    return numbers.astype(float)
-
-
 class _OwnFunction:
     """A function from rows of choice indices `(n, D)` to n numbers."""
 
@@ -138,15 +104,10 @@ class _OwnFunction:
         return np.ones(architectures.shape[:-1], bool)
 
     def _numbers(
-        self, architectures: Int64[ndarray, "*n D"], least: float, most: float
+        self, architectures: Int64[ndarray, "*n D"]
     ) -> tuple[Float64[ndarray, "*n"], ndarray]:
-        rows = architectures.reshape(-1, architectures.shape[-1])
-        numbers = _numbers_of(self._function, (len(rows),), rows)
-        wrong = ~((numbers >= least) & (numbers <= most))
-        if wrong.any():
-            raise UserError(
-                f"{self.source} returned {numbers[wrong][0]:g}, which is not between {least:g} and {most:g}"
-            )
+        rows = architectures.reshape(-1, architectures.shape[-1]).copy()
+        numbers = real_numbers(f"{self.source} returned", self._function(rows), rows.shape[:1])
         shape = architectures.shape[:-1]
         return numbers.reshape(shape), np.full(shape, Kind.own, np.int8)
 
@@ -158,8 +119,8 @@ class FunctionAccuracy(_OwnFunction):
     split = Split.valid
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
-        """Ask the function; UserError if a number is not between 0 and 1."""
-        return Accuracies(*self._numbers(architectures, 0.0, 1.0))
+        """Ask the function; UserError if it returns no numbers."""
+        return Accuracies(*self._numbers(architectures))
 
     def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Return NaN: the function knows one split."""
@@ -175,5 +136,5 @@ class FunctionLatency(_OwnFunction):
         self.device = device
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Ask the function; UserError if a number is not between LEAST_MS and MOST_MS."""
-        return Latencies(*self._numbers(architectures, LEAST_MS, MOST_MS))
+        """Ask the function; UserError if it returns no numbers."""
+        return Latencies(*self._numbers(architectures))

@@ -12,9 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.answers import real_numbers, require_between
 from common.types.architectures import Enumerable
 from common.types.kind import Kind
 from common.types.task import Task
+from common.types.units import LEAST_MS, MOST_MS
 from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace
@@ -124,8 +126,14 @@ class SearchProblem:
         accuracies: Accuracies,
         seconds: float,
     ) -> Trials:
-        """Make finished trials of answers; `seconds` is shared evenly among them."""
+        """Make finished trials of answers; `seconds` is shared evenly among them.
+
+        Raises:
+          UserError: if a source or the reward, which may be the user's own, returned what is no answer.
+        """
         shape = architectures.shape[:-1]
+        latencies = Latencies(*_sound(self.oracle, latencies, shape, LEAST_MS, MOST_MS))
+        accuracies = Accuracies(*_sound(self.accuracy, accuracies, shape, 0.0, 1.0))
         same = _constant_columns(shape)
         costs = self.limits.costs(architectures)
         compared_ms = self.compared_ms(latencies)
@@ -151,6 +159,23 @@ class SearchProblem:
     ) -> Float64[ndarray, "*n"]:
         """The reward of an accuracy and of costs, each divided by its limit."""
         return self.reward.of_ratios(accuracy, ratios)
+
+
+def _sound(
+    source: Accuracy | LatencyOracle,
+    answer: Latencies | Accuracies,
+    shape: tuple[int, ...],
+    least: float,
+    most: float,
+) -> tuple[Float64[ndarray, "*n"], Int8[ndarray, "*n"]]:
+    """The numbers and kinds of an answer as new arrays."""
+    origin = f"{source.source} returned"
+    values, kinds = vars(answer).values()
+    numbers = real_numbers(origin, values, shape)
+    kinds = real_numbers(f"{origin} the kinds", kinds, shape).astype(np.int8)
+    require_between(f"{origin} the kind", kinds, 0, max(Kind))
+    require_between(origin, numbers, least, most, kinds != Kind.missing)
+    return numbers, kinds
 
 
 @final

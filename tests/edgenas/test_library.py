@@ -171,6 +171,9 @@ def test_a_folder_is_named_by_its_text_and_one_that_is_missing_refused(found, tm
     ):
         with pytest.raises(edgenas.UserError, match=str(tmp_path)):
             read()
+    for no_folder in (None, 7):
+        with pytest.raises(edgenas.UserError, match=str(no_folder)):
+            edgenas.Found(no_folder)
 
 
 def test_the_library_lists_its_functions_and_classes():
@@ -312,9 +315,13 @@ def test_failed_evaluations_are_told_as_nan_and_nonsense_is_refused_in_a_line():
         (rows + 0.5, [0.5] * 3),
         (rows + 9, [0.5] * 3),
         (rows[:, 1:], [0.5] * 3),
+        (rows[:1], 0.5),
     ):
         with pytest.raises(edgenas.UserError, match=r"^[^\n]*$"):
             loop.tell(wrong, accuracy)
+    for count in (0, -1, 1.5, "3", 10**12):
+        with pytest.raises(edgenas.UserError, match=r"^ask"):
+            loop.ask(count)
     loop.tell(rows[::-1], [np.nan, 0.25, 0.5])
     loop.tell(rows[:0], [])
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from synthetic import Accuracy, problem
+from synthetic import Accuracy, Oracle, problem
 
 from common.types.errors import UserError
 from controller.uniform import UniformConfig
+from latency.base import Latencies
 from nas.config.own_parts import config_of
 from nas.config.simulated import simulated
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -131,8 +133,54 @@ def test_an_answer_that_is_not_one_real_number_each_is_refused_in_a_line(group, 
     rows = SPACE.architectures(np.arange(3))
     source = built(group, lambda *_: answer)
 
-    with pytest.raises(UserError, match=r"^lambda returned [^\n]+$"):
+    with pytest.raises(UserError, match=r"^(lambda|own) returned [^\n]+$"):
         source(np.full(3, 0.5), np.ones(3)) if group == "reward" else source.answer(rows)
+
+
+IMPOSSIBLE = {
+    "oracle": (1e-300, -1.0, 1e15),
+    "accuracy": (-1.0, 17.0),
+    "reward": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group", "number"),
+    [
+        (group, each)
+        for group in IMPOSSIBLE
+        for each in (*IMPOSSIBLE[group], np.nan, np.inf, True, 1j)
+    ],
+)
+def test_an_object_or_a_formula_that_answers_what_cannot_be_is_refused_in_a_line(group, number):
+    class Formula(Reward):
+        def score(self, accuracy, _):
+            return np.full(accuracy.shape, number)
+
+    rows = SPACE.architectures(np.arange(3))
+    real = {"oracle": Oracle(), "accuracy": Accuracy(), "reward": None}[group]
+    part = Mock(wraps=real, source="own") if real else Formula(30.0)
+    if real:
+        impossible = real.answer(rows)
+        vars(impossible)["ms" if group == "oracle" else "fraction"] = np.full(3, number)
+        part.answer.side_effect = lambda _: impossible
+
+    with pytest.raises(UserError, match=r"^(own|Formula) returned [^\n]+$"):
+        problem(**{group: part}).evaluate(rows)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Latencies(np.ones(2), np.ones(2, np.int8)),
+        Latencies(np.ones(3), np.full(3, 99, np.int8)),
+    ],
+)
+def test_latencies_of_another_shape_or_kind_are_refused(answer):
+    oracle = Mock(wraps=Oracle(), source="own", answer=lambda _: answer)
+
+    with pytest.raises(UserError, match=r"^own returned"):
+        problem(oracle=oracle).evaluate(SPACE.architectures(np.arange(3)))
 
 
 def test_integers_lists_and_tensors_are_numbers():
