@@ -140,6 +140,9 @@ class Inherits(HasSupernet, Protocol):
     def origin(self) -> str:
         """Where the weights come from."""
 
+    def original(self, task: Task) -> nn.Module | None:
+        """The trained network, which its parts are compared with; None if its classes are others."""
+
     def smallest(self) -> Int64[ndarray, "D"]:
         """The network of the least multiply-accumulates."""
 

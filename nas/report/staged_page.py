@@ -27,6 +27,7 @@ _TITLES = {
     "proxies": "proxies",
     "supernet": "supernet",
     "frozen": "frozen features",
+    "original": "the trained network",
     "rule": "the rule of thumb",
     "short": "short trainings",
     "longer": "longer trainings",

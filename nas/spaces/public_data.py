@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha1
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
@@ -68,15 +69,21 @@ def load_torch_file(path: Path, most_bytes: int) -> object:
     return content
 
 
+def git_blob_id(content: bytes) -> str:
+    """The id that git gives a file of this content."""
+    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 @final
 @dataclass(frozen=True)
 class RemoteFile:
-    """A public file, pinned by its SHA-256."""
+    """A public file, pinned by its SHA-256, or by its git blob id where no more is known of it."""
 
     address: str  # relative to the mirror
     name: str  # path relative to the folder of downloaded files
-    sha256: str
+    sha256: str  # empty: `git_blob` pins it
     num_bytes: int
+    git_blob: str = ""
 
 
 @final

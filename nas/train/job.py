@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
+from torch import nn
 
 from common.command.console import say
 from common.command.exit_status import plain_interrupts
@@ -81,6 +82,7 @@ class Start:
     keeps_best: bool = False  # ends with the weights of the best epoch, or those it begins with
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all
+    teacher: nn.Module | None = None  # its outputs are learnt beside the labels
 
 
 @final
@@ -188,6 +190,7 @@ class TrainingJob:
                 on_epoch=progress,
                 epochs_left=None if math.isinf(ends_s) else left,
                 planned=self._start.planned,
+                teacher=self._start.teacher,
                 stop=lambda: agreed(time.monotonic() + progress.epoch_s / 2) > ends_s,
             )
             device, on = self._device, self._config.images

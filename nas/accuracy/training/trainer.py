@@ -106,6 +106,7 @@ class TrainingOptions:
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
+    teacher: nn.Module | None = None  # whose outputs are learnt beside the labels
     shapes_vary: bool = False  # layers of the subnetworks have thousands of shapes; see `Kernels`
 
 
@@ -284,6 +285,12 @@ class _Best:
         return self._accuracy
 
 
+def _normalised_teacher(teacher: nn.Module | None, sources: Sources) -> Normalised | None:
+    if teacher is None:
+        return None
+    return Normalised(teacher.eval(), sources.mean, sources.sd, sources.device)
+
+
 @final
 class _Training:
     """A network, its optimizer and its batches."""
@@ -312,6 +319,7 @@ class _Training:
             batch_size=batch_size,
             steps=recipe.epochs * self._batches.steps,
             device=device,
+            teacher=_normalised_teacher(options.teacher, sources),
         )
         self._advance: Callable[[], None] | None = None
 

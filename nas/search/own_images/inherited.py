@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
 from torch import nn
 
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies
-from nas.accuracy.base import Inherits
+from nas.accuracy.base import Inherits, at_chance
+from nas.accuracy.images.splits import DRAWN
+from nas.accuracy.training.evaluation import accuracy_of
 from nas.search.own_images.scoring import Scores
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner
@@ -68,6 +73,7 @@ class Inherited(Staged):
         """Draws within every limit with their scores, and the rule of thumb."""
         space, problem = self._space, self._problem
         smallest = problem.oracle.answer(space.smallest()[None])
+        self._tell_of_original()
         if problem.compared_ms(smallest)[0] > problem.limit_ms:
             raise UserError(
                 f"the smallest sub-network, {space.text(space.smallest())}, takes {smallest.ms[0]:.3g} ms on "
@@ -87,6 +93,49 @@ class Inherited(Staged):
             candidates.flops[same] = space.costs(thumb[0][None], problem.task)["flops"]
         candidates.latency_ms[same], candidates.latency_kind[same] = thumb[1].ms, thumb[1].kind
         return candidates
+
+    @cached_property
+    def _whole(self) -> Int64[ndarray, "D"]:
+        """The network of the most multiply-accumulates, which the others are parts of."""
+        rows = self._space.rules_of_thumb()
+        return np.asarray(rows[self._space.costs(rows, self._problem.task)["flops"].argmax()])
+
+    @cached_property
+    def _original(self) -> tuple[nn.Module, float] | None:
+        """The trained network and its accuracy on the validation images; None if its classes are others."""
+        network = self._space.original(self._problem.task)
+        if network is None:
+            return None
+        return network, accuracy_of(network, self._images.valid, self._images)
+
+    def _tell_of_original(self) -> None:
+        """Say how fast and how accurate the trained network is."""
+        space, images = self._space, self._images
+        whole = self._problem.oracle.answer(self._whole[None])
+        ms = f"{space.origin}: {whole.ms[0]:.3g} ms, {Kind(int(whole.kind[0])).words}"
+        if self._original is None:
+            self._say(ms)
+            return
+        self._say(f"{ms}; {self._original[1]:.2%} on validation images")
+        if not self._teaches:
+            self._say(
+                f"warning: that is no better than chance; are its classes in the order "
+                f"{', '.join(images.classes)}, and is side= that of its images?"
+            )
+        elif any(DRAWN in line for line in images.report):
+            self._say(
+                "if it was trained on these images, validation and test accuracies are too high; add folders "
+                "valid/ and test/ of images that it has not seen"
+            )
+
+    @property
+    def _teaches(self) -> bool:
+        """Whether the trained network knows the classes."""
+        if self._original is None:
+            return False
+        accuracy, images = self._original[1], self._images
+        sd = math.sqrt(accuracy * (1 - accuracy) / len(images.valid))
+        return not at_chance(accuracy, sd, len(images.classes))
 
     def _rule_of_thumb(self) -> tuple[np.ndarray, Latencies] | None:
         """The network of most multiply-accumulates of which timing says that it is within the limits."""
@@ -130,6 +179,9 @@ class Inherited(Staged):
         if not isinstance(stages, Stages):
             raise TypeError(f"{type(stages).__name__} is not of a staged search")
         before = super()._stage_results()
+        if self._original is not None:
+            text, accuracy = self._space.text(self._whole), self._original[1]
+            before = (StageResult("original", 1, 0, 0.0, 0, text, None, accuracy), *before)
         if not stages.always:
             return before
         at = stages.always[0]
@@ -151,4 +203,7 @@ class Inherited(Staged):
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)
         words = start.words.replace("a supernet", f"{self._space.origin}, adapted in a supernet")
-        return replace(start, words=words, keeps_best=True)
+        if not self._teaches or self._original is None:
+            return replace(start, words=words, keeps_best=True)
+        words += ", which taught it"
+        return replace(start, words=words, keeps_best=True, teacher=self._original[0])

@@ -138,6 +138,7 @@ def supernet_scores(
       DivergedTrainingError: if the loss is not finite.
       OSError: if a file cannot be written.
     """
+    take_share(0, 1)
     if not path.is_file():
         began_s = time.monotonic()
         checkpoint = path.with_suffix(".checkpoint")

@@ -17,7 +17,7 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import Training, trained_folder
-from nas.accuracy.training.trainer import seconds_an_epoch
+from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
@@ -102,7 +102,8 @@ def epochs_within(
     began_s = time.monotonic()
     take_share(0, 1)
     network = start.network(architecture, images.task)
-    epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), on=TrainOn.train)
+    options = TrainingOptions(teacher=start.teacher)
+    epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), options, on=TrainOn.train)
     accuracy_of(network, images.valid, images)  # finds the GPU's kernels, which takes longer
     timed_s = time.monotonic()
     accuracy_of(network, images.valid, images)

@@ -183,9 +183,9 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if its last layer cannot be replaced.
         """
-        whole = copy.deepcopy(self.whole)
-        classes = self.anatomy.classes
-        if classes in {None, task.num_classes}:
+        original, classes = self.original(task), self.anatomy.classes
+        whole = copy.deepcopy(self.whole) if original is None else original
+        if original is not None or classes is None:
             return whole
         names = [name for name, layer in whole.named_modules() if isinstance(layer, nn.Linear)]
         last = whole.get_submodule(names[-1]) if names else None
@@ -199,6 +199,10 @@ class ElasticSpace(ChoiceSpace):
         new = nn.Linear(last.in_features, task.num_classes, last.bias is not None)
         setattr(whole.get_submodule(above), name, new)
         return whole
+
+    def original(self, task: Task) -> nn.Module | None:
+        """A copy of the network; None if its classes are others."""
+        return copy.deepcopy(self.whole) if self.anatomy.classes == task.num_classes else None
 
     def supernet(self, task: Task) -> SharedNetwork:
         """The whole network, whose parts are all others."""

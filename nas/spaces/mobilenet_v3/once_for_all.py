@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Mapping
-from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,24 @@ from torch import Tensor
 from common.types.errors import UserError
 from nas.spaces.mobilenet_v3.layers import SQUEEZES
 from nas.spaces.mobilenet_v3.space import MOST_BLOCKS
+from nas.spaces.public_data import RemoteFile, git_blob_id
 
 BLOBS = {
     1.0: "55d835981d8acd1053657a951b18887a724ddcbf",
     1.2: "d75a3613bae216091f61fc4b7df77d49cc82ed32",
 }
 """Git blob id of `ofa_mbv3_d234_e346_k357_w<width>` in `han-cai/files`, by the width multiplier."""
+
+SUPERNETS = tuple(
+    RemoteFile(
+        f"han-cai/files/master/ofa/ofa_nets/ofa_mbv3_d234_e346_k357_w{width}",
+        f"ofa_mbv3_d234_e346_k357_w{width}",
+        sha256="",
+        num_bytes=35_000_000,  # about; the blob id is what is checked
+        git_blob=blob,
+    )
+    for width, blob in BLOBS.items()
+)
 
 _MOST_BYTES = 2**28
 
@@ -55,7 +66,7 @@ def published_weights(file: Path, multiplier: float, digest: str | None) -> dict
         if file.stat().st_size > _MOST_BYTES:
             raise UserError(f"weights={file} are more than {_MOST_BYTES:,} bytes")
         content = file.read_bytes()
-        blob = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        blob = git_blob_id(content)
         if blob != (digest or BLOBS[multiplier]):
             raise UserError(
                 f"weights={file} has the git blob id {blob}, not {digest or BLOBS[multiplier]}; if you "

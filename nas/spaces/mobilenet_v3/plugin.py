@@ -211,6 +211,10 @@ class PublishedMobileNetV3Space(MobileNetV3Space):
             reason = str(error).splitlines()[-1].strip()
             raise UserError(f"weights={self._file} are of another network: {reason}") from error
 
+    def original(self, task: Task) -> nn.Module | None:  # noqa: ARG002 - it is of ImageNet
+        """None: what it was trained on is not at hand."""
+        return None
+
     def smallest(self) -> Int64[ndarray, "D"]:
         """The least of every part."""
         return self.normal(np.zeros(len(self.num_choices), np.int64))
@@ -249,6 +253,20 @@ class WideMobileNetV3Space(MobileNetV3Space):
         return MobileNetV3Data()
 
 
+@final
+class NarrowMobileNetV3Space(MobileNetV3Space):
+    """The networks of width 1.0."""
+
+    def __init__(self) -> None:
+        super().__init__("mobilenet_v3_w1.0", 1.0, None)
+
+    def public_data(self) -> PublicData:
+        """Once-for-All's supernets."""
+        from nas.spaces.mobilenet_v3.public import SupernetData  # noqa: PLC0415 - `nas.data` only
+
+        return SupernetData()
+
+
 SPACE = WideMobileNetV3Space()
 
-NARROW = MobileNetV3Space("mobilenet_v3_w1.0", 1.0, None)
+NARROW = NarrowMobileNetV3Space()

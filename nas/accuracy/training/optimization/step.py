@@ -81,6 +81,7 @@ class Step:
         batch_size: int,
         steps: int,
         device: torch.device,
+        teacher: Normalised | None = None,
     ) -> None:
         """Allocates all memory but that of the activations.
 
@@ -91,9 +92,10 @@ class Step:
           batch_size: images in a batch.
           steps: of the whole training.
           device: that everything lies on.
+          teacher: network whose outputs are learnt as much as the labels (Hinton et al., 2015).
         """
         in_segment, side, channels = segment
-        self.model = model
+        self.model, self._teacher = model, teacher
         self.micro_batches = 1
         """Parts of a batch that go through the network one after another; divides the batch."""
         self.batch_size = batch_size
@@ -205,6 +207,10 @@ class Step:
         logits = self.model(pixels)
         smoothing = self._recipe.label_smoothing
         loss = functional.cross_entropy(logits, truth, label_smoothing=smoothing)
+        if self._teacher is not None:
+            with torch.no_grad():
+                soft = self._teacher(pixels).softmax(-1)
+            loss = (loss + functional.cross_entropy(logits, soft)) / 2
         (loss * share).backward()
         taught = logits.detach().softmax(-1)
         for choose in others:

@@ -223,3 +223,16 @@ def test_subnetworks_are_chosen_by_the_number_of_each_step(tiny, brightness):
     run(network, brightness, subnetworks=chosen)
 
     assert steps == [(network, step) for step in range(4 * (200 // 12))]
+
+
+def test_a_student_learns_from_its_teacher_what_random_labels_do_not_say(tiny, brightness):
+    teacher, student = tiny(), tiny(1)
+    run(teacher, brightness, replace(SHORT, epochs=8))
+    before = weights(teacher)
+    labels = np.random.default_rng(0).integers(0, 4, len(brightness.train))
+    random = replace(brightness, train=replace(brightness.train, labels=labels))
+
+    run(student, random, replace(SHORT, epochs=12), teacher=teacher)
+
+    assert accuracy_of(student, brightness.test, brightness) > 0.6
+    assert_equal(teacher, before)
