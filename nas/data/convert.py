@@ -48,7 +48,7 @@ def fetch(space: SearchSpace, folder: Path, mirror: str) -> Iterator[str]:
     data = _public_data(space)
     raw = raw_folder(space, folder)
     download(data.files, raw, mirror)
-    yield f"{len(data.files)} files are in {raw}, each with the published SHA-256"
+    yield f"{len(data.files)} files are in {raw}, each as published"
     yield from _store(space, folder, data.fetched(raw))
 
 

@@ -12,7 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from common.types.errors import UserError
-from nas.spaces.public_data import RemoteFile
+from nas.spaces.public_data import RemoteFile, git_blob_id
+
+_OTHER_HASH = "hash of downloaded file"
+"""What pooch says of a file that is another one."""
 
 
 def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries: int = 2) -> None:
@@ -34,7 +37,7 @@ def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries:
     store = pooch.create(
         path=folder,
         base_url="",
-        registry={file.name: f"sha256:{file.sha256}" for file in files},
+        registry={file.name: f"sha256:{file.sha256}" if file.sha256 else None for file in files},
         urls={file.name: f"{mirror.rstrip('/')}/{file.address}" for file in files},
         retry_if_failed=retries,
     )
@@ -46,25 +49,33 @@ def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries:
             address = store.get_url(file.name)
             most = 2 * (retries + 1) * file.num_bytes + 2**20
             try:
-                store.fetch(
+                path = store.fetch(
                     file.name, downloader=pooch.HTTPDownloader(progressbar=_Bounded(address, most))
                 )
+                _require_blob(Path(path), file.git_blob)
             except requests.RequestException as error:
                 raise UserError(
                     f"{address}: {_reason(error)}; run it again, or name another server by "
                     f"--mirror URL"
                 ) from error
             except ValueError as error:
-                if "hash of downloaded file" not in str(error):  # of pooch, which removed the file
+                if _OTHER_HASH not in str(error):  # of pooch, which removed the file
                     raise UserError(
                         f"{address}: the server's answer makes no sense ({error}); name another server by "
                         f"--mirror URL"
                     ) from error
                 raise UserError(
-                    f"{address} is not the published file (its SHA-256 differs) and was removed; "
+                    f"{address} is not the published file (its {'SHA-256' if file.sha256 else 'git blob id'} differs) and was removed; "
                     f"run it again, or name another server by --mirror URL"
                 ) from error
             progress.advance(task, file.num_bytes)
+
+
+def _require_blob(path: Path, blob: str) -> None:
+    """Remove a file of another git blob id, as pooch does for other hashes."""
+    if blob and git_blob_id(path.read_bytes()) != blob:
+        path.unlink()
+        raise ValueError(_OTHER_HASH)
 
 
 @final

@@ -18,6 +18,7 @@ from numpy import ndarray
 
 from common.files import safe_pickle
 from common.types.errors import UserError
+from nas.spaces.mobilenet_v3.once_for_all import SUPERNETS
 from nas.spaces.mobilenet_v3.predictor import FILE
 from nas.spaces.mobilenet_v3.space import MobileNetV3
 from nas.spaces.public_data import NewTable, RemoteFile
@@ -68,6 +69,28 @@ _PREDICTOR = RemoteFile(
 
 HELP_FILE = "ofa_mbv3_latency_ms.csv"
 _MOST_BYTES = 16 * 2**20  # of one file, unpacked; the largest published one has 0.9 MB
+
+
+@final
+class SupernetData:
+    """Once-for-All's supernets of both widths, for `weights=`; there are no tables."""
+
+    mirror = "https://raw.githubusercontent.com"
+    files: tuple[RemoteFile, ...] = SUPERNETS
+    importable = "nothing"
+    reference_values: Mapping[str, Mapping[int, float]] = {}
+
+    def fetched(self, folder: Path) -> Iterator[NewTable]:  # noqa: ARG002 - a protocol's
+        """No tables."""
+        yield from ()
+
+    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:  # noqa: ARG002 - as above
+        """Refuse: the files are used as they are.
+
+        Raises:
+          UserError: always.
+        """
+        raise UserError(f"{paths[0]} is used as it is: weights={paths[0]}")
 
 
 @final

@@ -8,7 +8,7 @@ import pytest
 
 from common.types.errors import UserError
 from nas.data.download import download
-from nas.spaces.public_data import RemoteFile
+from nas.spaces.public_data import RemoteFile, git_blob_id
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 FILE = RemoteFile(
@@ -50,6 +50,21 @@ def test_a_wrong_file_is_removed_and_reported(bring, mirror, tmp_path):
 
     with pytest.raises(UserError, match=r"table\.bin .*SHA-256.*--mirror"):
         bring()
+
+    assert left_in(tmp_path) == []
+
+
+def test_a_file_of_another_git_blob_is_removed(mirror, tmp_path):
+    mirror.files[PATH] = CONTENT
+    blob = git_blob_id(CONTENT)
+    for wanted in (blob, "0" * 40):
+        file = RemoteFile(PATH[1:], "supernet", "", 300_000, git_blob=wanted)
+        if wanted == blob:
+            download([file], tmp_path, mirror.url)
+            assert left_in(tmp_path) == ["supernet"]
+        else:
+            with pytest.raises(UserError, match="git blob"):
+                download([file], tmp_path, mirror.url)
 
     assert left_in(tmp_path) == []
 
