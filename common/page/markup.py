@@ -10,6 +10,8 @@ from markupsafe import Markup
 LONG = 32
 """Length above which a name may be broken into lines."""
 
+_TOGETHER = re.compile(r"(?<!,) (?!\[)| (?=[^\[]*\])")
+"""Spaces in a number that keep its parts in one line."""
 _BREAK = r"\g<0><wbr>"
 _BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
 _CODE_BREAKS = re.compile(r"\+|(?<=\w)\|(?=\w)")
@@ -33,8 +35,8 @@ def name_text(text: str) -> Markup:
 
 
 def number_text(text: str) -> Markup:
-    """A number that may break into lines only before its interval."""
-    return inline(text.replace(" ", "\u00a0").replace("\u00a0[", " ["))
+    """A number that may break into lines only before its interval, and after a comma outside it."""
+    return inline(_TOGETHER.sub("\u00a0", text))
 
 
 def chart_text(text: str) -> str:
