@@ -209,6 +209,9 @@ class TrainingJob:
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
+            best = max(filter(None, trained.accuracies), default=1.0)
+            if self._start.keeps_best and trained.accuracy > best:
+                settings["start"] += ", which did not help: the weights are those before it"
         training = Training(
             schema=SCHEMA,
             state=(

@@ -294,12 +294,6 @@ class FineTuned(StagedSearch):
         valid = training.valid
         if valid is None:
             raise TypeError("a winner is judged on validation images")
-        judged = [accuracy for accuracy in training.accuracies if accuracy is not None]
-        if valid.fraction > max(judged, default=1.0):
-            self._say(
-                "tuning did not help: the winner has the pretrained weights with a new classifier; "
-                "space=residual trains from new weights"
-            )
         better = self._better_rule_of_thumb(valid.fraction)
         if better is None:
             return at, training

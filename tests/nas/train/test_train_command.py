@@ -22,12 +22,16 @@ from common.files.typed_json import write_json
 from common.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import WEIGHTS, read_training, trained_folder
+from nas.accuracy.training.trainer import TrainingOptions, train
+from nas.accuracy.training.untrained import untrained
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
-from nas.train.job import CHECKPOINT
+from nas.train.job import CHECKPOINT, Start, TrainingJob
+from nas.train.subject import TrainSubject
 
 
 @pytest.fixture
@@ -92,6 +96,22 @@ def test_with_images_train_the_validation_images_are_judged_on_too(config, conso
     training = read_training(folder)
     assert 0 < training.valid.fraction < 1
     assert 0 < training.test.fraction < 1
+
+
+@pytest.mark.parametrize(("rate", "helps"), [(1.0, True), (500.0, False)])
+def test_the_record_says_if_tuning_did_not_help(config, console, tmp_path, rate, helps):
+    images, row = open_images("digits", side=4, seed=0), SPACE.architectures(np.array(1835))
+    network = untrained(SPACE, row, images.task)
+    if not helps:
+        recipe = replace(recipe_named("nas_bench_201"), epochs=1)
+        train(network, images, recipe, TrainingOptions())
+    start = Start(lambda *_: network, words="begun", keeps_best=True, rate=rate)
+    subject = TrainSubject(SPACE, row, images, "digits", tmp_path)
+    config = replace(config, images=TrainOn.train)
+
+    training = TrainingJob(config, subject, torch.device("cpu"), console, start=start).run()
+
+    assert (training.recipe["start"] == "begun") is helps
 
 
 def test_the_same_command_again_finds_the_finished_training(config, console):
