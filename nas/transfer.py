@@ -63,24 +63,24 @@ def transfer(config: TransferConfig, console: Console) -> Path:
       OSError: if the file cannot be written.
     """
     space = space_named(config.space)
-    if config.out is None and (config.export is None or config.choose is None):
-        raise UserError("out is not set; write out=<value>")
-    if config.out is not None and not Path(config.out).parent.is_dir():
-        raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
-    folder = None if config.export is None else Path(config.export)
-    out = Path(config.out) if config.out is not None else (folder or Path()) / "probes.csv"
-    if config.choose is not None and config.probes is None:
-        _choose(space, task_named(space, config.dataset), config.choose, out, folder, console)
-    elif config.probes is not None and config.choose is None:
-        if folder is not None:
-            raise UserError(f"export={folder} is for choose=; leave it out")
-        listed = require_known_devices(space)
-        _predict(listed, config, Path(config.probes), out, console)
-    else:
+    if (config.choose is None) is (config.probes is None):
         raise UserError(
             "say what to do: choose=10 names architectures to time, probes=<file> predicts "
             "from their times; one of them, not both"
         )
+    if config.out is None and (config.export is None or config.choose is None):
+        raise UserError("out is not set; write out=<file>.csv")
+    if config.out is not None and not Path(config.out).parent.is_dir():
+        raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
+    folder = None if config.export is None else Path(config.export)
+    out = Path(config.out) if config.out is not None else (folder or Path()) / "probes.csv"
+    if config.choose is not None:
+        _choose(space, task_named(space, config.dataset), config.choose, out, folder, console)
+    elif config.probes is not None:
+        if folder is not None:
+            raise UserError(f"export={folder} is for choose=; leave it out")
+        listed = require_known_devices(space)
+        _predict(listed, config, Path(config.probes), out, console)
     return out
 
 

@@ -375,7 +375,7 @@ def _space_name(config: SearchConfig) -> str:
         return f"{_PRETRAINED}:{pool_text(config.pool, weights)}"
     if weights is None or not hasattr(space_named(config.space), "with_argument"):
         raise UserError(
-            f"pool= and weights= are for space={_PRETRAINED}, and space={config.space} was named"
+            f"pool= and weights= are for your own images, data=, and not for space={config.space}"
         )
     return f"{config.space}:{Path(weights).expanduser().absolute()},{config.weights_digest or ''}"
 

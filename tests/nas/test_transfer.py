@@ -301,6 +301,7 @@ def test_the_chosen_networks_are_exported_for_a_board_without_ssh(transfer, tmp_
     [
         (["out=x.csv"], "choose=10"),
         (["choose=10"], "out is not set"),
+        ([], "probes=<file>"),
         (["probes=x.csv", "export=y"], "out is not set"),
         (["probes=x.csv", "export=y", "out=x.csv"], "export=y is for choose="),
         (["choose=10", "out=nowhere/x.csv"], "out=nowhere/x.csv"),
