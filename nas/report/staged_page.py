@@ -39,16 +39,17 @@ _COLUMNS = (
     "epochs",
     "seconds",
     "favourite",
-    "its place before",
-    "its accuracy",
+    "place before",
+    "accuracy",
 )
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
     """Print what a stage did, its cost and what it changed."""
-    cells = zip(_COLUMNS, _cells(stage), strict=True)
-    facts = ", ".join(f"{name} {cell.strip('`')}" for name, cell in cells if cell != "-")
-    say(console, f"{_TITLES[stage.name]}: {facts}")
+    cells = [(cell.strip("`"), name) for name, cell in zip(_COLUMNS, _cells(stage), strict=True)]
+    counts = [f"{cell} {name}" for cell, name in cells[:4] if cell != "-"]
+    favourite = [f"{name} {cell}" for cell, name in cells[4:] if cell != "-"]
+    say(console, f"{_TITLES[stage.name]}: {', '.join(counts + favourite)}")
 
 
 def staged_page(
@@ -120,7 +121,7 @@ def _stages(stages: tuple[StageResult, ...]) -> Table:
     return Table(
         ["stage", *_COLUMNS],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
-        "The favourite of the proxies has a score and no accuracy; its place before is that by FLOPs. "
+        "The favourite of the proxies has a score and no accuracy; place before is that by FLOPs. "
         "Accuracies are on validation images, after that many epochs; that of the supernet is with inherited "
         "weights, of a network that was not trained by itself. Seconds of trainings are summed.",
     )

@@ -118,7 +118,7 @@ def _winner(summary: Summary) -> Iterator[KeyFigure]:
         yield KeyFigure("start", summary.start)
     worst = sorted(summary.by_class, key=lambda result: result.right / result.images)[:_CLASSES]
     if worst:
-        texts = (f"{result.name} {result.right} of {result.images}" for result in worst)
+        texts = (f"{result.name}: {result.right} of {result.images}" for result in worst)
         yield KeyFigure("worst classes", ", ".join(texts), "test images")
 
 

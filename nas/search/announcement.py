@@ -26,15 +26,15 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     """
     config, problem = experiment.config, experiment.problem
     further = "".join(f"{limit}, " for limit in problem.limits.each)
-    how = (
-        f"reward={choices['reward']}, controller={choices['controller']}, seed {config.seed}, "
-        f"{config.budget:,} trials"
-    )
+    aim = f"reward={choices['reward']}"
+    if config.objectives is not None:
+        aim = f"objectives=[{','.join(config.objectives)}]"
+    how = f"{aim}, controller={choices['controller']}, seed {config.seed}, {config.budget:,} trials"
     if problem.margin:
         allowed_ms = problem.limit_ms * math.exp(-problem.margin)
         further += f"predictions up to {allowed_ms:.3g} ms (confidence {problem.confidence:g}), "
     if experiment.images is not None:
-        how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
+        how = f"ranking by {problem.accuracy.source}, seed {config.seed}, hours={config.hours:g}"
         for sentence in experiment.images.report:
             say(console, sentence)
         if isinstance(problem.space, HasWeights):

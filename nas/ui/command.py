@@ -16,7 +16,10 @@ from common.types.printable import printable
 @one_line_errors()
 def main(words: Sequence[str] | None = None) -> None:
     """Write the page and print its path."""
-    parser = argparse.ArgumentParser(prog="python -m nas.ui", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m nas.ui",
+        description="Write a page over a folder of runs, `index.html` in it.",
+    )
     parser.add_argument(
         "runs", nargs="?", type=Path, default=Path("runs"), help="folder of runs (default: runs)"
     )

@@ -64,7 +64,7 @@ def images_of_classes(
     counts = np.bincount(labels, minlength=len(classes))
     order = np.argsort(-counts, kind="stable")
     ends = order if len(order) <= _COUNTED else [*order[: _COUNTED - 1], order[-1]]
-    each = [f"{classes[at]} {counts[at]:,}" for at in ends]
+    each = [f"{classes[at]}: {counts[at]:,}" for at in ends]
     more = len(order) - len(ends)
     width, height = np.median(sizes, axis=0)
     enlarged = int((sizes.min(1) < side).sum())

@@ -66,5 +66,5 @@ def test_classes_and_sizes_are_counted(class_folders, opened):
 
     line = opened(folder, side=16).report[-1]
 
-    assert "a 7, b 5" in line
+    assert "a: 7, b: 5" in line
     assert "11 are enlarged to 16" in line
