@@ -237,11 +237,10 @@ class Answer:
                 f"{summary.samples:,}",
                 f"{summary.distinct_networks:,} distinct networks, {summary.seconds:.1f} s{others}",
             ),
-            KeyFigure(
-                f"trials within {self.label}", share_text(summary.feasible_share), self._space
-            ),
         ]
         if not summary.stages:  # of stages, the latencies were known before a training
+            share = share_text(summary.feasible_share)
+            figures += [KeyFigure(f"trials within {self.label}", share, self._space)]
             figures += self._settled()
         if summary.mode_gap is not None:
             gap = max(summary.mode_gap, 0.0)
@@ -290,7 +289,7 @@ class Answer:
                 yield KeyFigure(f"latency on {place.device}", place.latency.text, note, tone)
             return
         if network.is_disturbed:
-            note = f"not confirmed to be within {limit}; search again on a quiet device"
+            note = f"timed while other work ran: not confirmed to be within {limit}"
             yield KeyFigure("latency", latency.text, note, Tone.bad)
             return
         spare = amount(self.summary.T_ms - latency.value, "ms")
@@ -330,7 +329,7 @@ class Answer:
                 f"{'' if self.expected_loss is None else f'; {self.expected_loss}'}"
             )
             yield KeyFigure("gap", f"{100 * self.summary.gap:.2f} points", note)
-        elif self.status is Status.unranked:
+        elif self.status is Status.unranked and not self.summary.stages:
             yield KeyFigure("gap", "unknown", Status.unranked.value)
 
     @property

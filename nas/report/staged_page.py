@@ -33,6 +33,11 @@ _TITLES = {
     "longer": "longer trainings",
     "full": "the winner",
 }
+_NOTES = {
+    "proxies": "The favourite of the proxies has a score and no accuracy; place before is that by FLOPs. ",
+    "supernet": "The accuracy of the supernet is with inherited weights. ",
+    "frozen": "The accuracy of frozen features is on images that were left out one by one. ",
+}
 _COLUMNS = (
     "networks",
     "go on",
@@ -45,11 +50,23 @@ _COLUMNS = (
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
-    """Print what a stage did, its cost and what it changed."""
-    cells = [(cell.strip("`"), name) for name, cell in zip(_COLUMNS, _cells(stage), strict=True)]
-    counts = [f"{cell} {name}" for cell, name in cells[:4] if cell != "-"]
-    favourite = [f"{name} {cell}" for cell, name in cells[4:] if cell != "-"]
-    say(console, f"{_TITLES[stage.name]}: {', '.join(counts + favourite)}")
+    """Print what a stage did and which network it puts first; draws and the winner were told."""
+    if stage.favourite is None or stage.name == "full":
+        return
+    accuracy = "" if stage.accuracy is None else f", {stage.accuracy:.2%}"
+    first = f"{stage.favourite}{accuracy}"
+    if stage.name in {"rule", "original"}:
+        length = f" after {stage.epochs} epochs" if stage.epochs else ""
+        say(console, f"{_TITLES[stage.name]}: {first}{length}")
+        return
+    length = f" of {stage.epochs} epochs" if stage.epochs else ""
+    failed = f", {stage.failed} failed" if stage.failed else ""
+    before = f" (before: place {stage.place_before})" if (stage.place_before or 1) > 1 else ""
+    say(
+        console,
+        f"{_TITLES[stage.name]}{length}: {stage.networks:,} done in {stage.seconds:.0f} s{failed}; first is "
+        f"{first}{before}",
+    )
 
 
 def staged_page(
@@ -121,9 +138,8 @@ def _stages(stages: tuple[StageResult, ...]) -> Table:
     return Table(
         ["stage", *_COLUMNS],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
-        "The favourite of the proxies has a score and no accuracy; place before is that by FLOPs. "
-        "Accuracies are on validation images, after that many epochs; that of the supernet is with inherited "
-        "weights, of a network that was not trained by itself. Seconds of trainings are summed.",
+        "".join(note for name, note in _NOTES.items() if name in {stage.name for stage in stages})
+        + "Accuracies are on validation images. Seconds of trainings are summed.",
     )
 
 

@@ -49,7 +49,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
             f"searching {problem.task.name} on {problem.oracle.device}, T = {problem.limit_ms:g} ms, "
             f"{further}{how}"
         ),
-        *_outlook(problem, verbose=config.verbose),
+        *_outlook(problem, verbose=config.verbose, is_own=experiment.images is not None),
     ]
     doubts = problem.oracle.warnings if isinstance(problem.oracle, Doubtful) else ()
     lines += [f"warning: {warning}" for warning in (problem.reward.caveat, *doubts) if warning]
@@ -57,7 +57,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         say(console, line)
 
 
-def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
+def _outlook(problem: SearchProblem, *, verbose: bool, is_own: bool) -> list[str]:
     survey = problem.survey
     if survey is not None:
         require_complete(survey, problem.oracle.device)
@@ -65,8 +65,8 @@ def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
         is_said = verbose or of_reward.startswith("warning")
         return [describe_limit(survey, problem.oracle.device), *[of_reward][:is_said]]
     share = problem.estimated_share
-    unranked = Status.unranked.value
-    return [*([] if share is None else [f"{share} is within {problem.limits.label}"]), unranked]
+    lines = [] if share is None else [f"{share} is within {problem.limits.label}"]
+    return [*lines, *([] if is_own else [Status.unranked.value])]
 
 
 def sources(problem: SearchProblem) -> str:

@@ -67,6 +67,9 @@ from runtime.machine.description import versions
 CHECKPOINT = "checkpoint.safetensors"
 _HEADS = "heads"
 _TENSORBOARD = "tensorboard"
+_OVERRUN = 0.03
+"""Share of the time by which the last epoch may end late; else there is one epoch less."""
+
 _SHARE_OF_HOURS = 0.95
 """Share of the time that the epochs are planned for; the rest is a margin."""
 
@@ -173,12 +176,12 @@ class TrainingJob:
         ends_s = min(self._ends_s, time.monotonic() + 3600 * (self._config.hours or math.inf))
         tensorboard = self._subject.folder / _TENSORBOARD if place()[0] == 0 else None
 
-        images = self._subject.images
+        images, late_s = self._subject.images, _OVERRUN * (ends_s - time.monotonic())
 
         def left(epoch: Epoch) -> int:
             judged_s = epoch.seconds - len(images.train) / epoch.images_per_second
             tested_s = judged_s * len(images.test) / max(1, len(images.valid))
-            return round(agreed((ends_s - tested_s - time.monotonic()) / epoch.seconds))
+            return int(agreed((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds))
 
         with TrainingProgress(self._console, tensorboard, recipe.epochs, done) as progress:
             options = TrainingOptions(

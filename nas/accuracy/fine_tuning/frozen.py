@@ -35,6 +35,8 @@ of 0.98, and three epochs of tuning that began with it ended at 58 % instead of 
 """
 
 _NEIGHBOURS = 5
+_PIXELS, _MOST_PIXELS = 8, 1000
+"""Side that images are shrunk to where their pixels are judged, and most images then."""
 
 
 @final
@@ -111,6 +113,20 @@ def frozen_result(
         (weight / scale).astype(np.float32),
         (bias - (weight / scale) @ mean).astype(np.float32),
     )
+
+
+def pixel_accuracy(images: Images) -> float:
+    """What `FrozenResult.left_out` is of small pixels, which the features of any network should surpass."""
+    pixels = images.pixels[:_MOST_PIXELS]
+    count, side, _, channels = pixels.shape
+    cell = max(1, side // _PIXELS)
+    whole = side // cell * cell
+    cells = pixels[:, :whole, :whole].reshape(
+        count, whole // cell, cell, whole // cell, cell, channels
+    )
+    values = cells.mean((2, 4), dtype=np.float32).reshape(count, -1)
+    scaled = (values - values.mean(0)) / (values.std() + 1e-6)
+    return _left_out(scaled, np.asarray(images.labels[:_MOST_PIXELS], np.int64))
 
 
 def _surprise(logits: Float32[ndarray, "n classes"], labels: Int64[ndarray, "n"]) -> float:

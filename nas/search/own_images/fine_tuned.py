@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import HasWeights
+from nas.accuracy.fine_tuning.frozen import pixel_accuracy
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
     FineTuningTrial,
@@ -31,7 +33,7 @@ from nas.accuracy.training.trained_folder import Training
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_within, forget_checkpoint
+from nas.search.own_images.winner import MORE, Winner, epochs_within, forget_checkpoint
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
@@ -267,9 +269,10 @@ class FineTuned(StagedSearch):
             fit = winner_s / forecast.epoch_s
             text, rows = self._space.text, self._drawn_candidates.architectures
             self._say(
-                f"{winner_s:.0f} s are kept for the winner, here about {fit[quickest]:.0f} epochs of "
-                f"{text(rows[quickest])} and {fit[rule]:.0f} of {text(rows[rule])}; {self._config.epochs} epochs "
-                f"of this take hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"
+                f"{winner_s:.0f} s are kept for the winner: about {fit[quickest]:.0f} epochs of "
+                f"{text(rows[quickest])}, or {fit[rule]:.1f} of the rule of thumb, {text(rows[rule])}; "
+                f"{self._config.epochs} epochs of this take "
+                f"hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"
             )
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
@@ -277,16 +280,37 @@ class FineTuned(StagedSearch):
         space, stages, results = self._space, self._tunings, self._proposer.results
         order = stages.order(results, ends_s - time.monotonic()).tolist()
         at, ms, kind = self._confirmed(order)
+        self._compare_with_pixels()
         winner, rate = Winner("", self._rule.recipe, 0, 0, ms, kind), stages.rate(results)
         for depth in range(int(stages.depth[at]), -1, -1):
             row = self._drawn_candidates.architectures[stages.tuned_to(at, depth)]
             images, left_s = self._images_of(row), ends_s - time.monotonic()
             epochs = epochs_within(images, row, Start(self._pretrained), winner.recipe, left_s)
-            most = max(1, min(epochs, self._config.epochs))
+            most = max(1, min(epochs, self._most_epochs))
             winner = replace(winner, arch=space.text(row), rate=rate, epochs=most)
             if epochs >= LEAST_EPOCHS:
                 break
         return winner
+
+    def _compare_with_pixels(self) -> None:
+        """Say so where every network, frozen or tuned, is worse than regression on small pixels."""
+        results, pixels = self._proposer.results.values(), pixel_accuracy(self._images.train)
+        best = float(np.nanmax([result.accuracy for result in results]))
+        if best >= pixels:
+            return
+        left_out = {"weights", "pool", "space"}
+        words = [w for w in shlex.split(self._begun.command) if w.partition("=")[0] not in left_out]
+        self._say(
+            f"warning: the pretrained networks reach {best:.1%}, less than regression on mere pixels, "
+            f"{pixels:.1%}; try new weights: {shlex.join(words)} space=residual"
+        )
+
+    @property
+    def _most_epochs(self) -> int:
+        """As set, or twice as many as by default where there is time."""
+        epochs = self._config.epochs
+        is_default = epochs == self._space.tasks[self._space.default_task].epochs
+        return MORE * epochs if is_default else epochs
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """As in every search; the rule of thumb instead, as it was ranked, if it is better."""

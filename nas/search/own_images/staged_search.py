@@ -52,6 +52,10 @@ TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
 
 
+_EARLY = 0.05
+"""Share of the time that is left where the user hears why."""
+
+
 class StagedSearch(ABC):
     """A strategy of a run: scores, short and longer trainings rank, and the winner is trained in full.
 
@@ -164,7 +168,8 @@ class StagedSearch(ABC):
 
     def consume(self, trials: Trials) -> None:
         """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
-        name = f"training {trials.first + 1}, {self._fidelities[int(trials.fidelity[0])].name}"
+        arch = self._problem.space.text(trials.architectures[0])
+        name = f"training {trials.first + 1}, {self._fidelities[int(trials.fidelity[0])].name} of {arch}"
         seconds, left_s = float(trials.seconds[0]), self._ends_s["longer"] - self._elapsed_s
         ended = (
             f"failed after {seconds:.0f} s: {trials.error[0]}"
@@ -209,6 +214,13 @@ class StagedSearch(ABC):
         at, training = self._trained_winner(order, left_s)
         if training.valid is None:
             raise TypeError("a winner is judged on validation images")
+        left_s = self._seconds - self._elapsed_s
+        if left_s > _EARLY * self._seconds:
+            is_whole = training.epochs >= self._most_epochs
+            why = "epochs= allows more" if is_whole else "another one takes longer"
+            self._say(
+                f"{left_s:.0f} s are left after {training.epochs} epochs of the winner: {why}"
+            )
         last = StageResult(
             "full",
             1,
@@ -272,6 +284,7 @@ class StagedSearch(ABC):
             winner,
             self._begun.console,
             start=self._start(winner),
+            most=self._most_epochs,
             ends_s=ends_s,
         )
         row = space.parse(winner.arch)
@@ -283,6 +296,11 @@ class StagedSearch(ABC):
         candidates.latency_ms[at] = winner.latency_ms
         candidates.latency_kind[at] = winner.latency_kind
         return at, training
+
+    @property
+    def _most_epochs(self) -> int:
+        """Most epochs of the winner."""
+        return self._config.epochs
 
     @property
     def _times_again(self) -> bool:
@@ -307,7 +325,7 @@ class StagedSearch(ABC):
             ms, kind = float(again.ms[0]), Kind(int(again.kind[0]))
             self._say(
                 f"timed again: {self._problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
-                f"before {first_ms[candidate]:.3f} ms, {Kind(first_kind[candidate]).words}"
+                f"at first {first_ms[candidate]:.3f} ms"
             )
             if ms <= self._problem.limit_ms:
                 if kind is not Kind.disturbed:

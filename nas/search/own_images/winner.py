@@ -23,7 +23,7 @@ from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import TrainSubject
 
-_MORE = 2
+MORE = 2
 """Multiple of the planned epochs that the schedule may be stretched to, where time is left."""
 
 _REPORTED_S = 3.0
@@ -52,9 +52,10 @@ def train_winner(
     console: Console,
     *,
     start: Start,
+    most: int,
     ends_s: float,
 ) -> Training:
-    """Train in full, or go on with it, until `ends_s` on the monotonic clock at most.
+    """Train in full, or go on with it, for `most` epochs and until `ends_s` on the monotonic clock at most.
 
     Returns:
       The record of the trained network, which is in its folder.
@@ -71,7 +72,7 @@ def train_winner(
         data=config.data,
         side=config.side,
         recipe=winner.recipe,
-        epochs=min(_MORE * winner.epochs, max(config.epochs, winner.epochs)),
+        epochs=min(MORE * winner.epochs, max(most, winner.epochs)),
         hours=None,
         images=TrainOn.train,
         seed=config.seed,
@@ -110,4 +111,4 @@ def epochs_within(
     judged_s = time.monotonic() - timed_s
     tested_s = judged_s * len(images.test) / len(images.valid)
     left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
-    return max(0, round(left_s / (epoch_s + judged_s)))
+    return max(0, int(left_s / (epoch_s + judged_s)))

@@ -101,6 +101,7 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
 
     monkeypatch.setattr(staged, "train_winner", first_is_worse)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 1.1)
     pool = (f"weights={weights}", "pool=test_resnet")
     settings = (f"data={tmp_path / 'images'}", *pool, "hours=0.1", "epochs=2")
 
@@ -112,6 +113,7 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
     tunings = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == rule["favourite"]]
+    assert "hours=0.1 epochs=2" in done.stdout.replace("\n", " ").partition("try new weights")[2]
     assert summary["best"]["arch"] == rule["favourite"]
     assert summary["settings"]["epochs"] == 1
     assert summary["best"]["accuracy_searched"] == max(s["accuracy"] for s in tunings)

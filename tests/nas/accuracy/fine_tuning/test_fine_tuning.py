@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.fine_tuning.frozen import frozen_result
+from nas.accuracy.fine_tuning.frozen import frozen_result, pixel_accuracy
 from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.trainer import train
@@ -50,6 +51,14 @@ def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
     assert worth[0].left_out < 0.5 < worth[1].left_out
     logits = telling[200:] @ worth[1].weight.T + worth[1].bias
     assert (logits.argmax(1) == labels[200:]).mean() == pytest.approx(worth[1].valid)
+
+
+def test_pixels_tell_digits_apart_and_noise_does_not():
+    digits = open_images("digits", side=96).train
+    noise = np.random.default_rng(0).integers(0, 256, (400, 40, 40, 3), np.uint8)
+
+    assert pixel_accuracy(digits) > 0.9
+    assert pixel_accuracy(Images(noise, np.arange(400) % 4)) == pytest.approx(0.25, abs=0.1)
 
 
 def test_naming_the_frequent_class_is_worth_no_more_than_chance():
