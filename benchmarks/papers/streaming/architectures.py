@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.papers.streaming.bounds import bound_ms, lockstep
+from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
     StreamedLayer,
@@ -43,6 +44,7 @@ def enlarged(
     tolerance: float = 0.0,
     alignment: int = PAGE_BYTES,
     ahead: bool = False,
+    bundle_bytes: int = 0,
 ) -> StreamPlan:
     """Rings enlarged until the delay stops falling; no resident layers.
 
@@ -53,15 +55,17 @@ def enlarged(
     Two rings are enlarged equally. The delay may exceed that of unbounded rings by the fraction
     `tolerance`; with `ahead` it is that of the steady state.
     """
-    lengths = [layer.weight_bytes for layer in layers if layer.weight_bytes]
+    resident = (False,) * len(layers)
+    merged, _ = bundled(layers, resident, bundle_bytes)
+    lengths = [layer.weight_bytes for layer in merged if layer.weight_bytes]
     if not lengths:
         return preloaded(layers)
 
     def with_rings(ring_bytes: int) -> StreamPlan:
         host, device = ring_bytes * stages.reads, ring_bytes * stages.copies
-        resident = (False,) * len(layers)
         plan = StreamPlan(
-            StreamArchitecture.PLANNED, resident, host, device, 0.0, host + device, ahead
+            *(StreamArchitecture.PLANNED, resident, host, device, 0.0, host + device, ahead),
+            bundle_bytes=bundle_bytes,
         )
         return predicted(layers, plan, alignment)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -32,18 +32,19 @@ from benchmarks.papers.streaming.architectures import (
     with_delay,
     zero_copy,
 )
-from benchmarks.papers.streaming.bounds import bound_ms
+from benchmarks.papers.streaming.bounds import bound_ms, least_ms
 from benchmarks.papers.streaming.offload import Offloaded, is_importable
 from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
+from runtime.weight_streaming.planning.bundles import bundle_sizes, bundled
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
 )
-from runtime.weight_streaming.planning.planner import plan, preloaded, smallest_budget
+from runtime.weight_streaming.planning.planner import BudgetTooSmallError, preloaded
 from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.streamable import (
     SETTLE_S,
@@ -52,7 +53,7 @@ from runtime.weight_streaming.streamable import (
     open_streamable,
 )
 
-_BUDGETS = (0.1, 0.2, 0.4, 0.7)
+_BUDGETS = (0.1, 0.25, 0.7)
 """Budgets as shares of the weights."""
 
 _TOLERANCE = 0.01
@@ -60,6 +61,9 @@ _TOLERANCE = 0.01
 
 _CONFIGURATIONS = 36
 """Random configurations of residents and rings, for the model error; fewer if a run takes long."""
+
+_TILES = 3
+"""Tiles of the largest layer in half of the random configurations."""
 
 _CONFIGURATIONS_S = {"cuda": 15.0, "cpu": 30.0}
 
@@ -224,11 +228,12 @@ class _Bench:
                     **_against(resident_ms, samples[_OFFLOADED]),
                     "bit_exact": offloaded.is_exact,
                 }
-        layers = profiles[planned]
-        yield from self._configurations(layers, planned)
+        tile_bytes = opened.layered.largest_bytes // _TILES
+        tiles = opened.profile(self.x, whole, tile_bytes=tile_bytes)
+        yield from self._configurations({0: profiles[planned], tile_bytes: tiles}, planned)
 
-    def runs_ms(self, pipeline: Pipeline, inferences: int) -> tuple[list[float], bool]:
-        """Times of successive cold inferences, and True if all are exact.
+    def runs_ms(self, pipeline: Pipeline, inferences: int) -> tuple[list[float], float]:
+        """Times of successive cold inferences, and the largest difference of an output, relative.
 
         Nothing goes on when it returns: others are measured then.
         """
@@ -239,7 +244,8 @@ class _Bench:
             outputs.append(pipeline.run(self.x))
             taken_ms.append(1e3 * (time.perf_counter() - began_s))
         pipeline.wait_prefetched()
-        return taken_ms, all(torch.equal(y, self.reference) for y in outputs)
+        largest = self.reference.abs().max()
+        return taken_ms, max(float((y - self.reference).abs().max() / largest) for y in outputs)
 
     def _once_ms(self, pipeline: Pipeline) -> float:
         (taken_ms,), _ = self.runs_ms(pipeline, 1)
@@ -275,16 +281,18 @@ class _Bench:
         if self._case.zero_copies:
             plans["zero-copy"] = (self._zero_copy(layers), layers)
         plans["planned buffer"] = (
-            enlarged(layers, stages=planned, tolerance=_TOLERANCE, ahead=True),
+            enlarged(
+                layers,
+                stages=planned,
+                tolerance=_TOLERANCE,
+                ahead=True,
+                bundle_bytes=bundle_sizes(layers)[:2][-1],
+            ),
             layers,
         )
-        smallest = smallest_budget(layers, stages=planned)
         for share in _BUDGETS:
-            if share * whole >= smallest:
-                plans[f"planned {share:.0%}"] = (
-                    plan(layers, int(share * whole), stages=planned),
-                    layers,
-                )
+            with suppress(BudgetTooSmallError):
+                plans[f"planned {share:.0%}"] = self._opened.plan(self.x, int(share * whole))
         return plans
 
     def _zero_copy(self, layers: list[StreamedLayer]) -> StreamPlan:
@@ -296,18 +304,22 @@ class _Bench:
         # across a bus kernels take longer than they were measured to take
         return made if self._opened.device.type == "cpu" else replace(made, predicted_ms=0.0)
 
-    def _configurations(self, layers: list[StreamedLayer], stages: StreamStages) -> Iterator[Row]:
-        """Random residents and ring sizes, for the error of the recurrence's predictions."""
+    def _configurations(
+        self, profiles: dict[int, list[StreamedLayer]], stages: StreamStages
+    ) -> Iterator[Row]:
+        """Random residents, rings, tiles and bundles, for the error of the predictions."""
         generator = np.random.default_rng(0)
         until_s = time.monotonic() + _CONFIGURATIONS_S[self._opened.device.type]
         for number in range(_CONFIGURATIONS):
             if number and time.monotonic() > until_s:
                 return
-            made = _random_plan(layers, stages, generator)
+            tile_bytes = [*profiles][number % len(profiles)]
+            made = _random_plan(profiles[tile_bytes], stages, generator)
+            made = replace(made, tile_bytes=tile_bytes)
             pipeline = self._opened.pipeline(made, self.x)
             try:
                 last_of_turn(partial(self._once_ms, pipeline), self._turn_s)
-                (_, *later_ms), is_exact = self.runs_ms(pipeline, 4)
+                (_, *later_ms), difference = self.runs_ms(pipeline, 4)
             finally:
                 pipeline.close()
             taken_ms = median(later_ms)
@@ -319,7 +331,9 @@ class _Bench:
                 "ms": round(taken_ms, 4),
                 "predicted_ms": round(made.predicted_ms, 4),
                 "error_of_model": round(made.predicted_ms / taken_ms - 1, 5),
-                "bit_exact": is_exact,
+                "tile_bytes": made.tile_bytes,
+                "bundle_bytes": made.bundle_bytes,
+                "difference": difference,
             }
 
 
@@ -339,12 +353,12 @@ class _StreamVariant:
         self._plan = wanted
         self._layers = layers
         self._pipeline = opened.pipeline(wanted, bench.x)
-        self._is_exact = True
+        self._difference = 0.0
 
     def once_ms(self) -> float:
         """One cold inference, after another one if the plan prefetches for the next."""
-        taken_ms, is_exact = self._bench.runs_ms(self._pipeline, 1 + self._plan.ahead)
-        self._is_exact = self._is_exact and is_exact
+        taken_ms, difference = self._bench.runs_ms(self._pipeline, 1 + self._plan.ahead)
+        self._difference = max(self._difference, difference)
         return taken_ms[-1]
 
     def first_ms(self, runs: int, turn_s: float) -> Row:
@@ -355,8 +369,8 @@ class _StreamVariant:
         for _ in range(runs):
             last_of_turn(self.once_ms, turn_s)
             self._pipeline.empty_rings()
-            (taken_ms,), is_exact = self._bench.runs_ms(self._pipeline, 1)
-            self._is_exact = self._is_exact and is_exact
+            (taken_ms,), difference = self._bench.runs_ms(self._pipeline, 1)
+            self._difference = max(self._difference, difference)
             samples.append(taken_ms)
         return {
             "first_ms": round(median(samples), 4),
@@ -375,7 +389,8 @@ class _StreamVariant:
         row: dict[str, Any] = {
             "tier": self._opened.reader.tier.value,
             "said": self._opened.reader.description,
-            "bit_exact": self._is_exact,
+            "bit_exact": self._difference == 0,
+            "difference": self._difference,
             "weight_bytes": memory.weights,
             "largest_bytes": self._opened.layered.largest_bytes,
             "plan_bytes": wanted.memory_bytes,
@@ -388,12 +403,15 @@ class _StreamVariant:
             "saved_of_two": memory.saved_of_two,
             "transfer_to_kernels": brings_ms / kernels_ms,
             "residents": sum(wanted.resident),
+            "tile_bytes": wanted.tile_bytes,
+            "bundle_bytes": wanted.bundle_bytes,
         }
         if wanted.predicted_ms:
             row |= {
                 "predicted_ms": round(wanted.predicted_ms, 4),
                 "error_of_model": round(wanted.predicted_ms / taken_ms - 1, 5),
                 "bound_ms": round(bound_ms(layers, wanted), 4),
+                "least_ms": round(least_ms(layers, wanted.memory_bytes), 4),
             }
         return row
 
@@ -417,12 +435,15 @@ def _without_reads(made: StreamPlan) -> StreamPlan:
 def _random_plan(
     layers: list[StreamedLayer], stages: StreamStages, generator: np.random.Generator
 ) -> StreamPlan:
-    """Random residents, and a ring of one to four times the largest streamed layer."""
+    """Random residents and bundles, and a ring of one to four times the largest of those."""
     resident = tuple((generator.random(len(layers)) < generator.uniform(0, 0.8)).tolist())
     if all(resident):
         resident = (*resident[:-1], False)
+    bundle_bytes = int(generator.choice(bundle_sizes(layers)))
     streamed = [
-        layer.weight_bytes for layer, stays in zip(layers, resident, strict=True) if not stays
+        layer.weight_bytes
+        for layer, stays in zip(*bundled(layers, resident, bundle_bytes), strict=True)
+        if not stays
     ]
     pages = max(streamed) // 4096
     host, device = (4096 * int(pages * generator.uniform(1, 4)) for _ in range(2))
@@ -430,6 +451,8 @@ def _random_plan(
     kept = sum(layer.weight_bytes for layer in layers) - sum(streamed)
     memory_bytes = kept + host + device
     made = StreamPlan(
-        StreamArchitecture.PLANNED, resident, host, device, 0.0, memory_bytes, ahead=True
+        *(StreamArchitecture.PLANNED, resident, host, device, 0.0, memory_bytes),
+        ahead=True,
+        bundle_bytes=bundle_bytes,
     )
     return predicted(layers, made)
