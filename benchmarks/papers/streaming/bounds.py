@@ -55,21 +55,28 @@ def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     return run.makespan_ms
 
 
-def least_ms(layers: Sequence[StreamedLayer], memory_bytes: int) -> float:
-    """Delay that no plan of this memory can fall below, in inferences in a row.
+def least_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
+    """Delay that no plan of this memory and these stages can fall below.
 
     While some consecutive layers run, their weights arrive, less those that memory can hold before,
     at no more than the highest rate of any layer. The partition of the layers that needs longest counts.
     """
+    reads, copies = stages_of(plan)
     ms_per_byte = min(
-        max(layer.read_ms - layer.read_start_ms, layer.copy_ms - layer.copy_start_ms)
-        / layer.weight_bytes
-        for layer in layers
-        if layer.weight_bytes
+        (
+            max(
+                reads * (layer.read_ms - layer.read_start_ms),
+                copies * (layer.copy_ms - layer.copy_start_ms),
+            )
+            / layer.weight_bytes
+            for layer in layers
+            if layer.weight_bytes
+        ),
+        default=0.0,
     )
     ends_ms = [0.0]
     for end in range(1, len(layers) + 1):
-        kernels_ms, needed, latest_ms = 0.0, -memory_bytes, 0.0
+        kernels_ms, needed, latest_ms = 0.0, -plan.memory_bytes, 0.0
         for begin in reversed(range(end)):
             kernels_ms += layers[begin].kernel_ms
             needed += layers[begin].weight_bytes

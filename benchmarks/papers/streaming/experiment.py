@@ -59,13 +59,17 @@ def _model_errors(rows: list[Row]) -> list[Row]:
         network = f"{row['network']}, batch {row['batch']}, from {row['tier']}"
         for name in ("all", f"from {row['tier']}", network):
             groups.setdefault(name, []).append(row)
-    return [
-        {
-            "of": name,
-            **model_error([row["predicted_ms"] for row in group], [row["ms"] for row in group]),
-        }
+    errors = {
+        name: model_error([row["predicted_ms"] for row in group], [row["ms"] for row in group])
         for name, group in groups.items()
-    ]
+    }
+    beside = having("resident_ms")([*tried])
+    if beside:
+        errors["all, over the resident network beside"] = model_error(
+            [row["predicted_ms"] / row["predicted_resident_ms"] for row in beside],
+            [row["ms"] / row["resident_ms"] for row in beside],
+        )
+    return [{"of": name, **error} for name, error in errors.items()]
 
 
 def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> Row:

@@ -111,11 +111,11 @@ class _Tiles:
         (x,) = self._main.all_input_nodes
         if x not in inputs:
             body, read = extract(self._network, [x], (), fold=False)
-            made.append(self._part(body, [inputs[node] for node in read]))
+            made.append(self._part(body, [inputs[node] for node in read], flops=0))
             inputs[x] = index
         first = index + len(made)
         made += [
-            self._part(self._tile(begin, sources), [inputs[x]])
+            self._part(self._tile(begin, sources), [inputs[x]], self._segment.flops // self.count)
             for begin in range(0, len(self._weight), self._rows)
         ]
         body, read = _Concatenation(1 - self._weight.dim()), (self._main,)
@@ -127,7 +127,7 @@ class _Tiles:
             body = _Concatenation(1 - self._weight.dim(), after)
         tiles = range(first, index + len(made))
         assert read == (self._main,)  # segments are chains
-        made.append(replace(self._part(body, tiles), kind=SegmentKind.CAT))
+        made.append(replace(self._part(body, tiles, flops=0), kind=SegmentKind.CAT))
         return first, made
 
     def _tile(self, begin: int, sources: dict[int, Weight]) -> nn.Module:
@@ -152,14 +152,14 @@ class _Tiles:
         tile._parameters = slices  # noqa: SLF001 - those of the whole layer are shared with it
         return tile
 
-    def _part(self, body: nn.Module, inputs: Sequence[int]) -> Segment:
+    def _part(self, body: nn.Module, inputs: Sequence[int], flops: int) -> Segment:
         weights = [*body.parameters(), *body.buffers()]
         return replace(
             self._segment,
             body=body,
             inputs=tuple(inputs),
             weight_bytes=sum(weight.nbytes for weight in weights),
-            flops=self._segment.flops // self.count,
+            flops=flops,
         )
 
 

@@ -114,7 +114,7 @@ def front(
     """
     best = [preloaded(layers)]
     for resident, bundle_bytes in product(
-        candidates(layers, stages, alignment), bundle_sizes(layers)
+        candidates(layers, stages, alignment), bundle_sizes(layers)[-2:]
     ):
         trial = RingSizing(
             layers, resident, stages, alignment, ahead=ahead, bundle_bytes=bundle_bytes

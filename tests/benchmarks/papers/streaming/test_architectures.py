@@ -1,18 +1,20 @@
 """The published architectures of streaming, and the bounds of a plan's delay."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streaming_cases import network, networks, planned
 
 from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
-from benchmarks.papers.streaming.bounds import bound_ms, lockstep
+from benchmarks.papers.streaming.bounds import bound_ms, least_ms, lockstep
 from runtime.weight_streaming.planning.plan import (
     StreamArchitecture,
     StreamPlan,
     StreamStages,
 )
 from runtime.weight_streaming.planning.planner import preloaded, total_bytes
-from runtime.weight_streaming.planning.recurrence import timeline
+from runtime.weight_streaming.planning.recurrence import predicted, timeline
 from runtime.weight_streaming.planning.ring import aligned
 
 
@@ -27,6 +29,23 @@ def test_a_makespan_lies_between_its_bound_and_the_sequential_delay(case):
     assert low <= makespan_ms + 1e-9
     assert makespan_ms <= high + 1e-9
     assert low >= sum(layer.kernel_ms for layer in layers) - 1e-9
+
+
+@settings(max_examples=50)
+@given(planned())
+def test_no_plan_is_faster_than_the_least_delay_of_its_memory(case):
+    layers, plan = case
+    for ahead in (False, True):
+        made = predicted(layers, replace(plan, ahead=ahead), 1)
+        assert least_ms(layers, plan) <= made.predicted_ms + 1e-9
+
+
+def test_weights_that_memory_cannot_hold_arrive_while_their_layers_run():
+    layers = network((1, 1.0, 0.0, 50.0), (20, 20.0, 0.0, 1.0), (1, 1.0, 0.0, 3.0))
+    plan = zero_copy(layers)
+
+    assert least_ms(layers, replace(plan, memory_bytes=5)) == 50 + (20 - 5) + 3
+    assert least_ms(layers, replace(plan, memory_bytes=20)) == 54
 
 
 def test_in_lockstep_every_cycle_lasts_as_long_as_its_longest_stage():
