@@ -25,7 +25,6 @@ def periodic(
     count: int,
     *,
     deadline_ms: float | None = None,
-    offset_ms: float = 0.0,
 ) -> tuple[Request, ...]:
     """Return one request per period, due by default when the next one arrives.
 
@@ -34,10 +33,8 @@ def periodic(
     """
     _check_counts(network=network, count=count)
     _check_times(period_ms=period_ms)
-    if not 0 <= offset_ms < math.inf:
-        raise ValueError(f"offset_ms={offset_ms} must be at least 0 and finite")
     due_ms = period_ms if deadline_ms is None else deadline_ms
-    return tuple(Request(network, offset_ms + i * period_ms, due_ms) for i in range(count))
+    return tuple(Request(network, i * period_ms, due_ms) for i in range(count))
 
 
 def _check_counts(**counts: int) -> None:

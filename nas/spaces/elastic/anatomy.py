@@ -26,6 +26,7 @@ FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 SIDE_FRACTIONS = (0.5, 0.625, 0.75, 0.875)
 """Shares of the side of the images that may be taken, besides all."""
 
+_MULTIPLE = 8  # that widths are of, where they are not whole
 _ALIKE = 1e-3
 """Largest difference of a cut network's outputs from those with zeros in its place, as a share of all."""
 
@@ -72,14 +73,13 @@ class Anatomy:
         return Kept(kept, dict(kernels), tuple(skipped))
 
 
-def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> Anatomy:
+def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
     """Find what may be left out of a network that takes images of this side.
 
     Args:
       network: computes as `eval` does.
       side: of its images, pixels.
       channels: of its images.
-      multiple: that widths are of, where they are not whole.
 
     Raises:
       UserError: if it does not run, cannot be analysed, or nothing may be left out.
@@ -93,7 +93,7 @@ def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> A
     groups, whole = channel_groups(traced, example)
     cut: list[tuple[ChannelGroup, tuple[int, ...], Int64[ndarray, "_"]]] = []
     for group in groups:
-        widths = _widths(group.channels, multiple)
+        widths = _widths(group.channels)
         order = _channel_order(network, group)
         reason = (
             f"it has {group.channels} channels"
@@ -150,9 +150,9 @@ def tensors_of(output: Any) -> list[Tensor]:
     return [tensor for part in parts for tensor in tensors_of(part)]
 
 
-def _widths(channels: int, multiple: int) -> tuple[int, ...]:
+def _widths(channels: int) -> tuple[int, ...]:
     """Channels to choose from, all of them last."""
-    some = {multiple * round(channels * fraction / multiple) for fraction in FRACTIONS}
+    some = {_MULTIPLE * round(channels * fraction / _MULTIPLE) for fraction in FRACTIONS}
     return (*sorted(width for width in some if 0 < width < channels), channels)
 
 
@@ -198,8 +198,8 @@ def _why_not(
         return f"without a part of it, {(str(error) or repr(error)).splitlines()[0]}"
     if [each.shape for each in small] != [each.shape for each in outputs]:
         return "it is the output"
-    for one, other in zip(small, wanted, strict=True):
-        if not group.mixes and (one - other).abs().max() > _ALIKE * (1e-6 + other.abs().max()):
+    for output, other in zip(small, wanted, strict=True):
+        if not group.mixes and (output - other).abs().max() > _ALIKE * (1e-6 + other.abs().max()):
             return "its channels are read in an order that is not known"
     return ""
 
@@ -236,10 +236,10 @@ def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterat
     for each in sorted(each for each in smaller if 0 < each < side):
         try:
             with torch.no_grad():
-                given = tensors_of(network(example[..., :each, :each]))
+                resized = tensors_of(network(example[..., :each, :each]))
         except Exception:  # noqa: BLE001, S112 - whatever a network of one side raises
             continue
-        if [tensor.shape for tensor in given] == [tensor.shape for tensor in outputs]:
+        if [tensor.shape for tensor in resized] == [tensor.shape for tensor in outputs]:
             yield each
     yield side
 

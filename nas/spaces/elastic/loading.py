@@ -44,7 +44,6 @@ def elastic_space(
     weights: str | None = None,
     side: int | None = None,
     *,
-    multiple: int = 8,
     name: str = "",
 ) -> ElasticSpace:
     """The space of the sub-networks of a trained network.
@@ -54,7 +53,6 @@ def elastic_space(
         is run.
       weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
       side: of its images, pixels; None: timm knows it.
-      multiple: that the widths of sub-networks are of.
       name: of the space.
 
     Raises:
@@ -73,7 +71,7 @@ def elastic_space(
         raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
     normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
     side = side or about["input_size"][-1]
-    return ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
+    return ElasticSpace(module, side, normalisation=normalisation, name=name)
 
 
 def _built(network: str, *, has_weights: bool) -> nn.Module:
@@ -94,10 +92,10 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
         raise UserError(f"network={network} raised {type(error).__name__}: {reason}") from error
     if not (isinstance(first, nn.Module) and isinstance(second, nn.Module)):
         raise UserError(f"network={network} builds a {type(second).__name__}, no torch.nn.Module")
-    one, other = first.state_dict(), second.state_dict()
-    if _shapes(one) != _shapes(other):
+    weights, again = first.state_dict(), second.state_dict()
+    if _shapes(weights) != _shapes(again):
         raise UserError(f"network={network} builds another network each time")
-    if not has_weights and not all(torch.equal(one[key], other[key]) for key in one):
+    if not has_weights and not all(torch.equal(weights[key], again[key]) for key in weights):
         raise UserError(
             f"network={network} builds other weights each time, so they are not trained; add weights="
         )

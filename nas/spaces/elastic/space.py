@@ -42,7 +42,6 @@ class ElasticSpace(ChoiceSpace):
         side: int,
         *,
         channels: int = 3,
-        multiple: int = 8,
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         name: str = "",
     ) -> None:
@@ -52,7 +51,6 @@ class ElasticSpace(ChoiceSpace):
           network: gives logits (n, classes); others can be built and exported, but not searched.
           side: of its images, pixels.
           channels: of its images.
-          multiple: that widths are of.
           normalisation: mean and standard deviation of its images; None: those of the images that it is
             tuned on.
           name: of the space; by default one for networks of these shapes.
@@ -63,9 +61,9 @@ class ElasticSpace(ChoiceSpace):
         self.whole = network.eval()
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
-        self.anatomy = parts = anatomy_of(network, side, channels, multiple)
+        self.anatomy = parts = anatomy_of(network, side, channels)
         shapes = repr(sorted(parts.shapes.items())).encode()
-        self.name = name or f"elastic-{sha256(shapes + bytes(multiple)).hexdigest()[:8]}"
+        self.name = name or f"elastic-{sha256(shapes).hexdigest()[:8]}"
         task = Task("images", parts.classes or 1, side, channels, epochs=30)
         self.tasks: Mapping[str, Task] = {task.name: task}
         stages = {f"depth {name}": range(len(each) + 1) for name, each in parts.stages.items()}

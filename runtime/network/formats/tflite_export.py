@@ -56,15 +56,12 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
     return content
 
 
-def tflite_quantised(
-    tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"]], in_fp32: Iterable[str] = ()
-) -> bytes:
+def tflite_quantised(tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"]]) -> bytes:
     """The network in int8, its input and output too: weights per channel, activations per tensor.
 
     Args:
       tflite: what `tflite_bytes` made.
       batches: images that the scales are calibrated on.
-      in_fp32: names of operations that stay in fp32.
 
     Raises:
       ValueError: if the quantiser is not installed, or cannot quantise the network.
@@ -74,8 +71,6 @@ def tflite_quantised(
         from ai_edge_quantizer import quantizer, recipe  # noqa: PLC0415 - an extra
 
         steps = quantizer.Quantizer(tflite, recipe.static_wi8_ai8())
-        for name in in_fp32:
-            steps.update_quantization_recipe(name, "*", algorithm_key="no_quantize")
         inputs = [{_INPUT: np.ascontiguousarray(batch.transpose(0, 2, 3, 1))} for batch in batches]
         try:
             calibration = steps.calibrate({_SIGNATURE: inputs})
@@ -93,15 +88,15 @@ def in_fp32(tflite: bytes) -> list[str]:
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
-    found = []
+    layers = []
     for graph in model.subgraphs:
         for operation in graph.operators:
             output = graph.tensors[operation.outputs[0]]
             kind = names[model.operatorCodes[operation.opcodeIndex].builtinCode]
             if output.type == schema.TensorType.FLOAT32 and kind != "DEQUANTIZE":
                 layer = output.name.decode().split(";")[0].split("/")[-1]
-                found.append(f"{kind} ({layer})")
-    return found
+                layers.append(f"{kind} ({layer})")
+    return layers
 
 
 def without_names(tflite: bytes) -> bytes:

@@ -33,7 +33,6 @@ def simulated(request=None, policy=None):
         (lambda: periodic(0, math.nan, 3), "period_ms=nan"),
         (lambda: periodic(-1, 5, 3), "network=-1"),
         (lambda: periodic(0, 5, -3), "count=-3"),
-        (lambda: periodic(0, 5, 3, offset_ms=-1), "offset_ms=-1"),
         (lambda: simulated(Request(0, 0, math.nan)), "deadline_ms=nan"),
         (lambda: simulated(Request(0, 0, -1)), "deadline_ms=-1"),
         (

@@ -55,5 +55,5 @@ def test_a_closed_set_asks_every_network_at_once():
 
 
 def test_a_periodic_network_is_due_before_its_next_frame():
-    assert periodic(3, 10, 2, offset_ms=1) == (Request(3, 1, 10), Request(3, 11, 10))
+    assert periodic(3, 10, 2) == (Request(3, 0, 10), Request(3, 10, 10))
     assert periodic(0, 10, 1, deadline_ms=4) == (Request(0, 0, 4),)

@@ -143,6 +143,5 @@ def test_policies_have_names():
         "by_network": ByNetwork,
         "one_lane": OneLane,
     }
-    assert policy_named("queue_time", SYNC_MS) == QueueTime(1.0)
     with pytest.raises(ValueError, match=r"'best'.*earliest_finish"):
         policy_named("best")
