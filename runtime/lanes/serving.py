@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-import runtime
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -158,7 +157,10 @@ _LONGEST = 400
 """Characters of a reason; torch's own may have a thousand lines."""
 
 _NOT_THEIRS = (
-    *(str(Path(file).parent) for file in (torch.__file__, onnxruntime.__file__, runtime.__file__)),
+    *(
+        str(Path(file).parent)
+        for file in (torch.__file__, onnxruntime.__file__, Path(__file__).parent)
+    ),
     contextlib.__file__,
 )
 """Folders and files whose lines are not the model's."""
