@@ -46,12 +46,12 @@ class Reward(ABC):
           UserError: if the formula, which may be the user's own, returns no finite number for each.
         """
         # copies, into which a formula of the user's own may write
-        of = np.array(accuracy, float, ndmin=1), np.array(latency_ms, float, ndmin=1)
-        is_known = np.isfinite(of[0]) & np.isfinite(of[1])
+        answers = np.array(accuracy, float, ndmin=1), np.array(latency_ms, float, ndmin=1)
+        is_known = np.isfinite(answers[0]) & np.isfinite(answers[1])
         if further is not None and further.shape[-1]:
-            rewards = self.score_limits(*of, further)
+            rewards = self.score_limits(*answers, further)
         else:
-            rewards = self.score(*of)
+            rewards = self.score(*answers)
         origin = f"{type(self).__name__} returned"
         rewards = real_numbers(origin, rewards, is_known.shape)
         require_between(origin, rewards, -_LARGEST, _LARGEST, is_known)

@@ -201,11 +201,11 @@ class GuidedSearch:
     def _uniform(self, count: int) -> list[Int64[ndarray, "D"]]:
         """Uniform draws, new ones if some are found."""
         for _ in range(_ATTEMPTS):
-            drawn = self._space.sample(self._generator, _DRAWS)
-            new = self._new([drawn])
+            draws = self._space.sample(self._generator, _DRAWS)
+            new = self._new([draws])
             if len(new):
                 return list(new[:count])
-        return list(drawn[:count])
+        return list(draws[:count])
 
 
 @final

@@ -62,13 +62,13 @@ class ReinforceController:
         u = self._generators.uniform(batch_size * _DRAWS, self._positions)
         self._last = self._policy.draw(u)
         self._entropy = self._most_entropy * self._policy.entropy(self._last)
-        drawn = self._space.normal(self._last.choices)
-        self._cost = self._pacing.predicted(drawn).mean(-1)
+        draws = self._space.normal(self._last.choices)
+        self._cost = self._pacing.predicted(draws).mean(-1)
         best_known = [
-            np.where(np.isfinite(best.scores)[..., None], best.architectures, drawn[:, :1])
+            np.where(np.isfinite(best.scores)[..., None], best.architectures, draws[:, :1])
             for best in (self._elite, self._cheaper)
         ]
-        candidates = np.concatenate([drawn, *best_known], axis=1)
+        candidates = np.concatenate([draws, *best_known], axis=1)
         self._put_neighbours(candidates[:, :batch_size])
         return self._pacing.choose(candidates, batch_size, self._guarded())
 

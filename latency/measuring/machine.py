@@ -90,13 +90,13 @@ class ThisMachine:
 
     def _require_runnable(self) -> None:
         """Refuse a scenario that this device cannot be in, before a folder is made for it."""
-        named, of = f"scenario={self._config.scenario}", self._scenario
-        if of.needs_gpu and self._device is not Device.cuda:
+        named, scenario = f"scenario={self._config.scenario}", self._scenario
+        if scenario.needs_gpu and self._device is not Device.cuda:
             raise UserError(
                 f"{named} uses functions of a GPU; take device=cuda, or another scenario "
                 f"(docs/how-to/when-the-board-is-busy.md)"
             )
-        if of.needs_stream and self._backend is Backend.onnxruntime:
+        if scenario.needs_stream and self._backend is Backend.onnxruntime:
             raise UserError(
                 f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
                 f"backend=graph and backend=torch do"

@@ -88,8 +88,8 @@ def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
     if repeats is None:
         repeats = min(len(order), _REPEATS if config.probes is None else _REPEATS_OF_CALIBRATION)
     if not 0 <= repeats <= len(order):
-        of = "networks" if config.probes is None else "probes"
-        raise UserError(f"repeats={repeats} is not between 0 and {of}={len(order)}")
+        setting = "networks" if config.probes is None else "probes"
+        raise UserError(f"repeats={repeats} is not between 0 and {setting}={len(order)}")
     number, parts = config.part
     part, again = order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]
     half = len(part) // 2

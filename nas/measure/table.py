@@ -147,7 +147,7 @@ def _in_words(origin: dict[str, Any]) -> str:
     spread = origin["repeats_median_relative_difference"]
     noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
     distinct_networks = origin["networks_distinct"]
-    of = "" if distinct_networks is None else f" of {distinct_networks:,}"
+    of_all = "" if distinct_networks is None else f" of {distinct_networks:,}"
     fast = len(origin["implausibly_fast_but_confirmed"])
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
     corrected = origin["settings"]["correct_drift"]
@@ -156,7 +156,9 @@ def _in_words(origin: dict[str, Any]) -> str:
     unusual = [f"quiet.{name}={limit:g}" for name, limit in quiet.items() if limit != usual[name]]
     by = f" by the limits given ({', '.join(unusual)})" if unusual else ""
     how = by + drift * corrected
-    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{how}{noise}{doubt}"
+    return (
+        f"{origin['networks_measured']:,}{of_all} networks measured undisturbed{how}{noise}{doubt}"
+    )
 
 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Answer:
         return ", ".join(
             [
                 self.limit,
-                *(f"{symbol} = {cost_text(of.limit, of.unit, 6)}" for symbol, of in further),
+                *(f"{symbol} = {cost_text(cost.limit, cost.unit, 6)}" for symbol, cost in further),
             ]
         )
 
@@ -415,8 +415,8 @@ class Answer:
             kinds = {*trials, *(kind for kind in reported[what] if kind.is_predicted)}
             for kind in sorted(kinds):
                 share = trials.get(kind, 0.0)
-                of = "" if share in {0.0, 1.0} else f" of {share:.1%} of the trials"
-                yield f"{what}{of} {kind.words.removeprefix('predicted ')}"
+                of_trials = "" if share in {0.0, 1.0} else f" of {share:.1%} of the trials"
+                yield f"{what}{of_trials} {kind.words.removeprefix('predicted ')}"
 
 
 def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:

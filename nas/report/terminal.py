@@ -73,9 +73,9 @@ def print_front(console: Console, summary: Summary) -> None:
         if network.arch == getattr(summary.best, "arch", None)
     }
     share = summary.front_share
-    of = "" if share is None else f", {share:.2%} of the true hypervolume"
+    of_true = "" if share is None else f", {share:.2%} of the true hypervolume"
     console.print()
-    say(console, f"Front of accuracy and latency: {count:,} networks{of}. Some of them:")
+    say(console, f"Front of accuracy and latency: {count:,} networks{of_true}, among them:")
     for at in sorted(steps):
         network = front[at]
         numbers = f"{network.latency.text:>13}{network.accuracy.text:>9}"

@@ -46,7 +46,7 @@ class Limit:
     unit: str  # mJ, or empty for a count
     bound: float
     source: str  # where the costs come from, in words
-    of: Callable[[Int64[ndarray, "*n D"]], Float64[ndarray, "*n"]]  # positive
+    cost_of: Callable[[Int64[ndarray, "*n D"]], Float64[ndarray, "*n"]]  # positive
 
     def text(self, cost: float) -> str:
         """A cost with its unit."""
@@ -90,7 +90,7 @@ class Limits:
         """Costs of each architecture, a column for each limit."""
         costs = np.empty((*architectures.shape[:-1], len(self.each)))
         for column, limit in enumerate(self.each):
-            costs[..., column] = limit.of(architectures)
+            costs[..., column] = limit.cost_of(architectures)
         return costs
 
     def least(self, costs: Float64[ndarray, "n L"]) -> str:

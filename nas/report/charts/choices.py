@@ -39,11 +39,11 @@ def _figure(position: int, history: ChoiceHistory, space: SearchSpace, what: str
     edges = history.edges
     values: Float64[ndarray, "bins K"] = history.means()[:, position]
     filled = np.flatnonzero(~np.isnan(values[:, 0]))  # a large batch leaves bins without any
-    drawn = filled[[0, *range(len(filled)), -1]]  # the first and the last bin reach the ends
+    bins = filled[[0, *range(len(filled)), -1]]  # the first and the last bin reach the ends
     middles = ((edges[:-1] + edges[1:]) / 2)[filled]
     x = np.concatenate([[0.0], middles, [float(edges[-1])]])
     traces = [
-        line(name, x, values[drawn, option] * 100, width=1, color=GROUND)
+        line(name, x, values[bins, option] * 100, width=1, color=GROUND)
         | {
             "stackgroup": "choices",
             "fillcolor": COLOURS[option % len(COLOURS)],

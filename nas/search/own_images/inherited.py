@@ -158,9 +158,9 @@ class Inherited(Staged):
         self._made_scores = super()._scores(seconds, check)
         return self._made_scores
 
-    def _trainable(self, drawn: Candidates) -> Candidates:
+    def _trainable(self, candidates: Candidates) -> Candidates:
         """All: a few epochs tune what is trained."""
-        return drawn
+        return candidates
 
     def _stages(self, candidates: Candidates) -> Jobs:
         thumbs = {row.tobytes() for row in self._space.rules_of_thumb()}

@@ -97,7 +97,7 @@ class Staged(StagedSearch):
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
         seed, room_s = self._config.seed, self._seconds * self._rule.shares["scores"]
-        drawn = draw(
+        draws = draw(
             self._problem,
             seed,
             self._rule.draws,
@@ -107,26 +107,26 @@ class Staged(StagedSearch):
             say=self._say,
         )
         self._say(
-            f"{drawn.drawn:,} draws: {drawn.within:,} of {drawn.distinct:,} distinct networks are "
+            f"{draws.drawn:,} draws: {draws.within:,} of {draws.distinct:,} distinct networks are "
             f"within {self._problem.limits.label}"
         )
-        drawn = self._trainable(drawn)
+        draws = self._trainable(draws)
         if self._rule.order is Order.chance:
-            return drawn.in_random_order(seed)
+            return draws.in_random_order(seed)
         began_s = time.monotonic()
 
         def check_time() -> None:
             check()
-            if drawn.draw_s + time.monotonic() - began_s > self._seconds:
+            if draws.draw_s + time.monotonic() - began_s > self._seconds:
                 raise UserError(
                     f"hours={self._config.hours:g} is less than to score the fewest networks takes; allow "
                     f"more time"
                 )
 
-        score = self._scores(room_s - drawn.draw_s, check_time)
-        left_s = room_s - drawn.draw_s - (time.monotonic() - began_s)
+        score = self._scores(room_s - draws.draw_s, check_time)
+        left_s = room_s - draws.draw_s - (time.monotonic() - began_s)
         candidates = scored(
-            drawn,
+            draws,
             score.each,
             score.aggregate,
             left_s,
@@ -136,26 +136,26 @@ class Staged(StagedSearch):
         )
         return replace(candidates, score_s=time.monotonic() - began_s)
 
-    def _trainable(self, drawn: Candidates) -> Candidates:
+    def _trainable(self, candidates: Candidates) -> Candidates:
         """Those that a CPU can train for enough epochs in the time of the winner, a quarter at least."""
         if device_named("auto").type != "cpu":
-            return drawn
+            return candidates
         began_s, space = time.monotonic(), self._problem.space
-        by_flops = np.argsort(drawn.flops, kind="stable")
-        timed = int(by_flops[len(drawn) // 4])
+        by_flops = np.argsort(candidates.flops, kind="stable")
+        timed = int(by_flops[len(candidates) // 4])
         start = Start(partial(untrained, space), None, "")
         winner_s = self._seconds * (1 - sum(self._rule.shares.values()))
         epochs = epochs_within(
-            self._images, drawn.architectures[timed], start, self._rule.recipe, winner_s
+            self._images, candidates.architectures[timed], start, self._rule.recipe, winner_s
         )
-        most_flops = drawn.flops[timed] * max(1.0, epochs / TRAINABLE_EPOCHS)
-        kept = np.flatnonzero(drawn.flops <= most_flops)
+        most_flops = candidates.flops[timed] * max(1.0, epochs / TRAINABLE_EPOCHS)
+        kept = np.flatnonzero(candidates.flops <= most_flops)
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
-            f"{epochs * drawn.flops[timed] / drawn.flops[kept].max():.0f} epochs"
+            f"{epochs * candidates.flops[timed] / candidates.flops[kept].max():.0f} epochs"
         )
         seconds = time.monotonic() - began_s
-        return replace(drawn.rows(kept), draw_s=drawn.draw_s + seconds)
+        return replace(candidates.rows(kept), draw_s=candidates.draw_s + seconds)
 
     def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
         """The signal that orders the candidates; a supernet is trained for most of these seconds first."""

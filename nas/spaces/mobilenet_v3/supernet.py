@@ -76,8 +76,10 @@ class SharedMobileNet(nn.Module):
                 self.matrices[f"{block} {name}"] = nn.Parameter(torch.eye(size))
         wanted = self.state_dict()
         self.new_classifier = weights["network.classifier.1.bias"].shape != (self._classes,)
-        own = {name: tensor for name, tensor in wanted.items() if name.startswith(_CLASSIFIER)}
-        self.load_state_dict({**weights, **(own if self.new_classifier else {})})
+        classifier = {
+            name: tensor for name, tensor in wanted.items() if name.startswith(_CLASSIFIER)
+        }
+        self.load_state_dict({**weights, **(classifier if self.new_classifier else {})})
 
     @property
     def _classes(self) -> int:

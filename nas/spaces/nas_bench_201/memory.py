@@ -20,7 +20,8 @@ def memory(operations: Sequence[str], task: Task) -> tuple[int, int]:
     of_one, of_two = (_Cells(operations, task, cells).graph.converted() for cells in (1, 2))
     added = CELLS_PER_STAGE - 2
     kernels, file = (
-        two + added * (two - one) for one, two in zip(of_one.held(), of_two.held(), strict=True)
+        with_two + added * (with_two - with_one)
+        for with_one, with_two in zip(of_one.held(), of_two.held(), strict=True)
     )
     return memory_of([of_two.activations()], [(kernels, file)])
 

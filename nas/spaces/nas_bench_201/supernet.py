@@ -103,5 +103,5 @@ class SharedCellNetwork(nn.Module):
 def distinct_networks(rng: np.random.Generator, n: int) -> Int64[ndarray, "n 6"]:
     """Draw uniformly over the 6,466 networks, each as its first cell."""
     classes = np.unique(NAS_BENCH_201.network_class)
-    drawn: Int64[ndarray, "n 6"] = NAS_BENCH_201.rows[rng.choice(classes, n)]
-    return drawn
+    rows: Int64[ndarray, "n 6"] = NAS_BENCH_201.rows[rng.choice(classes, n)]
+    return rows

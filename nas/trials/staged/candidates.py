@@ -193,21 +193,21 @@ def _measure(
         latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
     else:
         return len(rows)
-    known = np.flatnonzero(~np.isnan(latency_ms))
-    if len(known) < _FEWEST_FITTED:
+    timed = np.flatnonzero(~np.isnan(latency_ms))
+    if len(timed) < _FEWEST_FITTED:
         return i
     considered = min(len(rows), max(i, PREDICTED))
     unknown = asked[(asked >= i) & (asked < considered)]
-    model_rows = np.concatenate([rows[known], rows[unknown]])
+    model_rows = np.concatenate([rows[timed], rows[unknown]])
     features = _log_features(problem, model_rows)
-    log_ms = np.log(latency_ms[known])
-    model = fit(features[: len(known)], log_ms)
-    held_out = held_out_ms(features[: len(known)], log_ms, np.arange(len(known)))
+    log_ms = np.log(latency_ms[timed])
+    model = fit(features[: len(timed)], log_ms)
+    held_out = held_out_ms(features[: len(timed)], log_ms, np.arange(len(timed)))
     say(
-        f"predicted latencies, from {len(known):,} timed networks: median error "
+        f"predicted latencies, from {len(timed):,} timed networks: median error "
         f"{np.median(np.abs(np.expm1(held_out - log_ms))):.1%} on those left out"
     )
-    latency_ms[unknown] = np.exp(model.predict_ms(features[len(known) :]))
+    latency_ms[unknown] = np.exp(model.predict_ms(features[len(timed) :]))
     kind[unknown] = Kind.regression
     return considered
 

@@ -125,8 +125,8 @@ def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data)
 
     for name in (DEVICE, column):
         (limit,) = limits_of("5mJ", None, name, SPACE, TASKS["cifar100"]).each
-        np.testing.assert_array_equal(limit.of(EVERYTHING), table.column(column))
-    assert limit.of(EVERYTHING[:3]) == pytest.approx([2.57532, 12.08262, 9.14054])
+        np.testing.assert_array_equal(limit.cost_of(EVERYTHING), table.column(column))
+    assert limit.cost_of(EVERYTHING[:3]) == pytest.approx([2.57532, 12.08262, 9.14054])
 
 
 @pytest.mark.data

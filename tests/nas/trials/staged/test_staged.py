@@ -96,7 +96,7 @@ def test_of_networks_that_compute_the_same_the_fastest_within_every_limit_is_kep
 
     drawn = SPACE.sample(np.random.default_rng(0), 500)
     drawn_ms, group = problem.oracle.answer(drawn).ms, SPACE.groups(drawn)
-    within = (drawn_ms <= 31) & (energy.of(drawn) <= 1.5)
+    within = (drawn_ms <= 31) & (energy.cost_of(drawn) <= 1.5)
     groups = SPACE.groups(found.architectures)
     assert {*groups} == {*group[within]}
     assert found.latency_ms.tolist() == [drawn_ms[(group == one) & within].min() for one in groups]
