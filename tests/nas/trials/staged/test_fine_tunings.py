@@ -106,6 +106,14 @@ def test_tuning_that_does_not_help_leaves_the_classifier_alone():
     assert plan.depth[plan.order(results)[0]] == 0
 
 
+@pytest.mark.parametrize(("images", "best"), [((300, 30), 0), ((50_000, 5_000), 1)])
+def test_published_accuracies_count_the_more_the_more_images_are_tuned_on(images, best):
+    plan = plan_of([3, 3], [0.6, 0.7], images=images)
+    results = {StageJob(0, 0): Result(0.84, 3.0), StageJob(3, 0): Result(0.76, 3.0)}
+
+    assert plan.network[plan.order(results, 3.0 * COSTS[-1] * 12)[0]] == best
+
+
 def test_trainings_that_take_longer_than_expected_are_planned_again():
     plan = plan_of([3, 4, 5, 6], [0.7] * 4)
 
