@@ -332,8 +332,8 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=400)
-    parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--side-by-side", type=int, default=6)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--side-by-side", type=int, default=3)
     arguments = parser.parse_args()
     ends_s = time.monotonic() + arguments.seconds
     space = pretrained_space(arguments.weights)
