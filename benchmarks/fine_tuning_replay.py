@@ -1,0 +1,246 @@
+"""Replay of the search among pretrained networks on a table of fine-tunings; nothing is trained.
+
+    $ python -m benchmarks.fine_tuning_replay benchmarks/results/fine_tuning.csv --pools 100
+
+`FineTunings` chooses trainings by validation accuracies of the table, on a simulated clock that ends after
+a share of the GPU time that tuning each candidate within T for 12 epochs takes. Its first is then tuned for
+12 epochs, by the table, and judged by the test images. T are quantiles of the candidates' latencies.
+A shorter training that the table lacks has the validation accuracy after 12 epochs and a difference, drawn
+with mean and spread of those that the table has.
+
+Gaps are points to the best of those test accuracies within T, which is the largest of many noisy numbers,
+and to the test accuracy of the best by validation. The rule of thumb is the best published accuracy within T.
+Intervals (95 %) are of pools: candidates drawn anew with replacement, all T and data sets in each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from scipy.stats import rankdata
+
+from common.types.kind import Kind
+from nas.accuracy.own_images import FineTuningConfig
+from nas.accuracy.slow import Fidelity
+from nas.search.own_images.fine_tuned import LENGTHS
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.fine_tunings import FineTunings
+from nas.trials.staged.stages import Result, StageJob
+
+EPOCHS = 12
+"""Epochs of tuning in full."""
+
+QUANTILES = (0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
+"""Of the latencies, that T are."""
+
+CLOSE = 1.2
+"""Ratio of latencies up to which two candidates are compared."""
+
+COLUMNS = ("flops", "prior", "knn", "logme")
+DEPTHS = 3
+PASS = 0.5
+"""Time of a pass for frozen features, in epochs of tuning."""
+
+FIXED_FLOPS = 1e8
+"""Multiply-accumulates of an image that take as long as what is the same for all networks."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The candidates of one data set."""
+
+    flops: Float64[ndarray, "n"]
+    prior: Float64[ndarray, "n"]
+    knn: Float64[ndarray, "n"]
+    logme: Float64[ndarray, "n"]
+    epoch_s: Float64[ndarray, "n"]
+    valid: Mapping[int, Float64[ndarray, "n"]]  # by epochs
+    full: Float64[ndarray, "n"]  # test accuracy, tuned in full
+    images: tuple[int, int]  # of training, of validation
+
+    @property
+    def latency_ms(self) -> Float64[ndarray, "n"]:
+        """By multiply-accumulates: a power law through nine times of a quiet Xeon core, within 5 %."""
+        return np.asarray(1.375 * (self.flops / 31.3e6) ** 0.745)
+
+
+def tables(path: Path, seed: int = 0) -> dict[str, Table]:
+    """Candidates that were tuned in full, by data set."""
+    with path.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["tuning"] != "stage"]
+    answers, about = defaultdict(list), {}
+    for row in rows:
+        candidate = row["data"], row["network"], row["side"]
+        if float(row["rate"]) == 1:
+            answers[candidate, int(row["epochs"])].append([float(row["valid"]), float(row["test"])])
+        if row["epochs"] == "0":
+            about[candidate] = row
+    mean = {key: np.mean(each, 0) for key, each in answers.items()}
+    rng, every = np.random.default_rng(seed), {}
+    for data in dict.fromkeys(row["data"] for row in rows):
+        chosen = [key for key in about if key[0] == data and (key, EPOCHS) in mean]
+        frozen = {name: np.array([float(about[key][name]) for key in chosen]) for name in COLUMNS}
+        valid = {}
+        for epochs in (0, *LENGTHS):
+            differences = [
+                mean[key, epochs][0] - mean[key, EPOCHS][0]
+                for key in about
+                if {(key, epochs), (key, EPOCHS)} <= mean.keys()
+            ]
+            drawn = rng.normal(np.mean(differences), np.std(differences), len(chosen))
+            valid[epochs] = np.array(
+                [
+                    mean[key, epochs][0] if (key, epochs) in mean else mean[key, EPOCHS][0] + each
+                    for key, each in zip(chosen, drawn, strict=True)
+                ]
+            )
+        full = np.array([mean[key, EPOCHS][1] for key in chosen])
+        images = tuple(int(about[chosen[0]][name]) for name in ("images", "judged"))
+        epoch_s = (images[0] / 1000) * (FIXED_FLOPS + frozen["flops"]) / FIXED_FLOPS
+        every[data] = Table(**frozen, epoch_s=epoch_s, valid=valid, full=full, images=images)
+    return every
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a search ends."""
+
+    winner: int  # among those within T
+    test: float
+    spent_s: float
+    worth: Float64[ndarray, "n"]  # forecast of each in full
+
+
+def search(table: Table, at: Int64[ndarray, "n"], share: float) -> Found:
+    """Replay the search among some candidates."""
+    fidelities = [Fidelity(f"{epochs} epochs", epochs) for epochs in (0, *LENGTHS)]
+    n, ends_s = len(at), share * EPOCHS * float(table.epoch_s[at].sum())
+    rows = np.array([(i, 0, depth) for i in range(n) for depth in range(DEPTHS)])
+    columns = (np.repeat(each[at], DEPTHS) for each in (table.latency_ms, table.flops, table.prior))
+    latency_ms, flops, prior = columns
+    kinds = np.full(len(rows), Kind.measured, np.int8)
+    candidates = Candidates(rows, latency_ms, kinds, flops, prior, n, n, n, 0.0, 0.0)
+    shares = FineTuningConfig.shares
+    frozen_s = ends_s * shares["frozen"] / (shares["frozen"] + shares["short"])
+    full_s = ends_s + 1.3 * EPOCHS * float(table.epoch_s[at].max())
+    tunings = FineTunings(
+        candidates,
+        rows[:, 2],
+        rows[:, 0],
+        tuple(fidelities),
+        {"scores": 0.0, "frozen": frozen_s, "short": ends_s, "longer": ends_s, "full": full_s},
+        (sum(table.images), table.images[1]),
+        EPOCHS,
+    )
+    results: dict[StageJob, Result] = {}
+    spent_s = 0.0
+    while (job := tunings.next(results, (), spent_s)) is not None:
+        fidelity, one = tunings.fidelities[job.fidelity], at[job.candidate // DEPTHS]
+        seconds = float((fidelity.epochs or PASS) * table.epoch_s[one])
+        if spent_s + seconds > ends_s:
+            break
+        spent_s += seconds
+        results[job] = Result(float(table.valid[fidelity.epochs][one]), seconds)
+    worth = tunings.forecast(results).accuracy(np.full(len(rows), float(EPOCHS)))
+    winner = int(tunings.order(results)[0]) // DEPTHS
+    return Found(winner, float(table.full[at[winner]]), spent_s, worth[rows[:, 2] == DEPTHS - 1])
+
+
+def agreement(score: Float64[ndarray, "n"], truth: Float64[ndarray, "n"], ms: ndarray) -> ndarray:
+    """Sum over pairs of like latency of the agreement in order, and their number: Kendall's tau."""
+    first, second = np.triu_indices(len(score), 1)
+    is_close = np.maximum(ms[first], ms[second]) <= CLOSE * np.minimum(ms[first], ms[second])
+    first, second = first[is_close], second[is_close]
+    signs = np.sign(score[first] - score[second]) * np.sign(truth[first] - truth[second])
+    return np.array([signs.sum(), (truth[first] != truth[second]).sum()])
+
+
+def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, ndarray]:
+    """What a search within a limit comes to, in points and shares; of rankings, `agreement`."""
+    found, full = search(table, at, share), table.full[at]
+    by_validation = full[np.argmax(table.valid[EPOCHS][at])]
+    thumb = full[np.argmax(table.prior[at])]
+    full_s = EPOCHS * table.epoch_s[at]
+    size = rankdata(table.prior[at]) + rankdata(table.flops[at])
+    scores = {
+        "forecast": found.worth,
+        "frozen": table.valid[0][at],
+        "knn": table.knn[at],
+        "logme": table.logme[at],
+        "accuracy and size": size,
+        "published": table.prior[at],
+    }
+    ms = table.latency_ms[at]
+    return {
+        "gap to the best": np.array(100 * (full.max() - found.test)),
+        "gap to the best by validation": np.array(100 * (by_validation - found.test)),
+        "over the rule of thumb": np.array(100 * (found.test - thumb)),
+        "rule of thumb, gap": np.array(100 * (full.max() - thumb)),
+        "share of GPU time": np.array(100 * found.spent_s / full_s.sum()),
+        "with the winner's": np.array(100 * (found.spent_s + full_s[found.winner]) / full_s.sum()),
+        **{f"tau, {name}": agreement(score, full, ms) for name, score in scores.items()},
+    }
+
+
+def replayed(table: Table, which: Int64[ndarray, "k"], share: float) -> dict[str, ndarray]:
+    """`judged` at each limit: (limits,) or (limits, 2)."""
+    limits = np.quantile(table.latency_ms[which], QUANTILES)
+    rows = [judged(table, which[table.latency_ms[which] <= ms], share) for ms in limits]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def reduced(values: ndarray) -> float:
+    """Mean over the settings; of agreements, the sum over pairs divided by their number."""
+    sums = values.reshape(-1, values.shape[-1]).sum(0) if values.ndim > 2 else None
+    return float(values.mean() if sums is None else sums[0] / sums[1])
+
+
+def main() -> None:
+    """Print a row for each figure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--share", type=float, default=0.15)
+    parser.add_argument("--pools", type=int, default=100)
+    arguments = parser.parse_args()
+    data = tables(arguments.table)
+    rng = np.random.default_rng(0)
+    whole = {
+        name: replayed(table, np.arange(len(table.full)), arguments.share)
+        for name, table in data.items()
+    }
+    drawn = defaultdict(list)
+    for pool in range(arguments.pools):
+        for name, table in tables(arguments.table, pool).items():
+            which = np.unique(rng.choice(len(table.full), len(table.full)))
+            drawn[name].append(replayed(table, which, arguments.share))
+    print(
+        "| | "
+        + " | ".join(data)
+        + " | all | pools (95 %) | range |\n"
+        + "|---" * (len(data) + 4)
+        + "|"
+    )
+    for key in next(iter(whole.values())):
+        each = [reduced(whole[name][key][None]) for name in data]
+        values = np.stack([whole[name][key] for name in data])
+        pools = [
+            reduced(np.stack([drawn[name][i][key] for name in data]))
+            for i in range(arguments.pools)
+        ]
+        low, high = np.quantile(pools, [0.025, 0.975])
+        worst = f"{values.min():.2f} to {values.max():.2f}" if values.ndim == 2 else ""
+        cells = " | ".join(f"{value:.2f}" for value in each)
+        pooled = f"{np.mean(pools):.2f} ({low:.2f} to {high:.2f})"
+        print(f"| {key} | {cells} | {reduced(values):.2f} | {pooled} | {worst} |")
+
+
+if __name__ == "__main__":
+    main()
