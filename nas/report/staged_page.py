@@ -57,6 +57,7 @@ def print_stage(console: Console, stage: StageResult) -> None:
     first = f"{stage.favourite}{accuracy}"
     if stage.name in {"rule", "original"}:
         length = f" after {stage.epochs} epochs" if stage.epochs else ""
+        length = ", for which the time was too short" if stage.accuracy is None else length
         say(console, f"{_TITLES[stage.name]}: {first}{length}")
         return
     length = f" of {stage.epochs} epochs" if stage.epochs else ""

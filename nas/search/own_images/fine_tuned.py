@@ -39,6 +39,7 @@ from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import FineTunings
+from nas.trials.staged.forecast import COSTS
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import trained
 from nas.trials.trial import Trials
@@ -281,16 +282,15 @@ class FineTuned(StagedSearch):
         order = stages.order(results, ends_s - time.monotonic()).tolist()
         at, ms, kind = self._confirmed(order)
         self._compare_with_pixels()
-        winner, rate = Winner("", self._rule.recipe, 0, 0, ms, kind), stages.rate(results)
-        for depth in range(int(stages.depth[at]), -1, -1):
-            row = self._drawn_candidates.architectures[stages.tuned_to(at, depth)]
-            images, left_s = self._images_of(row), ends_s - time.monotonic()
-            epochs = epochs_within(images, row, Start(self._pretrained), winner.recipe, left_s)
-            most = max(1, min(epochs, self._most_epochs))
-            winner = replace(winner, arch=space.text(row), rate=rate, epochs=most)
-            if epochs >= LEAST_EPOCHS:
-                break
-        return winner
+        recipe, deepest = self._rule.recipe, int(stages.depth[at])
+        row = self._drawn_candidates.architectures[at]
+        images, left_s = self._images_of(row), ends_s - time.monotonic()
+        fit = epochs_within(images, row, Start(self._pretrained), recipe, left_s) * COSTS[deepest]
+        enough = (each for each in range(deepest, 0, -1) if fit / COSTS[each] >= LEAST_EPOCHS)
+        depth = next(enough, 0)
+        epochs = max(1, min(int(fit / COSTS[depth]), self._most_epochs))
+        arch = space.text(space.tuned_to(row, depth))
+        return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 
     def _compare_with_pixels(self) -> None:
         """Say so where every network, frozen or tuned, is worse than regression on small pixels."""
@@ -379,27 +379,23 @@ class FineTuned(StagedSearch):
                     len(jobs) - len(at),
                 )
             )
-        return (*stage_list, *self._rule_of_thumb(stages))
+        return (*stage_list, self._rule_of_thumb(stages))
 
-    def _rule_of_thumb(self, stages: FineTunings) -> list[StageResult]:
+    def _rule_of_thumb(self, stages: FineTunings) -> StageResult:
         """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
-        results = self._proposer.results
-        jobs = stages.of_rule_of_thumb(results)
-        if not jobs:
-            return []
-        longest = max(jobs, key=lambda job: self._fidelities[job.fidelity].epochs)
-        return [
-            StageResult(
-                "rule",
-                1,
-                1,
-                sum(results[job].seconds for job in jobs),
-                self._fidelities[longest.fidelity].epochs,
-                self._space.text(stages.candidates.architectures[longest.candidate]),
-                None,
-                results[longest].accuracy,
-            )
-        ]
+        results, jobs = self._proposer.results, stages.of_rule_of_thumb(self._proposer.results)
+        longest = max(jobs, key=lambda job: self._fidelities[job.fidelity].epochs, default=None)
+        at = stages.rule_of_thumb if longest is None else longest.candidate
+        return StageResult(
+            "rule",
+            1,
+            1,
+            sum((results[job].seconds for job in jobs), 0.0),
+            None if longest is None else self._fidelities[longest.fidelity].epochs,
+            self._space.text(stages.candidates.architectures[at]),
+            None,
+            None if longest is None else results[longest].accuracy,
+        )
 
 
 def _predicted_ms(

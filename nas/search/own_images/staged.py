@@ -224,7 +224,7 @@ class Staged(StagedSearch):
         winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, ms, kind)
         left_s = ends_s - time.monotonic()
         images = self._images_of(row)
-        more = epochs_within(images, row, self._start(winner), winner.recipe, left_s)
+        more = int(epochs_within(images, row, self._start(winner), winner.recipe, left_s))
         least = int(not ranked or self._ranking_side is not None)
         return replace(winner, epochs=ranked + max(least, min(more, most - ranked)))
 

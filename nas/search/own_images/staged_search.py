@@ -169,7 +169,9 @@ class StagedSearch(ABC):
     def consume(self, trials: Trials) -> None:
         """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
         arch = self._problem.space.text(trials.architectures[0])
-        name = f"training {trials.first + 1}, {self._fidelities[int(trials.fidelity[0])].name} of {arch}"
+        name = (
+            f"training {trials.first + 1}, {arch}, {self._fidelities[int(trials.fidelity[0])].name}"
+        )
         seconds, left_s = float(trials.seconds[0]), self._ends_s["longer"] - self._elapsed_s
         ended = (
             f"failed after {seconds:.0f} s: {trials.error[0]}"

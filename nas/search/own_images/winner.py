@@ -98,7 +98,7 @@ def forget_checkpoint(run: Path, arch: str) -> None:
 
 def epochs_within(
     images: ImageSet, architecture: Int64[ndarray, "D"], start: Start, recipe: str, seconds: float
-) -> int:
+) -> float:
     """Epochs that fit, each judged on the validation images, with the test and the report after them."""
     began_s = time.monotonic()
     take_share(0, 1)
@@ -111,4 +111,4 @@ def epochs_within(
     judged_s = time.monotonic() - timed_s
     tested_s = judged_s * len(images.test) / len(images.valid)
     left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
-    return max(0, int(left_s / (epoch_s + judged_s)))
+    return max(0.0, left_s / (epoch_s + judged_s))
