@@ -28,9 +28,9 @@ def require_ms(times: object, what: str) -> Float64[ndarray, "*n"]:
     """Times in milliseconds that come from outside, as an array; `what` begins the error's line.
 
     Raises:
-      UserError: for the first that is no number between LEAST_MS and MOST_MS; a boolean is none.
+      UserError: for the first that is no number between LEAST_MS and MOST_MS, as a boolean or a list.
     """
-    for ms in np.asarray(times, object).flat:
+    for ms in np.atleast_1d(np.asarray(times, object)):
         is_number = isinstance(ms, _NUMBERS) and not isinstance(ms, bool)
         if not (is_number and LEAST_MS <= ms <= MOST_MS):
             raise UserError(

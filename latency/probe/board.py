@@ -307,7 +307,7 @@ class LiveBoard:
 
     def _times(self, ms: Any) -> Float64[ndarray, " n"]:
         try:
-            return require_ms(ms or [None], "an inference took")
+            return require_ms([*ms] or [None], "an inference took")
         except UserError as error:
             raise BoardError(
                 f"{self.address}: {error}, so the board's clock is broken; nothing it says is used"

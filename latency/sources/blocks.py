@@ -167,4 +167,4 @@ def _read(path: Path) -> dict[str, float]:
 
 def _mean_ms(path: Path, block: object, times: object) -> float:
     mean_ms = times.get("mean") if isinstance(times, dict) else times
-    return float(require_ms(mean_ms, f"{path}: the `mean:` of block {str(block)[:200]!r} is"))
+    return float(require_ms([mean_ms], f"{path}: the `mean:` of block {str(block)[:200]!r} is")[0])

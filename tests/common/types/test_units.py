@@ -80,6 +80,7 @@ def test_any_other_energy_or_number_is_refused_with_a_hint(parse, text, hint):
         *([1.0, ms] for ms in (0, -1.0, 5e-324, 1e-300, 1e-6, 1e9, 1e15, 10**400, math.nan)),
         *([1.0, ms] for ms in (True, None, "1", 1j, [1.0])),
         np.array([True]),
+        [[1.0, 1.0]],
         math.inf,
     ],
 )

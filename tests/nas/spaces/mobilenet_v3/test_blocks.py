@@ -154,6 +154,7 @@ def test_one_file_may_hold_the_blocks_of_every_side(folder):
         ("a: [", "is no YAML file"),
         ("a: {mean: -1}", "-1 ms"),
         ("a: {mean: .nan}", "nan ms"),
+        ("a: {mean: [1.0, 2.0]}", "ms"),
         ("a: x", "`mean:`"),
         ("a: {mean: 3}", "is made of the blocks"),
         ("!!python/object/apply:os.system [exit]", "is no YAML file"),
