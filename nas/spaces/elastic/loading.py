@@ -87,7 +87,7 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
     try:
         build = _function(path.absolute(), name)
         first, second = build(), build()
-    except Exception as error:  # the author's code
+    except (Exception, SystemExit) as error:  # the author's code
         reason = (str(error) or repr(error)).splitlines()[0]
         raise UserError(f"network={network} raised {type(error).__name__}: {reason}") from error
     if not (isinstance(first, nn.Module) and isinstance(second, nn.Module)):

@@ -27,7 +27,7 @@ def function_named(function: str) -> Callable[[int], Any]:
     try:
         spec.loader.exec_module(module)
         build: Callable[[int], Any] = getattr(module, name)
-    except Exception as error:  # whatever the file raises
+    except (Exception, SystemExit) as error:  # whatever the file raises
         raise UserError(f"pool={function}: {error!r}") from error
     return build
 
@@ -47,7 +47,7 @@ def example_of(function: str) -> Any:
             shape = tuple(network.eval()(torch.zeros(1, 3, side, side)).shape)
     except UserError:
         raise
-    except Exception as error:  # whatever the function raises
+    except (Exception, SystemExit) as error:  # whatever the function raises
         raise UserError(f"pool={function}: {' '.join(repr(error).split())[:200]}") from error
     if shape != (1, 2):
         raise UserError(

@@ -165,6 +165,14 @@ def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path
     assert hint in one_line(search_here(tmp_path, *settings, "device=jetson-nano/fp32/b1"))
 
 
+@pytest.mark.parametrize("source", ["raise SystemExit", "def build(_): raise SystemExit"])
+def test_a_file_of_networks_that_leaves_is_one_line(search_here, tmp_path, source):
+    (tmp_path / "nets.py").write_text(source)
+    settings = (f"pool={tmp_path}/nets.py:build", "data=digits", "device=jetson-nano/fp32/b1")
+
+    assert "nets.py:build" in one_line(search_here(tmp_path / "runs", *settings))
+
+
 @pytest.mark.parametrize(
     ("limit", "named"), [("T=0.01ms", "the fastest took"), ("RAM=1kB", "their smallest RAM is")]
 )

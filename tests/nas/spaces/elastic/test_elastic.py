@@ -257,6 +257,8 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
     ("source", "said"),
     [
         ("def build(): raise ValueError('no such file')", "ValueError: no such file"),
+        ("def build(): raise SystemExit(3)", "SystemExit"),
+        ("raise SystemExit", "SystemExit"),
         ("def other(): pass", "AttributeError"),
         ("this is no Python", "SyntaxError"),
         (SOURCE.replace("WIDTH", "10"), "weights="),
