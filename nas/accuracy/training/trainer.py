@@ -218,7 +218,8 @@ def training(
         evaluates = is_last or (epoch + 1) % options.evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
-        best.consider(accuracy)
+        with run.step.averaged():
+            best.consider(accuracy)
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
         if checkpoint is not None and is_due and place()[0] == 0:

@@ -204,6 +204,6 @@ class Inherited(Staged):
         start = super()._start(winner)
         words = start.words.replace("a supernet", f"{self._space.origin}, adapted in a supernet")
         if not self._teaches or self._original is None:
-            return replace(start, words=words, keeps_best=True)
+            return replace(start, words=words)
         words += ", which taught it"
-        return replace(start, words=words, keeps_best=True, teacher=self._original[0])
+        return replace(start, words=words, teacher=self._original[0])

@@ -250,7 +250,7 @@ class Staged(StagedSearch):
             )
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
-        return Start(self._network(None), continues, "; ".join(words))
+        return Start(self._network(None), continues, "; ".join(words), keeps_best=True)
 
 
 def epochs_text(epochs: int) -> str:

@@ -196,6 +196,16 @@ def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
     assert trained.accuracy > trained.accuracies[-1]
 
 
+def test_the_best_weights_are_those_that_were_judged(tiny, brightness):
+    network = tiny()
+    recipe = replace(SHORT, ema=0.5)
+
+    trained = run(network, brightness, recipe, keeps_best=True)
+
+    assert trained.accuracy == max(trained.accuracies)
+    assert accuracy_of(network, brightness.valid, brightness) == pytest.approx(trained.accuracy)
+
+
 def test_a_rare_class_counts_as_much_as_a_frequent_one(tiny, brightness):
     rare = replace(brightness.valid, labels=np.repeat([0, 1], [54, 6]))
     network = tiny()
