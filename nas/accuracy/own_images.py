@@ -80,7 +80,7 @@ class OwnImagesConfig(AccuracyConfig):
     """Settings of a search on own images."""
 
     draws: int = 20_000  # uniform draws from the space, asked for their latency
-    recipe: str = "nas_bench_201"  # of every training
+    recipe: str = "auto"  # of every training; auto: that of the space
 
     by: ClassVar[str]
     order: ClassVar[Order]

@@ -26,7 +26,7 @@ from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Inherits, Split
 from nas.accuracy.table import AutoAccuracyConfig
-from nas.accuracy.training.recipe import with_augmentation
+from nas.accuracy.training.recipe import usual_recipe, with_augmentation
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
@@ -545,7 +545,8 @@ def _accuracy(
             f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "
             f"benchmark's numbers say nothing of your images"
         )
-    chosen.recipe = with_augmentation(chosen.recipe, config.augment, config.data)
+    recipe = usual_recipe(space.name) if chosen.recipe == "auto" else chosen.recipe
+    chosen.recipe = with_augmentation(recipe, config.augment, config.data)
     return chosen.of(images, space)
 
 

@@ -15,7 +15,7 @@ from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
-from nas.accuracy.training.recipe import with_augmentation
+from nas.accuracy.training.recipe import usual_recipe, with_augmentation
 from nas.accuracy.training.trained_folder import trained_folder
 from nas.report.answer import Status
 from nas.report.run_folder import RunFolder
@@ -48,7 +48,8 @@ class TrainSubject:
     @property
     def recipe(self) -> str:
         """Name of the recipe that is taken if none is named."""
-        name = "fine_tuning" if isinstance(self.space, HasWeights) else "nas_bench_201"
+        weights = isinstance(self.space, HasWeights)
+        name = "fine_tuning" if weights else usual_recipe(self.space.name)
         return with_augmentation(name, self.augment, self.named)
 
     @property

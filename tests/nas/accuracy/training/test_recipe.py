@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.types.errors import UserError
-from nas.accuracy.training.recipe import RECIPES, recipe_named, with_augmentation
+from nas.accuracy.training.recipe import RECIPES, recipe_named, usual_recipe, with_augmentation
 
 
 def test_the_learning_rate_of_nas_bench_201_changes_from_epoch_to_epoch():
@@ -52,6 +52,13 @@ def test_augmentation_is_a_setting(name, augment, data, applied):
 
     assert recipe.augmentation == applied
     assert recipe.lr == recipe_named(name).lr
+
+
+@pytest.mark.parametrize(
+    ("space", "name"), [("residual", "from_scratch"), ("nas_bench_201", "nas_bench_201")]
+)
+def test_only_networks_of_a_benchmark_have_its_protocol(space, name):
+    assert usual_recipe(space) == name
 
 
 @pytest.mark.parametrize(
