@@ -63,11 +63,9 @@ def _model_errors(rows: list[Row]) -> list[Row]:
         name: model_error([row["predicted_ms"] for row in group], [row["ms"] for row in group])
         for name, group in groups.items()
     }
-    beside = having("resident_ms")([*tried])
-    if beside:
-        errors["all, over the resident network beside"] = model_error(
-            [row["predicted_ms"] / row["predicted_resident_ms"] for row in beside],
-            [row["ms"] / row["resident_ms"] for row in beside],
+    if tried:
+        errors["all, from the times of the run itself"] = model_error(
+            [row["replayed_ms"] for row in tried], [row["last_ms"] for row in tried]
         )
     return [{"of": name, **error} for name, error in errors.items()]
 
