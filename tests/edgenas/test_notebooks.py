@@ -20,6 +20,10 @@ QUICKER = {
             | {f"quiet.{name}": 1000 for name in ("control_drift", "other_load", "stolen")}
         ),
     },
+    "your-network.ipynb": {
+        'T="0.1ms"': 'T="10s"',
+        "EPOCHS, HOURS = 12, 0.02": "EPOCHS, HOURS = 2, 0.003",
+    },
     "many-networks.ipynb": {"INFERENCES = 20": "INFERENCES = 2"},
 }
 """Settings of a notebook that are changed for the test."""
