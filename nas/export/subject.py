@@ -67,7 +67,11 @@ class ExportSubject:
     @property
     def title(self) -> str:
         """Space, and number where there is one."""
-        return self.space.name if self.index is None else f"{self.space.name} {self.index}"
+        return (
+            self.space.name.partition(":")[0]
+            if self.index is None
+            else f"{self.space.name} {self.index}"
+        )
 
     def precisions(self, config: ExportConfig) -> tuple[ExportPrecision, ...]:
         """Precision of each file to write, fp32 first; int8 needs images to be calibrated on."""

@@ -15,6 +15,7 @@ from nas.report.answer import Answer, network_columns
 from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
+from nas.spaces.trusted_code import trusting
 
 _STEPS = 8  # of a front, between those that are printed
 _CLASSES = 5  # whose results are printed
@@ -97,7 +98,7 @@ def print_next(
         console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not is_exported:
         which = f" which={answer.which}" if answer.is_ranked else ""
-        command = f"python -m nas.export run={folder}{which}"
+        command = f"python -m nas.export run={folder}{which}{trusting(summary.settings.space)}"
         if is_object(summary.settings.space):  # no command knows it
             command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
         console.print(Text(f"next: {command}"), soft_wrap=True)

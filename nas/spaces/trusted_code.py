@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from common.types.errors import UserError
@@ -22,6 +23,11 @@ def absolute(text: str) -> str:
 def trust(text: str) -> None:
     """Let the functions run that a setting of the command line names; stored names alone run nothing."""
     _TRUSTED.update(text.removeprefix("elastic:").rpartition("pretrained:")[2].split(","))
+
+
+def trusting(space: str) -> str:
+    """The setting that a command needs for a space which is built by code; empty for others."""
+    return f" space={shlex.quote(space)}" if MARK in space else ""
 
 
 def require_trusted(function: str, space: str = "pretrained") -> None:

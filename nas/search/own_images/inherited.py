@@ -43,6 +43,7 @@ class Inherited(Staged):
     """
 
     least_scored = 4
+    must_score_in_time = False  # so few take seconds, and inherit enough to end with an answer
 
     def __init__(self, begun: Begun) -> None:
         super().__init__(begun)
@@ -181,7 +182,7 @@ class Inherited(Staged):
         before = super()._stage_results()
         if self._original is not None:
             text, accuracy = self._space.text(self._whole), self._original[1]
-            before = (StageResult("original", 1, 0, 0.0, 0, text, None, accuracy), *before)
+            before = (StageResult("original", 1, 1, 0.0, None, text, None, accuracy), *before)
         if not stages.always:
             return before
         at = stages.always[0]
@@ -202,8 +203,8 @@ class Inherited(Staged):
 
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)
-        words = start.words.replace("a supernet", f"{self._space.origin}, adapted in a supernet")
-        if not self._teaches or self._original is None:
-            return replace(start, words=words)
-        words += ", which taught it"
-        return replace(start, words=words, teacher=self._original[0])
+        origin, teacher = self._space.origin, None
+        if self._teaches and self._original is not None:
+            origin, teacher = f"{origin}, which taught it", self._original[0]
+        words = start.words.replace("a supernet", origin)
+        return replace(start, words=words, teacher=teacher)

@@ -62,6 +62,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(tmp_p
     training = read_training(trained_folder(run, summary["best"]["arch"]))
     assert "Net" in training.recipe["start"]
     assert summary["settings"]["space"] == f"elastic:{network},,16"
+    assert f"run={run} space=elastic:{network},,16" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,7 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
     )  # fmt: skip
 
     assert found.best.arch.startswith("side=8 width=")
+    assert "original" in {stage.name for stage in found.summary.stages}
     folder = found.export(out=tmp_path / "files", quiet=True)
     assert (folder / "network.onnx").is_file()
 

@@ -306,14 +306,17 @@ def test_the_length_of_a_short_training_is_what_the_time_allows():
     assert [chosen(seconds) for seconds in (1.0, 100.0, 1000.0)] == [12, 3, 1]
 
 
-def test_a_candidate_of_every_stage_is_trained_first_and_longer():
+def test_a_candidate_of_every_stage_is_trained_second_and_longer():
     candidates = some_candidates(problem_of())
     last = len(candidates) - 1
     stages = Stages(candidates, FIDELITIES, ENDS_S, always=(last,))
     results = {StageJob(last, 0): Result(0.1, 1.0), StageJob(0, 0): Result(0.9, 1.0)}
     short = stages.short_fidelity(results)
 
-    assert stages.next({}, (), 0.0) == StageJob(last, 0)
+    first = stages.next({}, (), 0.0)
+    assert first == StageJob(int(np.argmax(stages.prior)), 0)
+    assert first.candidate != last
+    assert stages.next({}, (first,), 0.0) == StageJob(last, 0)
     results |= {StageJob(each, short): Result(0.5, 1.0) for each in range(10)}
     results[StageJob(last, short)] = Result(0.1, 1.0)
     assert stages.next(results, (), ENDS_S["short"]) == StageJob(last, short + 1)
