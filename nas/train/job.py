@@ -214,7 +214,7 @@ class TrainingJob:
             settings["start"] = self._start.words
             best = max(filter(None, trained.accuracies), default=1.0)
             if self._start.keeps_best and trained.accuracy > best:
-                settings["start"] += ", which did not help: the weights are those before it"
+                settings["start"] += "; no epoch helped: the weights are those it began with"
         training = Training(
             schema=SCHEMA,
             state=(
