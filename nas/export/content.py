@@ -24,6 +24,7 @@ from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
+from nas.export.int8 import CALIBRATED_ON, calibration
 from nas.export.latency import Latency, tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
@@ -54,9 +55,6 @@ from runtime.network.formats.tflite_export import (
     tflite_quantised,
     without_names,
 )
-
-CALIBRATED_ON = 256
-"""Training images that the scales of int8 are taken from."""
 
 FEWEST_CALIBRATED = 32
 """Training images of which fewer are warned about: extremes of the activations would be missing."""
@@ -273,10 +271,7 @@ def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
             )
         yield _noise(subject, batch_size)
         return
-    for start in range(0, min(CALIBRATED_ON, len(subject.images.train)), batch_size):
-        which = slice(start, start + batch_size)
-        batch = prepared(subject.images.train, subject.images, subject.side, which)
-        yield np.resize(batch, (batch_size, *batch.shape[1:]))
+    yield from calibration(subject.images, subject.side, batch_size)
 
 
 def _calibration_text(subject: ExportSubject) -> str:

@@ -212,6 +212,7 @@ class Answer:
             return []
         return [
             *self.accuracy_figures(best),
+            *self._int8_figures(),
             *self._latency_figures(best),
             *self._cost_figures(best),
             *self._distance(best),
@@ -278,6 +279,11 @@ class Answer:
         if network.test is not None and self.summary.split == Split.valid.value:
             length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
             yield KeyFigure("test accuracy", network.test.text, f"never searched on{length}")
+
+    def _int8_figures(self) -> Iterator[KeyFigure]:
+        int8 = self.summary.int8
+        if int8 is not None and int8.test_text is not None:
+            yield KeyFigure("int8 test accuracy", int8.test_text, int8.note)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit

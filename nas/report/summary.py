@@ -21,7 +21,7 @@ from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
-from nas.accuracy.training.trained_folder import ClassResult, Training
+from nas.accuracy.training.trained_folder import ClassResult, Judged, Training
 from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
@@ -29,7 +29,13 @@ from nas.trials.limits import Limits
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.statistics import best_feasible, sample_within_limit
-from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
+from nas.trials.survey import (
+    EstimatedShare,
+    Survey,
+    hypervolume,
+    pareto_front,
+    wilson_interval,
+)
 from nas.trials.trial import State, Trials
 
 SCHEMA = 4
@@ -80,6 +86,40 @@ class RunSettings:
 
 @final
 @dataclass(frozen=True)
+class Int8Accuracy:
+    """Accuracy of a network's int8 file, and of its fp32 file on the same images."""
+
+    valid_fp32: Judged
+    valid: Judged
+    test_fp32: Judged | None  # None of a finalist
+    test: Judged | None
+
+    @property
+    def valid_text(self) -> str:
+        """Both accuracies on the validation images, with their intervals."""
+        return (
+            f"{_judged(self.valid)} in int8, {_judged(self.valid_fp32)} in fp32, validation images"
+        )
+
+    @property
+    def test_text(self) -> str | None:
+        """The accuracy on the test images, with its interval."""
+        return None if self.test is None else _judged(self.test)
+
+    @property
+    def note(self) -> str:
+        """What to compare it with: fp32, and both on the validation images."""
+        exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
+        return exact + self.valid_text
+
+
+def _judged(accuracy: Judged) -> str:
+    low, high = wilson_interval(accuracy.fraction, accuracy.images)
+    return f"{accuracy.fraction:.2%} [{low:.2%}, {high:.2%}]"
+
+
+@final
+@dataclass(frozen=True)
 class Summary:
     """Every result of a run; accuracies are fractions, times as named."""
 
@@ -121,6 +161,7 @@ class Summary:
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
     start: str = ""  # of the winner on own images: origin, licence and SHA-256 of its weights
     by_class: tuple[ClassResult, ...] = ()  # its test images
+    int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)
@@ -208,6 +249,7 @@ def summarise(
     stages: tuple[StageResult, ...] = (),
     training: Training | None = None,
     first_ms: float | None = None,
+    int8: Int8Accuracy | None = None,
 ) -> Summary:
     """The results of finished trials, in the order of the answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
@@ -257,6 +299,7 @@ def summarise(
         front_share=reporter.front_share(),
         start="" if training is None else training.recipe.get("start", ""),
         by_class=() if training is None else training.by_class,
+        int8=int8,
     )
 
 

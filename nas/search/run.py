@@ -133,6 +133,7 @@ class Run:
             stages=outcome.stages,
             training=outcome.training,
             first_ms=outcome.first_ms,
+            int8=outcome.int8,
         )
         write_record(folder.samples, trials, problem)
         if config.report:

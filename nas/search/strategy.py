@@ -14,7 +14,7 @@ from rich.console import Console
 from nas.accuracy.training.trained_folder import Training
 from nas.config.build import Experiment
 from nas.report.run_folder import RunFolder
-from nas.report.summary import RunSettings, Summary
+from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.search.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
 from nas.trials.staged.stage_result import StageResult
@@ -47,6 +47,7 @@ class Outcome:
     stages: tuple[StageResult, ...] = ()
     training: Training | None = None  # of the winner, on own images
     first_ms: float | None = None  # its latency before a live device timed it again
+    int8: Int8Accuracy | None = None  # its accuracy after quantisation, of a search for int8
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from common.files.atomic_file import replacing
@@ -81,6 +81,25 @@ def carry_over(path: Path, state: Mapping[str, Tensor]) -> Progress:
     progress, _ = _header(path)
     _restore(path, {name: tensor for name, tensor in state.items() if name.startswith(_CARRIED)})
     return Progress(progress.losses, (None,) * len(progress.losses))
+
+
+def weights_of(path: Path) -> dict[str, Tensor]:
+    """Weights that a training ended with: their averages, where it has them.
+
+    Raises:
+      UserError: if the file is corrupt.
+    """
+    try:
+        require_regular(path)
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is not a checkpoint of a training ({error})") from error
+    return {
+        name.removeprefix(prefix): tensor
+        for prefix in ("network.", "average.")
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def epochs_done(path: Path) -> int:

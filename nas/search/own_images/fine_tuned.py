@@ -12,10 +12,12 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
+from torch import nn
 
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
+from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import pixel_accuracy
 from nas.accuracy.fine_tuning.trial import (
@@ -27,6 +29,7 @@ from nas.accuracy.fine_tuning.trial import (
 )
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
+from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trained_folder import Training
@@ -109,12 +112,17 @@ class FineTuned(StagedSearch):
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
         is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
+        is_int8 = self._config.precision is BoardPrecision.int8
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         stages, rows = self._tunings, self._drawn_candidates.architectures
-        rule = rows[stages.network == stages.network[stages.rule_of_thumb]]
+        is_kept = is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
         return Evaluated(
             FineTuningTrial(
-                self._pretrained, recipe, classes, frozen_s, {row.tobytes() for row in rule}
+                self._pretrained,
+                recipe,
+                classes,
+                frozen_s,
+                {row.tobytes() for row in rows[is_kept]},
             ),
             self._fidelities,
             workers=Workers.threads if is_brief else self._config.executor,
@@ -279,7 +287,8 @@ class FineTuned(StagedSearch):
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The best that is confirmed, tuned as deep as its time allows."""
         space, stages, results = self._space, self._tunings, self._proposer.results
-        order = stages.order(results, ends_s - time.monotonic()).tolist()
+        left_s = ends_s - time.monotonic()
+        order = self._by_int8(stages.order(results, left_s).tolist(), left_s)
         at, ms, kind = self._confirmed(order)
         self._compare_with_pixels()
         recipe, deepest = self._rule.recipe, int(stages.depth[at])
@@ -346,6 +355,25 @@ class FineTuned(StagedSearch):
             self._say(f"{error}; so it is not handed over")
             return None
         return Winner(arch, self._rule.recipe, tuned.epochs, tuned.epochs, ms, kind, tuned.rate)
+
+    def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:
+        forecast = self._tunings.forecast(self._proposer.results)
+        return forecast.accuracy(np.minimum(left_s / forecast.epoch_s, self._most_epochs))
+
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
+        space, row = self._space, self._drawn_candidates.architectures[candidate]
+        images = self._images_of(row)
+        network = self._pretrained(row, images.task)
+        files = (
+            tuned_checkpoint(
+                self._checkpoints, space.tuned_to(row, depth), tuned, self._config.seed
+            )
+            for tuned in sorted(self._fidelities, key=lambda tuned: tuned.epochs)
+            for depth in range(len(space.depths))
+        )
+        for longest in [file for file in files if file.is_file()][-1:]:
+            network.load_state_dict(weights_of(longest))
+        return network, images, space.side(row)
 
     def _start(self, winner: Winner) -> Start:
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs

@@ -10,19 +10,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float64
+from numpy import ndarray
+from torch import nn
 
 from common.types.errors import UserError
 from nas.accuracy.base import HasSupernet
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.own_images import Order
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.supernet.stored import Inheriting
-from nas.accuracy.training.checkpoint import epochs_done
+from nas.accuracy.training.checkpoint import epochs_done, weights_of
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
-from nas.accuracy.training.untrained import untrained
+from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner, epochs_within
@@ -222,6 +226,7 @@ class Staged(StagedSearch):
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
         space, most = self._problem.space, self._config.epochs
+        order = self._by_int8(order, ends_s - time.monotonic())
         at, ms, kind = self._confirmed(order)
         row, ranked = self._drawn_candidates.architectures[at], self._ranked_epochs(at)
         winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, ms, kind)
@@ -241,6 +246,21 @@ class Staged(StagedSearch):
         ]
         kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n <= most]
         return max(kept, default=0)
+
+    def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:  # noqa: ARG002 - no forecast needs it
+        claims = np.zeros(len(self._drawn_candidates))
+        for job in sorted(self._proposer.results, key=lambda job: job.fidelity):
+            claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
+        return claims
+
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
+        space, task = self._problem.space, self._images.task
+        task = replace(task, image_side=self._ranking_side or task.image_side)
+        row = self._drawn_candidates.architectures[candidate]
+        network = space.network(row, task)
+        if epochs := self._ranked_epochs(candidate):
+            network.load_state_dict(weights_of(self._checkpoint(candidate, epochs)))
+        return network, self._images, own_side(space, row, task)
 
     def _start(self, winner: Winner) -> Start:
         """The winner's network, and its longest ranking training."""

@@ -11,24 +11,27 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
+from torch import nn
 
 from common.command.console import say
 from common.files.typed_json import typed_record
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import LiveOracle
+from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
-from nas.accuracy.training.trained_folder import Training, read_training, trained_folder
+from nas.accuracy.training.trained_folder import WEIGHTS, Training, read_training, trained_folder
 from nas.accuracy.training.trial import checkpoint_of
+from nas.accuracy.training.untrained import own_side
 from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
-from nas.report.summary import RunSettings, Summary
+from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.report.tensorboard_log import FLUSH_S
 from nas.search.journal import Asked, Event, Journal, JournalNote
 from nas.search.own_images.winner import Winner, forget_checkpoint, train_winner
@@ -47,6 +50,12 @@ from nas.trials.trial import Trials
 
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
+
+FINALISTS = 3
+"""Candidates whose accuracy after quantisation decides among them, of a search for int8."""
+
+_WINNER = 3
+"""Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
 
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
@@ -80,6 +89,7 @@ class StagedSearch(ABC):
         self._began_s = begun.began_s
         self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
+        self._quantised_s = 0.0  # by the int8 file of a finalist
 
     def __enter__(self) -> StagedSearch:  # noqa: PYI034 - a subclass is one of it
         return self
@@ -253,6 +263,7 @@ class StagedSearch(ABC):
             stages=(*stages, last),
             training=training,
             first_ms=self._first_ms,
+            int8=self._int8_of_winner(training),
         )
 
     def _images_of(self, architecture: Int64[ndarray, "D"]) -> ImageSet:  # noqa: ARG002 - all take the same
@@ -287,7 +298,7 @@ class StagedSearch(ABC):
             self._begun.console,
             start=self._start(winner),
             most=self._most_epochs,
-            ends_s=ends_s,
+            ends_s=ends_s - _WINNER * self._quantised_s,
         )
         row = space.parse(winner.arch)
         if training.test is not None:
@@ -298,6 +309,40 @@ class StagedSearch(ABC):
         candidates.latency_ms[at] = winner.latency_ms
         candidates.latency_kind[at] = winner.latency_kind
         return at, training
+
+    def _by_int8(self, order: list[int], left_s: float) -> list[int]:
+        """The first candidates by their claim less what int8 loses, of a search for int8."""
+        if self._config.precision is not BoardPrecision.int8:
+            return order
+        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+
+        worth, claims = {}, self._claims(left_s)
+        for at in order[:FINALISTS]:
+            network, images, side = self._as_ranked(at)
+            began_s = time.monotonic()
+            accuracy = int8_accuracy(network, images, side, is_winner=False)
+            self._quantised_s = max(self._quantised_s, time.monotonic() - began_s)
+            worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
+            self._say(
+                f"finalist {self._problem.space.text(self._drawn_candidates.architectures[at])}: "
+                f"{accuracy.valid_text}"
+            )
+        return [*sorted(worth, key=lambda at: -worth[at]), *order[FINALISTS:]]
+
+    def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
+        """Accuracy of the winner after quantisation, of a search for int8."""
+        if self._config.precision is not BoardPrecision.int8:
+            return None
+        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.network import with_weights  # noqa: PLC0415 - as above
+
+        space = self._problem.space
+        row = space.parse(training.arch)
+        file = trained_folder(self._folder, training.arch) / WEIGHTS
+        images = self._images_of(row)
+        network = with_weights(space, row, images.task, file)
+        side = own_side(space, row, images.task)
+        return int8_accuracy(network, images, side, is_winner=True)
 
     @property
     def _most_epochs(self) -> int:
@@ -415,6 +460,14 @@ class StagedSearch(ABC):
     @abstractmethod
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The winner, which is confirmed, and as many epochs as fit."""
+
+    @abstractmethod
+    def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:
+        """Accuracy that each candidate is ranked by, of those that were trained."""
+
+    @abstractmethod
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
+        """The network with the weights of its longest training, its images, and their side."""
 
     @abstractmethod
     def _start(self, winner: Winner) -> Start:

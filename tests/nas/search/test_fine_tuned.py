@@ -61,7 +61,8 @@ def test_statistics_are_those_of_the_users_images_where_more_than_the_head_is_tu
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, weights):
     runs = tmp_path / "runs"
 
-    done = search(runs, "data=digits", f"weights={weights}", *HERE, "hours=0.01", "epochs=1")
+    settings = ("hours=0.01", "epochs=1", "precision=int8")
+    done = search(runs, "data=digits", f"weights={weights}", *HERE, *settings)
 
     assert done.returncode == 0, done.stderr
     summary = json.loads((only_run(runs) / "summary.json").read_text())
@@ -75,6 +76,12 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(tmp_path, 
     assert len(training.confusion) == 10
     assert summary["start"] == training.recipe["start"]
     assert summary["by_class"]
+    int8 = summary["int8"]
+    assert int8["test_fp32"]["fraction"] == pytest.approx(
+        summary["best"]["accuracy_test"], abs=0.01
+    )
+    assert int8["test"]["images"] == training.test.images
+    assert int8["valid"]["fraction"] > 0.5
     best = summary["best"]
     assert best["latency_again_ms"] == best["latency_ms"] != best["latency_first_ms"]
 
