@@ -57,7 +57,7 @@ SIDES = {96: (128,), 128: (96,), 160: (128,), 192: (160,), 224: (96, 128)}
 """Sides beside a network's own."""
 
 
-class Kind(NamedTuple):
+class Tuning(NamedTuple):
     """A way of tuning."""
 
     tuning: str
@@ -67,15 +67,15 @@ class Kind(NamedTuple):
 
 
 PLAN = (
-    *(Kind("all", epochs) for epochs in (12, 6, 3)),
-    *(Kind("all", epochs, 0.4) for epochs in (12, 3)),
-    Kind("all", 12, 1.0, 1),
-    Kind("stage", 12),
-    Kind("all", 6, 0.4),
+    *(Tuning("all", epochs) for epochs in (12, 6, 3)),
+    *(Tuning("all", epochs, 0.4) for epochs in (12, 3)),
+    Tuning("all", 12, 1.0, 1),
+    Tuning("stage", 12),
+    Tuning("all", 6, 0.4),
 )
 
 
-class Candidate(NamedTuple):
+class NetworkAtSide(NamedTuple):
     """A network at a side."""
 
     network: str
@@ -87,11 +87,11 @@ class Candidate(NamedTuple):
         return self.network.rpartition(".")[0], self.side
 
 
-def candidates_of(space: PretrainedSpace) -> list[Candidate]:
+def candidates_of(space: PretrainedSpace) -> list[NetworkAtSide]:
     """All at their own sides, then at others."""
     pool = [(each.name, each.side) for each in space.pool]
-    own = [Candidate(name, side) for name, side in pool]
-    return [*own, *(Candidate(name, other) for name, side in pool for other in SIDES[side])]
+    own = [NetworkAtSide(name, side) for name, side in pool]
+    return [*own, *(NetworkAtSide(name, other) for name, side in pool for other in SIDES[side])]
 
 
 def log_evidence(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
@@ -142,7 +142,7 @@ class Worker:
     weights: str
     data: Sequence[str]
     out: Path
-    candidates: Sequence[Candidate]
+    candidates: Sequence[NetworkAtSide]
     at_once: int
     in_all: int  # trainings side by side, of all processes
 
@@ -150,7 +150,7 @@ class Worker:
         """Latencies, features of all, then trainings in the order of the plan."""
         torch.set_num_threads(2)
         self.space = pretrained_space(self.weights)
-        self.networks: dict[tuple[str, Candidate, str], Future[nn.Module]] = {}
+        self.networks: dict[tuple[str, NetworkAtSide, str], Future[nn.Module]] = {}
         self.costs: dict[tuple[str, int], tuple[float, float]] = {}
         self.images = {
             (data, each.side): PretrainedImages(self.space, data)(self.row(each))
@@ -179,14 +179,14 @@ class Worker:
                 trainings.append(self.submit(pool, kind, data, candidate))
             wait(trainings)
 
-    def jobs(self) -> Iterator[tuple[Kind, str, Candidate]]:
+    def jobs(self) -> Iterator[tuple[Tuning, str, NetworkAtSide]]:
         """All trainings, in order."""
         for kind in PLAN:
             for data in self.data:
                 for candidate in self.candidates:
                     yield kind, data, candidate
 
-    def row(self, candidate: Candidate, tuning: str = "head") -> Int64[ndarray, "3"]:
+    def row(self, candidate: NetworkAtSide, tuning: str = "head") -> Int64[ndarray, "3"]:
         """The candidate in the space."""
         return self.space.parse(
             f"network={candidate.network} side={candidate.side} tuning={tuning}"
@@ -198,13 +198,13 @@ class Worker:
         heads.mkdir(parents=True, exist_ok=True)
         return PretrainedNetwork(self.space, PretrainedImages(self.space, data), heads)
 
-    def built(self, data: str, candidate: Candidate, tuning: str) -> nn.Module:
+    def built(self, data: str, candidate: NetworkAtSide, tuning: str) -> nn.Module:
         """A network before it is tuned; the same for all lengths and rates."""
         images = self.images[data, candidate.side]
         return self.began(data)(self.row(candidate, tuning), images.task)
 
     def features(
-        self, data: str, candidate: Candidate
+        self, data: str, candidate: NetworkAtSide
     ) -> tuple[float, list[Float32[ndarray, "n f"]]]:
         """Seconds of one pass, and features of the splits."""
         images, row = self.images[data, candidate.side], self.row(candidate)
@@ -226,7 +226,7 @@ class Worker:
         return seconds * begins[1] / len(pixels), np.split(features, begins)[:3]
 
     def frozen(
-        self, data: str, candidate: Candidate, seconds: float, features: list[ndarray]
+        self, data: str, candidate: NetworkAtSide, seconds: float, features: list[ndarray]
     ) -> nn.Module:
         """Judge frozen features, and build the network with the classifier on them."""
         images, row = self.images[data, candidate.side], self.row(candidate)
@@ -241,7 +241,7 @@ class Worker:
         self.write(
             data,
             candidate,
-            Kind("head", 0),
+            Tuning("head", 0),
             (result.left_out, float(right.mean()), seconds),
             even=float(right[::2].mean()),
             flops=flops,
@@ -252,7 +252,7 @@ class Worker:
         return self.built(data, candidate, "all")
 
     def submit(
-        self, pool: TrainingPool, kind: Kind, data: str, candidate: Candidate
+        self, pool: TrainingPool, kind: Tuning, data: str, candidate: NetworkAtSide
     ) -> Future[Trained]:
         """Train, judge by the test images at the end, write the row."""
         images, usual = self.images[data, candidate.side], recipe_named("fine_tuning")
@@ -285,8 +285,8 @@ class Worker:
     def write(
         self,
         data: str,
-        candidate: Candidate,
-        kind: Kind,
+        candidate: NetworkAtSide,
+        kind: Tuning,
         answers: tuple[float, float, float],
         **more: float,
     ) -> None:
@@ -351,9 +351,9 @@ def main() -> None:
     groups = defaultdict(list)
     for candidate in candidates:
         groups[candidate.shape].append(candidate)
-    shares: list[list[Candidate]] = [[] for _ in range(arguments.processes)]
+    shares: list[list[NetworkAtSide]] = [[] for _ in range(arguments.processes)]
 
-    def work(share: list[Candidate]) -> float:
+    def work(share: list[NetworkAtSide]) -> float:
         return sum(100**2 + each.side**2 for each in share)
 
     for group in sorted(groups.values(), key=work, reverse=True):
