@@ -107,7 +107,7 @@ def test_the_record_says_if_tuning_did_not_help(config, console, tmp_path, rate,
         train(network, images, recipe, TrainingOptions())
     start = Start(lambda *_: network, words="begun", keeps_best=True, rate=rate)
     subject = TrainSubject(SPACE, row, images, "digits", tmp_path)
-    config = replace(config, images=TrainOn.train)
+    config = replace(config, images=TrainOn.train, epochs=4)
 
     training = TrainingJob(config, subject, torch.device("cpu"), console, start=start).run()
 
