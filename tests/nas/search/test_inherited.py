@@ -47,7 +47,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(tmp_p
         *HERE,
         "T=1000ms",
         "executor=threads",
-        "hours=0.03",
+        "hours=0.016",
         "epochs=2",
         "networks=6",
     )
