@@ -95,11 +95,11 @@ def tables(path: Path, seed: int = 0) -> dict[str, Table]:
                 for key in about
                 if {(key, epochs), (key, EPOCHS)} <= mean.keys()
             ]
-            drawn = rng.normal(np.mean(differences), np.std(differences), len(chosen))
+            changes = rng.normal(np.mean(differences), np.std(differences), len(chosen))
             valid[epochs] = np.array(
                 [
-                    mean[key, epochs][0] if (key, epochs) in mean else mean[key, EPOCHS][0] + each
-                    for key, each in zip(chosen, drawn, strict=True)
+                    mean[key, epochs][0] if (key, epochs) in mean else mean[key, EPOCHS][0] + change
+                    for key, change in zip(chosen, changes, strict=True)
                 ]
             )
         full = np.array([mean[key, EPOCHS][1] for key in chosen])
@@ -110,7 +110,7 @@ def tables(path: Path, seed: int = 0) -> dict[str, Table]:
 
 
 @dataclass(frozen=True)
-class Found:
+class ReplayedSearch:
     """Where a search ends."""
 
     winner: int  # among those within T
@@ -119,7 +119,7 @@ class Found:
     worth: Float64[ndarray, "n"]  # forecast of each in full
 
 
-def search(table: Table, at: Int64[ndarray, "n"], share: float) -> Found:
+def search(table: Table, at: Int64[ndarray, "n"], share: float) -> ReplayedSearch:
     """Replay the search among some candidates."""
     fidelities = [Fidelity(f"{epochs} epochs", epochs) for epochs in (0, *LENGTHS)]
     n, ends_s = len(at), share * EPOCHS * float(table.epoch_s[at].sum())
@@ -143,15 +143,17 @@ def search(table: Table, at: Int64[ndarray, "n"], share: float) -> Found:
     results: dict[StageJob, Result] = {}
     spent_s = 0.0
     while (job := tunings.next(results, (), spent_s)) is not None:
-        fidelity, one = tunings.fidelities[job.fidelity], at[job.candidate // DEPTHS]
-        seconds = float((fidelity.epochs or PASS) * table.epoch_s[one])
+        fidelity, network = tunings.fidelities[job.fidelity], at[job.candidate // DEPTHS]
+        seconds = float((fidelity.epochs or PASS) * table.epoch_s[network])
         if spent_s + seconds > ends_s:
             break
         spent_s += seconds
-        results[job] = Result(float(table.valid[fidelity.epochs][one]), seconds)
+        results[job] = Result(float(table.valid[fidelity.epochs][network]), seconds)
     worth = tunings.forecast(results).accuracy(np.full(len(rows), float(EPOCHS)))
     winner = int(tunings.order(results)[0]) // DEPTHS
-    return Found(winner, float(table.full[at[winner]]), spent_s, worth[rows[:, 2] == DEPTHS - 1])
+    return ReplayedSearch(
+        winner, float(table.full[at[winner]]), spent_s, worth[rows[:, 2] == DEPTHS - 1]
+    )
 
 
 def agreement(score: Float64[ndarray, "n"], truth: Float64[ndarray, "n"], ms: ndarray) -> ndarray:
@@ -216,11 +218,11 @@ def main() -> None:
         name: replayed(table, np.arange(len(table.full)), arguments.share)
         for name, table in data.items()
     }
-    drawn = defaultdict(list)
+    redrawn = defaultdict(list)
     for pool in range(arguments.pools):
         for name, table in tables(arguments.table, pool).items():
             which = np.unique(rng.choice(len(table.full), len(table.full)))
-            drawn[name].append(replayed(table, which, arguments.share))
+            redrawn[name].append(replayed(table, which, arguments.share))
     print(
         "| | "
         + " | ".join(data)
@@ -232,7 +234,7 @@ def main() -> None:
         each = [reduced(whole[name][key][None]) for name in data]
         values = np.stack([whole[name][key] for name in data])
         pools = [
-            reduced(np.stack([drawn[name][i][key] for name in data]))
+            reduced(np.stack([redrawn[name][i][key] for name in data]))
             for i in range(arguments.pools)
         ]
         low, high = np.quantile(pools, [0.025, 0.975])

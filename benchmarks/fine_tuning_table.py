@@ -90,8 +90,11 @@ class NetworkAtSide(NamedTuple):
 def candidates_of(space: PretrainedSpace) -> list[NetworkAtSide]:
     """All at their own sides, then at others."""
     pool = [(each.name, each.side) for each in space.pool]
-    own = [NetworkAtSide(name, side) for name, side in pool]
-    return [*own, *(NetworkAtSide(name, other) for name, side in pool for other in SIDES[side])]
+    at_own_sides = [NetworkAtSide(name, side) for name, side in pool]
+    return [
+        *at_own_sides,
+        *(NetworkAtSide(name, other) for name, side in pool for other in SIDES[side]),
+    ]
 
 
 def log_evidence(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:

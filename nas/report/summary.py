@@ -110,7 +110,8 @@ class Int8Accuracy:
     def note(self) -> str:
         """What to compare it with: fp32, and both on the validation images."""
         exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
-        return exact + self.valid_text
+        valid, valid_fp32 = self.valid.fraction, self.valid_fp32.fraction
+        return f"{exact}{valid:.2%} and {valid_fp32:.2%} on validation images"
 
 
 def _judged(accuracy: Judged) -> str:

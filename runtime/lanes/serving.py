@@ -157,10 +157,8 @@ _LONGEST = 400
 """Characters of a reason; torch's own may have a thousand lines."""
 
 _NOT_THEIRS = (
-    *(
-        str(Path(file).parent)
-        for file in (torch.__file__, onnxruntime.__file__, Path(__file__).parent)
-    ),
+    *(str(Path(file).parent) for file in (torch.__file__, onnxruntime.__file__)),
+    str(Path(__file__).parents[1]),
     contextlib.__file__,
 )
 """Folders and files whose lines are not the model's."""

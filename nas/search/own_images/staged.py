@@ -228,7 +228,10 @@ class Staged(StagedSearch):
         space, most = self._problem.space, self._config.epochs
         order = self._by_int8(order, ends_s - time.monotonic())
         at, ms, kind = self._confirmed(order)
-        row, ranked = self._drawn_candidates.architectures[at], self._ranked_epochs(at)
+        row, ranked = (
+            self._drawn_candidates.architectures[at],
+            self._ranked_epochs(at, self._go_on_from),
+        )
         winner = Winner(space.text(row), self._rule.recipe, ranked, ranked, ms, kind)
         left_s = ends_s - time.monotonic()
         images = self._images_of(row)
@@ -236,15 +239,20 @@ class Staged(StagedSearch):
         least = int(not ranked or self._ranking_side is not None)
         return replace(winner, epochs=ranked + max(least, min(more, most - ranked)))
 
-    def _ranked_epochs(self, candidate: int) -> int:
-        """Epochs of the longest ranking training that a candidate can go on from; 0 if there is none."""
-        most = self._config.epochs - (self._ranking_side is not None)  # the rest is on whole images
+    @property
+    def _go_on_from(self) -> int:
+        """Most epochs of a training that the winner can go on from; the rest is on whole images."""
+        return self._config.epochs - (self._ranking_side is not None)
+
+    def _ranked_epochs(self, candidate: int, most: int | None = None) -> int:
+        """Epochs of a candidate's longest ranking training whose weights are kept; 0 if there is none."""
         lengths = [
             self._fidelities[job.fidelity].epochs
             for job in self._proposer.results
             if job.candidate == candidate
         ]
-        kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n <= most]
+        kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n]
+        kept = [n for n in kept if most is None or n <= most]
         return max(kept, default=0)
 
     def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:  # noqa: ARG002 - no forecast needs it
@@ -253,13 +261,15 @@ class Staged(StagedSearch):
             claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
         return claims
 
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int] | None:
+        epochs = self._ranked_epochs(candidate)
+        if not epochs:
+            return None
         space, task = self._problem.space, self._images.task
         task = replace(task, image_side=self._ranking_side or task.image_side)
         row = self._drawn_candidates.architectures[candidate]
         network = space.network(row, task)
-        if epochs := self._ranked_epochs(candidate):
-            network.load_state_dict(weights_of(self._checkpoint(candidate, epochs)))
+        network.load_state_dict(weights_of(self._checkpoint(candidate, epochs)))
         return network, self._images, own_side(space, row, task)
 
     def _start(self, winner: Winner) -> Start:

@@ -60,7 +60,6 @@ _WINNER = 3
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
 
-
 _EARLY = 0.05
 """Share of the time that is left where the user hears why."""
 
@@ -226,7 +225,7 @@ class StagedSearch(ABC):
         at, training = self._trained_winner(order, left_s)
         if training.valid is None:
             raise TypeError("a winner is judged on validation images")
-        left_s = self._seconds - self._elapsed_s
+        left_s = self._seconds - self._elapsed_s - _WINNER * self._quantised_s
         if left_s > _EARLY * self._seconds:
             is_whole = training.epochs >= self._most_epochs
             why = "epochs= allows more" if is_whole else "another one takes longer"
@@ -311,14 +310,17 @@ class StagedSearch(ABC):
         return at, training
 
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
-        """The first candidates by their claim less what int8 loses, of a search for int8."""
+        """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
         if self._config.precision is not BoardPrecision.int8:
             return order
         from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
         worth, claims = {}, self._claims(left_s)
         for at in order[:FINALISTS]:
-            network, images, side = self._as_ranked(at)
+            ranked = self._as_ranked(at)
+            if ranked is None:  # what an untrained network loses says nothing
+                continue
+            network, images, side = ranked
             began_s = time.monotonic()
             accuracy = int8_accuracy(network, images, side, is_winner=False)
             self._quantised_s = max(self._quantised_s, time.monotonic() - began_s)
@@ -327,7 +329,8 @@ class StagedSearch(ABC):
                 f"finalist {self._problem.space.text(self._drawn_candidates.architectures[at])}: "
                 f"{accuracy.valid_text}"
             )
-        return [*sorted(worth, key=lambda at: -worth[at]), *order[FINALISTS:]]
+        best = sorted(worth, key=lambda at: -worth[at])
+        return [*best, *(at for at in order if at not in worth)]
 
     def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
         """Accuracy of the winner after quantisation, of a search for int8."""
@@ -466,8 +469,8 @@ class StagedSearch(ABC):
         """Accuracy that each candidate is ranked by, of those that were trained."""
 
     @abstractmethod
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
-        """The network with the weights of its longest training, its images, and their side."""
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int] | None:
+        """The network with the weights of its longest training, images and their side; None without."""
 
     @abstractmethod
     def _start(self, winner: Winner) -> Start:

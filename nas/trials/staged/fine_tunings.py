@@ -47,9 +47,7 @@ class FineTunings:
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     epochs: int  # of the winner, at most
     parallel: int = 1
-    timed: tuple[int, float] | None = (
-        None  # a candidate, and the seconds of an epoch by a few steps
-    )
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch
 
     @cached_property
     def rule_of_thumb(self) -> int:

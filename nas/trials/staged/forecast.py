@@ -61,9 +61,7 @@ class Forecast:
     fidelities: tuple[Fidelity, ...]
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     results: Mapping[StageJob, Result]
-    timed: tuple[int, float] | None = (
-        None  # a candidate, and the seconds of an epoch by a few steps
-    )
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch
 
     @cached_property
     def pass_s(self) -> Float64[ndarray, "n"]:

@@ -47,7 +47,7 @@ def tiled(layered: LayeredNetwork, tile_bytes: int) -> LayeredNetwork:
             segment = replace(segment, inputs=tuple(moved[index] for index in segment.inputs))
             tiles = None
             if layer.nbytes > tile_bytes:
-                tiles = _Tiles.of(segment, tile_bytes, layer.nbytes, sources)
+                tiles = _Tiles.of_segment(segment, tile_bytes, layer.nbytes, sources)
             if tiles is None:
                 segments.append(segment)
             else:
@@ -78,7 +78,7 @@ class _Tiles:
         self.count = ceil(len(self._weight) / rows)
 
     @classmethod
-    def of(
+    def of_segment(
         cls, segment: Segment, tile_bytes: int, layer_bytes: int, sources: dict[int, Weight]
     ) -> _Tiles | None:
         """Return the tiles of a segment, or None if it cannot be cut."""
