@@ -43,18 +43,26 @@ def quantised(
       ValueError: if ONNX Runtime cannot quantise the network.
     """
     import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
+    import onnxruntime  # noqa: PLC0415 - as above
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - as above
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder, _quiet_logging():
-        exported, prepared, made = (
-            Path(folder) / f"{name}.onnx" for name in ("given", "prepared", "int8")
+        exported, optimised, prepared, made = (
+            Path(folder) / f"{name}.onnx" for name in ("given", "optimised", "prepared", "int8")
         )
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(optimised)
+        options.log_severity_level = 3
         try:
             with naming(Path(folder)):
                 # by its path: onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
                 exported.write_bytes(onnx)
-                quant_pre_process(str(exported), str(prepared), skip_symbolic_shape=True)
+                onnxruntime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
+                quant_pre_process(  # which until 1.31 drops what it optimised itself
+                    str(optimised), str(prepared), skip_optimization=True, skip_symbolic_shape=True
+                )
                 kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
                 quantize_static(
                     prepared,
