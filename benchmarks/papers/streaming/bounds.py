@@ -59,9 +59,11 @@ def least_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     """Delay that no plan of this memory and these stages can fall below.
 
     While some consecutive layers run, their weights arrive, less those that memory can hold before,
-    at no more than the highest rate of any layer. The partition of the layers that needs longest counts.
+    at no more than the highest rate of any large layer (the times of small ones are mostly delays
+    of the start, which leave no rate). The partition of the layers that needs longest counts.
     """
     reads, copies = stages_of(plan)
+    large = max((layer.weight_bytes for layer in layers), default=0) / 10
     ms_per_byte = min(
         (
             max(
@@ -70,7 +72,7 @@ def least_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
             )
             / layer.weight_bytes
             for layer in layers
-            if layer.weight_bytes
+            if layer.weight_bytes > large
         ),
         default=0.0,
     )

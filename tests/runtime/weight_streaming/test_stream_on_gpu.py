@@ -4,6 +4,7 @@ python -m pytest tests/runtime/weight_streaming/test_stream_on_gpu.py --noconfte
 """
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -205,15 +206,13 @@ def test_small_layers_are_handed_over_together(tier, tile_bytes):
         tile_bytes=tile_bytes,
         bundle_bytes=2**20,
     )
-    pipeline = opened.pipeline(plan, x)
-    assert len(pipeline.times) < len(layers) / 2
-    for scale in (1, 2, 1):
-        with torch.no_grad():
-            expected = module(scale * x)
-        worst = (pipeline.run(scale * x) - expected).abs().max() / expected.abs().max()
-        assert worst <= (1e-6 if tile_bytes else 0)
-    pipeline.close()
-    opened.close()
+    with closing(opened), closing(opened.pipeline(plan, x)) as pipeline:
+        for scale in (1, 2, 1):
+            with torch.no_grad():
+                expected = module(scale * x)
+            worst = (pipeline.run(scale * x) - expected).abs().max() / expected.abs().max()
+            assert worst <= (1e-6 if tile_bytes else 0)
+        assert len(pipeline.times) < len(layers) / 2
 
 
 @pytest.mark.parametrize("tier", ["host", "ssd"])
@@ -230,15 +229,13 @@ def test_tiles_give_nearly_the_output_of_the_resident_network(name, tier):
         ahead=True,
         tile_bytes=300_000,
     )
-    pipeline = opened.pipeline(plan, x)
     least = torch.finfo(x.dtype).eps * 8
-    for scale in (1, 2, 1):
-        with torch.no_grad():
-            whole = module(scale * x)
-        assert (pipeline.run(scale * x) - whole).abs().max() <= least * whole.abs().max()
-    assert len(pipeline.times) == len(resident)
-    pipeline.close()
-    opened.close()
+    with closing(opened), closing(opened.pipeline(plan, x)) as pipeline:
+        for scale in (1, 2, 1):
+            with torch.no_grad():
+                whole = module(scale * x)
+            assert (pipeline.run(scale * x) - whole).abs().max() <= least * whole.abs().max()
+        assert len(pipeline.times) == len(resident)
 
 
 def test_a_read_error_is_raised_and_the_gpu_is_idle_then():
