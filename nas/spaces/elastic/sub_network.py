@@ -47,24 +47,20 @@ def kept_tensors(whole: Mapping[str, Tensor], kept: Kept) -> dict[str, Tensor]:
 
 def sub_network(network: nn.Module, kept: Kept) -> nn.Module:
     """A copy of what is left, with weights of its own."""
-    parts = kept_tensors(
-        {**dict(network.named_parameters()), **dict(network.named_buffers())}, kept
-    )
+    tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    copies: dict[int, object] = {
+        id(network.get_submodule(block)): nn.Identity() for block in kept.skipped
+    }
+    for name, part in kept_tensors(tensors, kept).items():
+        whole, layout = tensors[name], torch.preserve_format
+        if part is not whole:
+            layout = torch.contiguous_format
+        value = part.detach().clone(memory_format=layout)
+        is_parameter = isinstance(whole, nn.Parameter)
+        copies[id(whole)] = nn.Parameter(value, whole.requires_grad) if is_parameter else value
     depthwise = {name for name, module in network.named_modules() if is_depthwise(module)}
-    small = copy.deepcopy(network)
-    for block in kept.skipped:
-        above, _, last = block.rpartition(".")
-        setattr(small.get_submodule(above), last, nn.Identity())
+    small = copy.deepcopy(network, copies)
     for name, module in small.named_modules():
-        for tensor, old in [*module.named_parameters(recurse=False)]:
-            part = parts[f"{name}.{tensor}" if name else tensor]
-            if part.shape != old.shape:
-                value = part.detach().clone(memory_format=torch.contiguous_format)
-                setattr(module, tensor, nn.Parameter(value, old.requires_grad))
-        for tensor, old in [*module.named_buffers(recurse=False)]:
-            part = parts[f"{name}.{tensor}" if name else tensor]
-            if part.shape != old.shape:
-                setattr(module, tensor, part.detach().clone())
         _fit_settings(module, is_depth_wise=name in depthwise)
     return small
 
