@@ -3,8 +3,8 @@
     $ python -m benchmarks.fine_tuning_table --weights FOLDER --data photos0 cifar5000.parquet --out TABLE.csv
 
 Candidates are the networks of the folder at the sides of `SIDES` and of their name; each has a row for its
-frozen features, and rows of tuning in the order of `PLAN`, as many as `--seconds` allow. Rows are
-written as they come. Accuracies are of the product's own split of validation, of the test images, and of
+frozen features, and rows of tuning in the order of `PLAN`, or of the lengths `--epochs`, as many as
+`--seconds` allow; those of the table `--done` are left out. Rows are written as they come. Accuracies are of the product's own split of validation, of the test images, and of
 every other of them (`even`).
 
 Several processes share the GPU, each with trainings side by side on streams; a process has all jobs of some
@@ -20,7 +20,7 @@ import csv
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -44,6 +44,7 @@ from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import Epoch, Sources, Trained, TrainingOptions
 from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
+from nas.spaces.trusted_code import trust
 from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
 from runtime.network.backend import Backend, Device
 from runtime.network.inference import prepare
@@ -84,17 +85,45 @@ class NetworkAtSide(NamedTuple):
     @property
     def shape(self) -> tuple[str, int]:
         """The same for networks of the same kernels."""
-        return self.network.rpartition(".")[0], self.side
+        return self.network.rpartition(".")[0] or self.network, self.side
 
 
-def candidates_of(space: PretrainedSpace) -> list[NetworkAtSide]:
-    """All at their own sides, then at others."""
+def space_of(weights: str) -> PretrainedSpace:
+    """The pool, whose functions the command line names."""
+    trust(weights)
+    return pretrained_space(weights)
+
+
+class Row(NamedTuple):
+    """What tells rows of a table apart."""
+
+    data: str
+    network: str
+    side: int
+    tuning: str
+    epochs: int
+    rate: float
+    seed: int
+
+
+def rows_of(table: Path) -> set[Row]:
+    """Those of a table."""
+    with table.open(encoding="utf-8") as file:
+        return {
+            Row(
+                *(row["data"], row["network"], int(row["side"]), row["tuning"]),
+                *(int(row["epochs"]), float(row["rate"]), int(row["seed"])),
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def candidates_of(space: PretrainedSpace, sides: Collection[int]) -> list[NetworkAtSide]:
+    """All at their own sides, then at others, those of `sides`."""
     pool = [(each.name, each.side) for each in space.pool]
     at_own_sides = [NetworkAtSide(name, side) for name, side in pool]
-    return [
-        *at_own_sides,
-        *(NetworkAtSide(name, other) for name, side in pool for other in SIDES[side]),
-    ]
+    at_others = [NetworkAtSide(name, other) for name, side in pool for other in SIDES[side]]
+    return [each for each in (*at_own_sides, *at_others) if each.side in sides]
 
 
 def log_evidence(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
@@ -148,11 +177,16 @@ class Worker:
     candidates: Sequence[NetworkAtSide]
     at_once: int
     in_all: int  # trainings side by side, of all processes
+    plan: Sequence[Tuning]
+    done: Collection[Row]
+    memory: float  # share of a GPU's
 
     def __call__(self) -> None:
         """Latencies, features of all, then trainings in the order of the plan."""
         torch.set_num_threads(2)
-        self.space = pretrained_space(self.weights)
+        if torch.cuda.is_available():
+            torch.cuda.set_per_process_memory_fraction(self.memory)
+        self.space = space_of(self.weights)
         self.networks: dict[tuple[str, NetworkAtSide, str], Future[nn.Module]] = {}
         self.costs: dict[tuple[str, int], tuple[float, float]] = {}
         self.images = {
@@ -184,10 +218,11 @@ class Worker:
 
     def jobs(self) -> Iterator[tuple[Tuning, str, NetworkAtSide]]:
         """All trainings, in order."""
-        for kind in PLAN:
+        for kind in self.plan:
             for data in self.data:
                 for candidate in self.candidates:
-                    yield kind, data, candidate
+                    if Row(Path(data).stem, *candidate, *kind) not in self.done:
+                        yield kind, data, candidate
 
     def row(self, candidate: NetworkAtSide, tuning: str = "head") -> Int64[ndarray, "3"]:
         """The candidate in the space."""
@@ -324,7 +359,7 @@ def complain(future: Future[Any]) -> None:
 
 def open_one(weights: str, data: str, network: str, side: int) -> None:
     """Decode the images for a side."""
-    space = pretrained_space(weights)
+    space = space_of(weights)
     PretrainedImages(space, data)(space.parse(f"network={network} side={side} tuning=head"))
 
 
@@ -337,10 +372,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--side-by-side", type=int, default=3)
+    parser.add_argument("--sides", type=int, nargs="+", default=[96, 128, 160, 192, 224])
+    parser.add_argument("--epochs", type=int, nargs="+")
+    parser.add_argument("--done", type=Path)
+    parser.add_argument("--memory", type=float, default=1.0)
     arguments = parser.parse_args()
     ends_s = time.monotonic() + arguments.seconds
-    space = pretrained_space(arguments.weights)
-    candidates = candidates_of(space)
+    space = space_of(arguments.weights)
+    candidates = candidates_of(space, arguments.sides)
+    plan = [Tuning("all", epochs) for epochs in arguments.epochs or ()] or PLAN
+    done = rows_of(arguments.done) if arguments.done else set()
     by_side = {each.side: each.network for each in candidates}
     context = get_context("spawn")
     with context.Pool(os.cpu_count()) as pool:
@@ -366,7 +407,12 @@ def main() -> None:
     in_all = arguments.processes * arguments.side_by_side
     settings = arguments.weights, arguments.data, arguments.out
     workers = [
-        context.Process(target=Worker(*settings, share, arguments.side_by_side, in_all))
+        context.Process(
+            target=Worker(
+                *(*settings, share, arguments.side_by_side, in_all),
+                *(plan, done, arguments.memory / arguments.processes),
+            )
+        )
         for share in shares
         if share
     ]

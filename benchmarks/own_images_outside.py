@@ -17,20 +17,22 @@ import onnxruntime
 
 from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
-from nas.trials.survey import wilson_interval
+from nas.trials.survey import accuracy_text
 
 
 def main(run: Path, photos: Path) -> None:
     """Classify each photo."""
-    about = json.loads((run / "export" / "preprocessing.json").read_text(encoding="utf-8"))
+    exported = run / "export" / "preprocessing.json"
+    if not exported.is_file():
+        sys.exit(f"{run} has no exported network: python -m nas.export run={run}")
+    about = json.loads(exported.read_text(encoding="utf-8"))
     session = onnxruntime.InferenceSession(str(run / "export" / "network.onnx"))
     right = []
     for photo in sorted(photos.glob("*/*")):
         pixels = pixels_of(str(photo), about["cropped_to"], about["side"])
         (logits,) = session.run(None, {about["input"]: normalised(pixels[None], about)})
         right.append(about["classes"][int(np.argmax(logits))] == photo.parent.name)
-    low, high = wilson_interval(float(np.mean(right)), len(right))
-    print(f"{np.mean(right):.2%} of {len(right):,} photos [{low:.2%}, {high:.2%}]")
+    print(f"{len(right):,} photos: {accuracy_text(float(np.mean(right)), len(right))}")
 
 
 if __name__ == "__main__":

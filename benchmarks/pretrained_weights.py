@@ -26,6 +26,7 @@ from PIL import Image, ImageOps
 from safetensors.torch import save_file
 from torch import nn
 
+from benchmarks.pretrained_functions import mobilenet_v1
 from nas.spaces.pretrained.timm_library import timm
 
 CLASSES = 1001
@@ -50,9 +51,20 @@ TOP1 = {
     ("tf_mobilenetv3_large_minimal_100", 224): 0.723,
     ("mobilenet_edgetpu_100", 224): 0.758,
     ("mobilenetv1_100", 224): 0.709,
+    ("mobilenetv1_050", 224): 0.633,
+    ("mobilenetv1_050", 192): 0.617,
+    ("mobilenetv1_050", 160): 0.591,
+    ("mobilenetv1_050", 128): 0.563,
+    ("mobilenetv1_025", 224): 0.498,
+    ("mobilenetv1_025", 192): 0.477,
+    ("mobilenetv1_025", 160): 0.455,
+    ("mobilenetv1_025", 128): 0.415,
 }
 """ImageNet top-1 of the float networks, by TF-slim's pages."""
 
+
+WIDTHS = {"mobilenetv1_050": 0.5, "mobilenetv1_025": 0.25}
+"""Widths of MobileNetV1 that timm has no name for: `benchmarks.pretrained_functions` builds these."""
 
 LINEAR = {"mobilenet_edgetpu_100": ["blocks.0.0.bn1.act"]}
 """Activations of timm's network that TensorFlow's is without."""
@@ -67,9 +79,9 @@ class TorchConvolution(NamedTuple):
 
 def architecture_of(name: str) -> tuple[str, int] | None:
     """Timm's name and the side of a file; None if timm has no such network."""
-    if match := re.fullmatch(r"mobilenet_v2_(\d)_(\d+)_(\d+)_quant", name):
-        width = round(float(f"{match[1]}.{match[2]}") * 100)
-        return f"mobilenetv2_{width:03d}", int(match[3])
+    if match := re.fullmatch(r"mobilenet_v([12])_(\d)_(\d+)_(\d+)_quant", name):
+        width = round(float(f"{match[2]}.{match[3]}") * 100)
+        return f"mobilenetv{match[1]}_{width:03d}", int(match[4])
     return {
         "mobilenet_v3_large_minimalistic_1_0_224_quant": ("tf_mobilenetv3_large_minimal_100", 224),
         "mobilenet_edgetpu_224_1.0_uint8": ("mobilenet_edgetpu_100", 224),
@@ -107,13 +119,21 @@ def layers(interpreter: Any) -> Iterator[TorchConvolution]:
         yield TorchConvolution(stored, numbers(bias))
 
 
+def network_of(architecture: str) -> nn.Module:
+    """The architecture with new weights."""
+    if architecture in WIDTHS:
+        return mobilenet_v1(WIDTHS[architecture], CLASSES)
+    network: nn.Module = timm().create_model(architecture, num_classes=CLASSES, pad_type="same")
+    return network
+
+
 def converted(interpreter: Any, architecture: str) -> nn.Module:
     """Timm's network with these weights, in evaluation mode.
 
     Raises:
       ValueError: if a layer is of another shape.
     """
-    network: Any = timm().create_model(architecture, num_classes=CLASSES, pad_type="same").eval()
+    network: Any = network_of(architecture).eval()
     for name in LINEAR.get(architecture, []):
         network.set_submodule(name, nn.Identity())
     modules = list(network.modules())
@@ -175,12 +195,12 @@ def compare(interpreter: Any, network: nn.Module, side: int, photos: Path) -> st
 
 
 def main(source: Path, target: Path, photos: Path | None) -> None:
-    """Convert every file that timm has the architecture of."""
+    """Convert every file that there is an architecture for."""
     from ai_edge_litert.interpreter import (  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415 - not in the tests' needs
         Interpreter,
     )
 
-    target.mkdir(parents=True, exist_ok=True)
+    (target / "functions").mkdir(parents=True, exist_ok=True)
     for file in sorted(source.glob("*.tflite")):
         named = architecture_of(file.stem)
         if named is None:
@@ -200,9 +220,12 @@ def main(source: Path, target: Path, photos: Path | None) -> None:
             "licence": "apache-2.0",
             "origin": f"TensorFlow's {file.name}",
         }
-        save_file(network.state_dict(), target / f"{architecture}.tf_{side}.safetensors", about)
+        path = f"{architecture}.tf_{side}"
+        if architecture in WIDTHS:
+            path = f"functions/{architecture}_{side}"
+        save_file(network.state_dict(), target / f"{path}.safetensors", about)
         agrees = "" if photos is None else compare(interpreter, network, side, photos)
-        print(f"{architecture}.tf_{side}: {agrees}", flush=True)
+        print(f"{path}: {agrees}", flush=True)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def function_named(function: str) -> Callable[[int], Any]:
 
 
 def example_of(function: str) -> Any:
-    """A network of two classes, by the function; its `pretrained_cfg` says what is known of its weights.
+    """A network of two classes, by the function; its `pretrained_cfg` says what is known, `top1` too.
 
     Raises:
       UserError: if it is no network, or does not classify an image of its side.

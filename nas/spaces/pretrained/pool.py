@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -77,7 +78,9 @@ class PooledNetwork:
     def built(self, classes: int) -> nn.Module:
         """The network for this number of classes; a function's has its weights."""
         if self.function:
-            network: nn.Module = function_named(self.function)(classes)
+            with warnings.catch_warnings():  # where it is only counted, weights have no memory
+                warnings.filterwarnings("ignore", ".*non-meta parameter", UserWarning)
+                network: nn.Module = function_named(self.function)(classes)
             return network
         from torch import nn  # noqa: PLC0415 - takes seconds
 
@@ -171,7 +174,7 @@ def _built(function: str) -> PooledNetwork:
     return PooledNetwork(
         name,
         about.get("input_size", (3, 224, 224))[-1],
-        None,
+        about.get("top1"),
         printable(about.get("license") or "unknown"),
         Path(function).name,
         bool(about.get("fixed_input_size")),
