@@ -491,6 +491,8 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
         if config.augment != "auto":
             raise UserError(f"augment={config.augment} is for own images; add data=")
         return None
+    # unknown names are refused before a board is opened
+    with_augmentation(usual_recipe(space.name), config.augment, config.data)
     require_hours(config.hours)
     if config.epochs < 1:
         raise UserError(f"epochs={config.epochs} must be at least 1")

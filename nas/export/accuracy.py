@@ -14,7 +14,7 @@ from PIL import Image
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.export.network import Session, logits_of
 from nas.export.on_board.check import normalised
-from nas.trials.survey import wilson_interval
+from nas.trials.survey import accuracy_text, wilson_interval
 from runtime.machine.description import usable_cores
 
 _CHUNK = 64
@@ -37,8 +37,7 @@ class FileAccuracy:
         return self.right / self.images
 
     def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.fraction:.2%} [{low:.2%}, {high:.2%}]"
+        return accuracy_text(self.fraction, self.images)
 
 
 def accuracy_of(

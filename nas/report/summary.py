@@ -32,9 +32,9 @@ from nas.trials.statistics import best_feasible, sample_within_limit
 from nas.trials.survey import (
     EstimatedShare,
     Survey,
+    accuracy_text,
     hypervolume,
     pareto_front,
-    wilson_interval,
 )
 from nas.trials.trial import State, Trials
 
@@ -115,8 +115,7 @@ class Int8Accuracy:
 
 
 def _judged(accuracy: Judged) -> str:
-    low, high = wilson_interval(accuracy.fraction, accuracy.images)
-    return f"{accuracy.fraction:.2%} [{low:.2%}, {high:.2%}]"
+    return accuracy_text(accuracy.fraction, accuracy.images)
 
 
 @final

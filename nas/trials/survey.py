@@ -271,6 +271,12 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def accuracy_text(share: float, n: int) -> str:
+    """A share of n independent draws with its 95 % interval."""
+    low, high = wilson_interval(share, n)
+    return f"{share:.2%} [{low:.2%}, {high:.2%}]"
+
+
 def require_complete(survey: Survey, device: str) -> None:
     """Refuse a table with holes before the first sample falls into one.
 

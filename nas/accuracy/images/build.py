@@ -99,6 +99,7 @@ def build(
             digest=digest.hexdigest(),
             report=report,
             side=side,
+            has_drawn_splits=bool(drawn_splits),
             counts=counts,
         ),
     )

@@ -77,6 +77,7 @@ class ImageSet:
     sd: tuple[float, ...]
     digest: str  # SHA-256 of side, classes, pixels, labels and splits, hexadecimal
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
+    has_drawn_splits: bool = False  # validation or test images are from the training images
 
     @property
     def side(self) -> int:

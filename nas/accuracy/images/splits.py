@@ -12,9 +12,6 @@ from numpy import ndarray
 
 from common.types.errors import UserError
 
-DRAWN = "images are drawn from the training images"
-"""What a report says of splits that a data set lacked."""
-
 
 class ImagePart(IntEnum):
     """Split that an image belongs to."""
@@ -82,4 +79,5 @@ class Draw:
         follows = (parts == ImagePart.train) & (parts[equal_to] == ImagePart.train)
         new_parts[follows] = new_parts[equal_to[follows]]
         share = f"{self.share:.0%} of every class{' for each' if len(missing) > 1 else ''}"
-        return new_parts, [f"{words} {DRAWN} by seed {self.seed}: {share}"]
+        drawn = f"{words} images are drawn from the training images by seed {self.seed}: {share}"
+        return new_parts, [drawn]

@@ -37,6 +37,7 @@ class Description:
     digest: str
     report: tuple[str, ...]
     side: int
+    has_drawn_splits: bool
     counts: tuple[int, ...]  # of training, validation and test images, in the order of the pixels
 
 

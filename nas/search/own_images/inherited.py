@@ -17,7 +17,6 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.base import Inherits, at_chance
-from nas.accuracy.images.splits import DRAWN
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.search.own_images.scoring import Scores
 from nas.search.own_images.staged import Staged
@@ -123,7 +122,7 @@ class Inherited(Staged):
                 f"warning: that is no better than chance; are its classes in the order "
                 f"{', '.join(images.classes)}, and is side= that of its images?"
             )
-        elif any(DRAWN in line for line in images.report):
+        elif images.has_drawn_splits:
             self._say(
                 "if it was trained on these images, validation and test accuracies are too high; add folders "
                 "valid/ and test/ of images that it has not seen"

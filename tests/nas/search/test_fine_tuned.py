@@ -164,12 +164,15 @@ def trained_longer_from_the_same_weights(run, training):
         (["data=digits", "space=pretrained"], "weights=weights"),
         (["weights=none"], "weights="),
         (["data=digits", "space=nas_bench_201", "augment=blur"], "augment=blur"),
+        (["data=digits", "space=nas_bench_201", "augment=blur", *HERE], "augment=blur"),
         (["augment=flip"], "augment=flip"),
+        (["data=digits", "reward=mnasnet"], "reward=mnasnet"),
+        (["data=digits", "controller=guided"], "controller=guided"),
         (["data=digits", "accuracy=fine_tuning"], "accuracy="),
     ],
 )
 def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path, settings, hint):
-    assert hint in one_line(search_here(tmp_path, *settings, "device=jetson-nano/fp32/b1"))
+    assert hint in one_line(search_here(tmp_path, "device=jetson-nano/fp32/b1", *settings))
 
 
 @pytest.mark.parametrize("source", ["raise SystemExit", "def build(_): raise SystemExit"])
