@@ -95,11 +95,12 @@ def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
     for group in groups:
         widths = _widths(group.channels)
         order = _channel_order(network, group)
-        reason = (
-            f"it has {group.channels} channels"
-            if len(widths) == 1
-            else _why_not(network, example, outputs, group, order[widths[0] :])
-        )
+        if group.name.startswith(tuple(f"{head}." for head in getattr(network, "heads", ()))):
+            reason = "it is the head"
+        elif len(widths) == 1:
+            reason = f"it has {group.channels} channels"
+        else:
+            reason = _why_not(network, example, outputs, group, order[widths[0] :])
         if reason:
             whole[group.name] = reason
         else:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.trusted_code import require_trusted
+from nas.spaces.elastic.starts import STARTS
+from nas.spaces.trusted_code import MARK, require_trusted
 
 _NESTED = ("state_dict", "model", "model_state_dict")
 """Names that checkpoints keep the weights under."""
@@ -33,10 +34,27 @@ def named_space(argument: str = "") -> ElasticSpace:
     weights, _, side = others.partition(",")
     if not network or not (side.isdecimal() or not side):
         raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
+    if MARK not in network:
+        return _started(network, weights, int(side), f"elastic:{argument}")
     require_trusted(network, "elastic")
     return elastic_space(
         network, weights or None, int(side) if side else None, name=f"elastic:{argument}"
     )
+
+
+def _started(start: str, weights: str, side: int, name: str) -> ElasticSpace:
+    """The space of a network of torchvision, by its name and classes.
+
+    Raises:
+      UserError: if there is no such network, or the weights are not its own.
+    """
+    named, _, classes = start.partition("/")
+    if named not in STARTS or not classes.isdecimal():
+        raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(STARTS)}")
+    module = STARTS[named](named, int(classes), side)
+    if weights:
+        _load(module, Path(weights).expanduser(), named)
+    return ElasticSpace(module, side, name=name)
 
 
 def elastic_space(
@@ -143,6 +161,10 @@ def _load(network: nn.Module, file: Path, named: str) -> None:
         raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
     weights = {name.removeprefix("module."): tensor for name, tensor in weights.items()}
     wanted = _shapes(network.state_dict())
+    heads = tuple(f"{head}." for head in getattr(network, "heads", ()))
+    for name in [name for name in wanted if name.startswith(heads)] if heads else ():
+        if name not in weights or tuple(weights[name].shape) != wanted[name]:
+            weights[name] = network.state_dict()[name]  # of other classes
     for name in sorted(wanted.keys() | weights.keys()):
         shape = tuple(weights[name].shape) if name in weights else None
         if shape != wanted.get(name):

@@ -1,19 +1,20 @@
-"""timm, the library of the pretrained networks, which is an extra."""
+"""timm and torchvision, the libraries of the pretrained networks, which are an extra."""
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from common.types.errors import UserError
 
 
 @cache
-def timm() -> Any:
-    """The module `timm`.
+def library(name: str) -> Any:
+    """The module `timm`, or one of torchvision.
 
-    It imports torchvision, whose wheel for CUDA registers operators that a CPU-only torch lacks; no
-    network of timm needs them, so they are left out.
+    torchvision's wheel for CUDA registers operators that a CPU-only torch lacks; no network of these
+    libraries needs them, so they are left out.
 
     Raises:
       UserError: if it cannot be imported.
@@ -29,13 +30,17 @@ def timm() -> Any:
 
     torch.library.register_fake = register_known
     try:
-        import timm as library  # noqa: PLC0415 - an extra
+        return import_module(name)
     except (ImportError, RuntimeError, OSError) as error:
         reason = (str(error) or repr(error)).splitlines()[0]
+        needs = "space=pretrained" if name == "timm" else "this network"
         raise UserError(
-            f"space=pretrained needs timm, which cannot be imported ({reason}): "
-            f"pip install '.[networks]'"
+            f"{needs} needs {name}, which cannot be imported ({reason}): pip install '.[networks]'"
         ) from error
     finally:
         torch.library.register_fake = register
-    return library
+
+
+def timm() -> Any:
+    """The module `timm`."""
+    return library("timm")

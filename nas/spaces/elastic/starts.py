@@ -1,0 +1,92 @@
+"""Networks of torchvision that a task other than classification begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nas.spaces.pretrained.timm_library import library
+
+
+@final
+class PixelClasses(nn.Module):
+    """A network of torchvision that gives each pixel logits; its weights have torchvision's names."""
+
+    heads = ("classifier",)
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.backbone, self.classifier = nn.Sequential(*model.backbone.values()), model.classifier
+        names = [model.backbone.return_layers.get(name) for name in model.backbone]
+        self._low = names.index("low")
+
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes h w"]:
+        """Logits of each pixel, interpolated to the size of the images."""
+        features, low = images, images
+        for number, layer in enumerate(self.backbone):
+            features = layer(features)
+            low = features if number == self._low else low
+        logits = self.classifier({"low": low, "high": features})
+        return nn.functional.interpolate(
+            logits, images.shape[-2:], mode="bilinear", align_corners=False
+        )
+
+
+def pixel_classes(name: str, classes: int, side: int) -> PixelClasses:  # noqa: ARG001 - as of others
+    """A network of torchvision.models.segmentation with new weights, always the same ones."""
+    models = library("torchvision.models.segmentation")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
+    return PixelClasses(model)
+
+
+@final
+class SingleShot(nn.Module):
+    """A detector of torchvision that gives logits and offsets for images of one side."""
+
+    heads = ("head",)
+    anchors: Tensor
+
+    def __init__(self, model: Any, side: int) -> None:
+        super().__init__()
+        self.backbone, self.head = model.backbone, model.head
+        boxes = library("torchvision.models.detection.image_list")
+        images = torch.zeros(1, 3, side, side)
+        with torch.no_grad():
+            features = list(self.backbone.eval()(images).values())
+            (anchors,) = model.anchor_generator(boxes.ImageList(images, [(side, side)]), features)
+        self.register_buffer("anchors", anchors)
+
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n anchors classes_and_8"]:
+        """Logits, offsets and the anchor itself: left, top, right, bottom, in pixels."""
+        answers = self.head(list(self.backbone(images).values()))
+        offsets = answers["bbox_regression"]
+        anchors = self.anchors.expand(offsets.shape)
+        return torch.cat([answers["cls_logits"], offsets, anchors], -1)
+
+
+def single_shot(name: str, classes: int, side: int) -> SingleShot:
+    """A network of torchvision.models.detection with new weights, always the same ones."""
+    models = library("torchvision.models.detection")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
+    return SingleShot(model, side)
+
+
+STARTS: dict[str, Callable[[str, int, int], nn.Module]] = {
+    "lraspp_mobilenet_v3_large": pixel_classes,
+    "ssdlite320_mobilenet_v3_large": single_shot,
+}
+"""Builders by the name that torchvision gives a network: of name, classes and side."""
+
+START_OF = {
+    "segmentation": "lraspp_mobilenet_v3_large",
+    "detection": "ssdlite320_mobilenet_v3_large",
+}
+"""Network that a task begins with by default."""

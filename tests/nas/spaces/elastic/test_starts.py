@@ -1,0 +1,42 @@
+"""Networks of torchvision as starts of other tasks: their heads are kept, their parts can be exported."""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from common.types.errors import UserError
+from nas.spaces.elastic.loading import named_space
+from nas.spaces.elastic.starts import single_shot
+
+pytest.importorskip("torch_pruning")
+if find_spec("torchvision") is None:
+    pytest.skip("torchvision is an extra", allow_module_level=True)
+
+
+def test_a_part_of_a_start_keeps_its_head():
+    space = named_space("lraspp_mobilenet_v3_large/3,,32")
+    task = space.tasks[space.default_task]
+    images = space.example_input(space.smallest(), task, 2)
+
+    small = space.network(space.smallest(), task).eval()
+
+    with torch.no_grad():
+        assert small(images).shape == (2, 3, 32, 32)
+    assert sum(parameter.numel() for parameter in small.parameters()) < 500_000
+    assert not [name for name in space.positions if "classifier" in name]
+
+
+def test_a_detector_gives_its_anchors_beside_logits_and_offsets():
+    network = single_shot("ssdlite320_mobilenet_v3_large", classes=3, side=32).eval()
+
+    with torch.no_grad():
+        outputs = network(torch.zeros(2, 3, 32, 32))
+
+    assert outputs.shape == (2, len(network.anchors), 3 + 4 + 4)
+    assert torch.equal(outputs[1, :, -4:], network.anchors)
+
+
+def test_an_unknown_start_is_refused():
+    with pytest.raises(UserError, match="resnet"):
+        named_space("resnet/3,,32")
