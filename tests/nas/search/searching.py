@@ -18,6 +18,14 @@ ON_TABLES = ("device=synthetic-board", "T=11ms")
 XEON = "xeon-emerald-rapids/onnxruntime/fp32/b1"
 """Of our own tables, with some cells that were not measured."""
 
+HERE = (
+    "device=here",
+    "latency.timing.samples=3",
+    "latency.timing.warm_up_window=1",
+    *("latency.other_load=1000", "latency.clock_drop=1", "latency.control_drift=1000"),
+)
+"""Of a search on this machine, which takes few samples and lets other processes run beside it."""
+
 LONG = ("budget=1200", "controller.batch_size=2")
 """Of a search that takes long enough to be interrupted."""
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from searching import one_line, only_run, search
+from searching import HERE, one_line, only_run
 from torch import nn
 
 import edgenas
@@ -13,7 +13,7 @@ from nas.accuracy.training.trained_folder import read_training, trained_folder
 
 pytest.importorskip("torch_pruning")
 
-HERE = ("data=digits", "device=here", "latency.on_disturbance=flag", "latency=probe", "side=16")
+ON_DIGITS = ("data=digits", *HERE, "latency=probe", "side=16")
 
 SOURCE = """
 import torch
@@ -40,19 +40,21 @@ def network(tmp_path):
     return f"{path}:build"
 
 
-def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(tmp_path, network):
+def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
+    search_here, tmp_path, network
+):
     runs = tmp_path / "runs"
     settings = (
         f"network={network}",
-        *HERE,
-        "T=1000ms",
+        *ON_DIGITS,
+        "T=1s",
         "executor=threads",
-        "hours=0.016",
+        "hours=0.004",
         "epochs=2",
         "networks=6",
     )
 
-    done = search(runs, *settings)
+    done = search_here(runs, *settings)
 
     assert done.returncode == 0, done.stderr
     run = only_run(runs)
@@ -68,12 +70,12 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(tmp_p
 @pytest.mark.parametrize(
     ("settings", "hint"),
     [
-        ([*HERE, "T=0.00001ms"], "the smallest sub-network"),
-        ([*HERE, "space=residual", "weights=none.pt"], "weights=none.pt"),
-        ([*HERE, "space=nas_bench_201"], "network="),
-        ([*HERE, "networks=3"], "networks=3"),
+        ([*ON_DIGITS, "T=0.00001ms"], "the smallest sub-network"),
+        ([*ON_DIGITS, "space=residual", "weights=none.pt"], "weights=none.pt"),
+        ([*ON_DIGITS, "space=nas_bench_201"], "network="),
+        ([*ON_DIGITS, "networks=3"], "networks=3"),
         (["device=here", "side=16"], "data="),
-        ([*HERE[:-1]], "side="),
+        ([*ON_DIGITS[:-1]], "side="),
     ],
 )
 def test_settings_that_do_not_go_with_a_network_are_one_line(
@@ -93,11 +95,12 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
         nn.Flatten(),
         nn.Linear(16, 10),
     )
-    settings = {"side": 8, "networks": 6, "executor": "threads", "latency.on_disturbance": "flag"}
+    quick = dict(word.split("=") for word in HERE[1:])
+    settings = {**quick, "side": 8, "networks": 6, "executor": "threads", "epochs": 1}
 
     found = edgenas.search(
-        network=module, data="digits", device="here", latency="probe", T="1000ms", hours=0.006, quiet=True,
-        runs=tmp_path, settings={**settings, "epochs": 1},
+        network=module, data="digits", device="here", latency="probe", T="1s", hours=0.003, quiet=True,
+        runs=tmp_path, settings=settings,
     )  # fmt: skip
 
     assert found.best.arch.startswith("side=8 width=")

@@ -15,17 +15,9 @@ from searching import (
     interrupted,
     only_run,
     sampled,
-    search,
 )
 
 import edgenas
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory, synthetic_tables):
-    runs = tmp_path_factory.mktemp("whole")
-    assert search(runs, *ON_TABLES, *LONG, data=synthetic_tables).returncode == 0
-    return only_run(runs)
 
 
 def samples_of(folder):
@@ -54,12 +46,14 @@ STOPS = {
     "stops", [("terminated", "killed late"), pytest.param(tuple(STOPS), marks=pytest.mark.slow)]
 )
 def test_a_run_that_is_stopped_again_and_again_goes_on_to_the_same_samples_and_page_and_loses_none(
-    tmp_path, synthetic_tables, uninterrupted, resume_here, stops
+    tmp_path, synthetic_tables, search_here, resume_here, stops
 ):
-    resumed, kept = [], 0
+    whole = tmp_path / "whole"
+    assert search_here(whole, *ON_TABLES, *LONG, data=synthetic_tables).returncode == 0
+    uninterrupted, runs, resumed, kept = only_run(whole), tmp_path / "stopped", [], 0
     for when, send in map(STOPS.get, stops):
         folder, out, err, status = interrupted(
-            tmp_path, synthetic_tables, when, *LONG, send=send, resumed=resumed
+            runs, synthetic_tables, when, *LONG, send=send, resumed=resumed
         )
         assert kept == going_on_from(out)
         kept = sampled(folder)
@@ -90,17 +84,19 @@ def going_on_from(out):
         {"controller": "evolution", "settings": {"controller.population_size": 12}},
         {"controller": "guided"},
     ],
+    ids=["evolution", "guided"],
 )
+@pytest.mark.parametrize("copied", [4, pytest.param(16, marks=pytest.mark.slow)])
 def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples(
-    tmp_path, synthetic_tables, monkeypatch, settings
+    tmp_path, synthetic_tables, monkeypatch, settings, copied
 ):
     monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
     copies = []
 
     def copy_as_killed(_trials):
-        """What a kill at this answer leaves; the answers are 3 apart, and 14."""
+        """What a kill at this answer leaves."""
         folder = only_run(tmp_path / "whole")
-        if sampled(folder) % 3 == 1 and len(copies) < 14:
+        if sampled(folder) % (48 // copied) == 1:
             copies.append(shutil.copytree(folder, tmp_path / f"killed-{sampled(folder)}"))
 
     whole = edgenas.search(
@@ -114,7 +110,7 @@ def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples
         **settings,
     )
 
-    assert len(copies) == 14
+    assert len(copies) == copied
     for folder in copies:
         edgenas.search(resume=folder, quiet=True)
         assert samples_of(folder) == samples_of(whole.folder), folder.name

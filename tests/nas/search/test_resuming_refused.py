@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
 import yaml
-from searching import (
-    ON_TABLES,
-    command,
-    has_sampled,
-    one_line,
-    only_run,
-    sampled,
-    search,
-    wait_until,
-)
+from searching import ON_TABLES, one_line, only_run
 
+import edgenas
+from common.files.file_lock import held, is_held
 from nas.config.stored import waiting
 
 
@@ -55,51 +45,38 @@ def test_a_run_on_tables_is_not_resumed_with_predictions(
     assert "accuracy=table" in line
 
 
-def test_a_run_that_another_process_still_writes_is_left_alone(
-    resume_here, tmp_path, synthetic_tables
+def test_a_run_that_is_still_being_written_is_left_alone(
+    interrupted_here, resume_here, tmp_path, synthetic_tables, monkeypatch
 ):
-    process = subprocess.Popen(
-        command(tmp_path, *ON_TABLES, "budget=100000000"),
-        env={**os.environ, "NAS_DATA": str(synthetic_tables)},
-        stdout=subprocess.DEVNULL,
-    )
-    with process:
-        try:
-            wait_until(lambda: any(map(has_sampled(100), tmp_path.glob("*/*"))), process)
-            refused = resume_here(only_run(tmp_path), data=synthetic_tables)
-        finally:
-            process.kill()
+    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
+    are_held = []
+    edgenas.search(
+        device="synthetic-board", T="11ms", budget=20, runs=tmp_path / "whole", quiet=True,
+        progress=lambda _: are_held.append(is_held(only_run(tmp_path / "whole") / "config.yaml")),
+    )  # fmt: skip
+    folder = interrupted_here(tmp_path / "runs", synthetic_tables, *ON_TABLES)
 
+    with held(folder / "config.yaml"):
+        refused = resume_here(folder, data=synthetic_tables)
+
+    assert are_held
+    assert all(are_held)
     assert "another process" in one_line(refused)
-    assert sampled(only_run(tmp_path)) > 0
 
 
-class TestResumeIsRefused:
-    @pytest.fixture(scope="class")
-    @classmethod
-    def finished(cls, tmp_path_factory, synthetic_tables):
-        runs = tmp_path_factory.mktemp("runs")
-        search(runs, *ON_TABLES, "budget=20", data=synthetic_tables)
-        return only_run(runs)
+def test_what_is_no_run_or_has_finished_or_has_other_settings_is_not_resumed(
+    search_here, resume_here, tmp_path, synthetic_tables
+):
+    line = one_line(resume_here(tmp_path, data=synthetic_tables))
+    assert str(tmp_path) in line
+    assert "config.yaml" in line
 
-    def test_for_a_folder_that_is_no_run(self, resume_here, tmp_path, synthetic_tables):
-        line = one_line(resume_here(tmp_path, data=synthetic_tables))
+    search_here(tmp_path, *ON_TABLES, "budget=20", data=synthetic_tables)
+    finished = only_run(tmp_path)
+    assert "summary.json" in one_line(resume_here(finished, data=synthetic_tables))
 
-        assert str(tmp_path) in line
-        assert "config.yaml" in line
-
-    def test_for_a_run_that_has_finished(self, resume_here, finished, synthetic_tables):
-        line = one_line(resume_here(finished, data=synthetic_tables))
-
-        assert "has finished" in line
-        assert "summary.json" in line
-
-    def test_with_other_settings(self, resume_here, finished, synthetic_tables):
-        (finished / "summary.json").unlink()
-
-        line = one_line(resume_here(finished, "seed=3", data=synthetic_tables))
-
-        assert "seed=3" in line
+    (finished / "summary.json").unlink()
+    assert "seed=3" in one_line(resume_here(finished, "seed=3", data=synthetic_tables))
 
 
 def test_a_run_whose_settings_were_changed_is_refused(

@@ -17,6 +17,8 @@ from controller.base import Choices
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
 from nas.spaces.base import Layered, SearchSpace, task_named
+from nas.spaces.pretrained.pool import pool_of
+from nas.spaces.pretrained.space import PretrainedSpace
 from nas.spaces.registry import space_named, space_names
 from nas.spaces.residual import SPACE as RESIDUAL
 
@@ -34,6 +36,8 @@ def space(request):
         from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
 
         return elastic_space(RESIDUAL.network(RESIDUAL.control(), RESIDUAL_TASK), side=32)
+    if request.param == "pretrained":  # of the first of 37: each is built at each of five sides
+        return PretrainedSpace("pretrained", pool_of("")[:4])
     return space_named(request.param)
 
 
