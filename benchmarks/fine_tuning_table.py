@@ -40,9 +40,10 @@ from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork, 
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.evaluation import classes_of, device_named
 from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.sources import sources_of
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import Epoch, Sources, Trained, TrainingOptions
+from nas.accuracy.training.trainer import Epoch, Trained, TrainingOptions
 from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
 from nas.spaces.trusted_code import trust
 from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
@@ -198,7 +199,7 @@ class Worker:
         features = [self.features(data, candidate) for data, candidate in every]
         device = device_named("auto")
         self.sources = {
-            key: Sources.of(each, TrainOn.train, device) for key, each in self.images.items()
+            key: sources_of(each, TrainOn.train, device) for key, each in self.images.items()
         }
         with (
             ThreadPoolExecutor(2) as builder,

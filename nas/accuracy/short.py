@@ -16,7 +16,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from common.types.kind import Kind
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.together import TrainingPool
@@ -33,7 +33,7 @@ class SideBySide:
 
     def __init__(
         self,
-        images: ImageSet,
+        images: TrainingData,
         network: NetworkOf,
         recipe: Recipe,
         fidelities: tuple[Fidelity, ...],
@@ -127,8 +127,10 @@ class SideBySide:
             self._pool.__exit__(None, None, None)
 
 
-def proxy_batch(images: ImageSet, count: int) -> Float[Tensor, "n c h w"]:
-    """The first training images, which are in random order, normalised."""
+def proxy_batch(images: TrainingData, count: int) -> Float[Tensor, "n c h w"]:
+    """The first training images, which are in random order, normalised; of a learner, its example."""
+    if isinstance(images, LearnerData):
+        return images.example
     pixels = np.asarray(images.train.pixels[:count], np.float32) / 255
     mean, sd = (np.array(values, np.float32) for values in (images.mean, images.sd))
     return torch.from_numpy((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

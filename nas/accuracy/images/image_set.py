@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
+from hashlib import sha256
 from typing import Any, final
 
 import numpy as np
@@ -17,6 +19,19 @@ CHANNELS = 3
 
 UNEVEN = 3
 """Times that the largest class has the images of the smallest one, from which classes count alike."""
+
+
+class Target(Enum):
+    """What is learnt of the labels, which are names of classes."""
+
+    classification = "classification"
+    regression = "regression"  # the number that the name is
+    multilabel = "multilabel"  # the labels that the name joins by +
+
+
+def labels_of(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels that names of classes join by `+`, sorted."""
+    return tuple(sorted({label for name in classes for label in name.split("+")}))
 
 
 def class_weights(labels: Int64[ndarray, "n"]) -> Float64[ndarray, "classes"]:
@@ -39,6 +54,10 @@ class Images:
     def __len__(self) -> int:
         """Return the number of images."""
         return len(self.labels)
+
+    def first(self, count: int) -> Images:
+        """The first images."""
+        return Images(self.pixels[:count], self.labels[:count])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send a memory-mapped file to another process by its path, not by its content."""
@@ -78,6 +97,7 @@ class ImageSet:
     digest: str  # SHA-256 of side, classes, pixels, labels and splits, hexadecimal
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
     has_drawn_splits: bool = False  # validation or test images are from the training images
+    target: Target = Target.classification
 
     @property
     def side(self) -> int:
@@ -87,4 +107,30 @@ class ImageSet:
     @property
     def task(self) -> Task:
         """The data set as a network sees it."""
-        return Task(self.name, len(self.classes), self.side, CHANNELS, self.title)
+        return Task(self.name, len(self.outputs), self.side, CHANNELS, self.title)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Name of each number that a network gives for an image."""
+        if self.target is Target.regression:
+            return ("value",)
+        return labels_of(self.classes) if self.target is Target.multilabel else self.classes
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return _METRICS[self.target]
+
+    def learnt_as(self, target: Target) -> ImageSet:
+        """The images for another target; a checkpoint of one is none of another."""
+        if target is self.target:
+            return self
+        digest = sha256(f"{self.digest} {target.value}".encode()).hexdigest()
+        return replace(self, target=target, digest=digest)
+
+
+_METRICS = {
+    Target.classification: "accuracy",
+    Target.regression: "R2",
+    Target.multilabel: "F1",
+}

@@ -21,7 +21,7 @@ from torch import nn
 
 from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
@@ -40,7 +40,7 @@ _BATCH = 256
 
 def train_supernet(
     space: HasSupernet,
-    images: ImageSet,
+    images: TrainingData,
     *,
     epochs: int,
     seed: int,
@@ -75,7 +75,7 @@ def train_supernet(
 
 
 def initialised(
-    space: HasSupernet, images: ImageSet, seed: int, side: int | None = None
+    space: HasSupernet, images: TrainingData, seed: int, side: int | None = None
 ) -> SharedNetwork:
     """The untrained supernet of a seed, for the images or, with `side`, for smaller ones of them."""
     task = images.task if side is None else replace(images.task, image_side=side)
@@ -88,7 +88,7 @@ def initialised(
 
 def seconds_of_epoch(
     space: HasSupernet,
-    images: ImageSet,
+    images: TrainingData,
     *,
     device: torch.device | str = "auto",
     side: int | None = None,
@@ -121,7 +121,7 @@ def path_accuracy(
     space: HasNetworks,
     shared: SharedNetwork,
     architecture: Int64[ndarray, "D"],
-    images: ImageSet,
+    images: TrainingData,
     *,
     device: torch.device | str = "auto",
     side: int | None = None,
@@ -132,8 +132,7 @@ def path_accuracy(
     `counts` are the training images of its statistics and the validation images, at most.
     """
     network = inherited(space, shared, architecture, images.task, side)
-    judged_on = slice(counts[1])
-    first = Images(images.valid.pixels[judged_on], images.valid.labels[judged_on])
+    first = images.valid.first(counts[1])
     kernels = Kernels.without_cudnn if shared.shapes_vary else Kernels.guessed
     with computed_by(kernels, device_named(device)):
         recalibrate(network, images, device=device, most=counts[0])
@@ -142,13 +141,21 @@ def path_accuracy(
 
 def recalibrate(
     network: nn.Module,
-    images: ImageSet,
+    images: TrainingData,
     *,
     device: torch.device | str = "auto",
     most: int = RECALIBRATED_ON,
 ) -> None:
     """Replace the statistics of batch normalisation by those of the first training images."""
     device = device_named(device)
+    if isinstance(images, LearnerData):
+        data, plain = images, Normalised(network, None, None, device)
+        renew_statistics(
+            network,
+            data.train.first(most).batches(device),
+            lambda batch: data.learner.loss(plain, batch),
+        )
+        return
     model = Normalised(network, images.mean, images.sd, device)
     source = DeviceImages([images.train], device)
     batches = torch.arange(min(len(source), most)).split(_BATCH)

@@ -9,6 +9,14 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.learners.base import Metric
+from nas.accuracy.learners.data import (
+    LearnerData,
+    LearnerSplit,
+    TrainingData,
+    TrainingSplit,
+)
+from nas.accuracy.learners.of_images import ImageLearner, learner_of
 from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.optimization.kernels import has_many_shapes
 from nas.accuracy.training.optimization.step import Normalised
@@ -29,14 +37,43 @@ def device_named(device: torch.device | str) -> torch.device:
 
 def accuracy_of(
     network: nn.Module,
-    images: Images,
-    image_set: ImageSet,
+    split: TrainingSplit,
+    data: TrainingData,
     *,
     device: torch.device | str = "auto",
 ) -> float:
-    """Top-1 accuracy, a fraction, on a split of `image_set`; the network is moved to the device."""
-    answers = classes_of(network, images, image_set, device=device)
-    return float((answers.cpu().numpy() == images.labels).mean())
+    """The metric of a split, top-1 accuracy for classes; the network is moved to the device."""
+    return metric_of(network, split, data, device=device).value
+
+
+def metric_of(
+    network: nn.Module,
+    split: TrainingSplit,
+    data: TrainingData,
+    *,
+    device: torch.device | str = "auto",
+) -> Metric:
+    """The metric of a split of the data, with its interval; the network is moved to the device."""
+    device = device_named(device)
+    if isinstance(split, LearnerSplit) or isinstance(data, LearnerData):
+        if not (isinstance(split, LearnerSplit) and isinstance(data, LearnerData)):
+            raise TypeError(f"the split is not of {data.name}")
+        return learner_metric(Normalised(network, None, None, device), split, data, device)
+    model = Normalised(network, data.mean, data.sd, device)
+    outputs = _outputs(model, DeviceImages([split], device), device)
+    return learner_of(data).metric(nn.Identity(), outputs)  # outputs that were computed in batches
+
+
+def learner_metric(
+    model: Normalised, split: LearnerSplit, data: LearnerData, device: torch.device
+) -> Metric:
+    """The metric of a learner; the mode is as before."""
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        metric = data.judged(model, split.batches(device))
+    model.train(was_training)
+    return metric
 
 
 def classes_of(
@@ -57,14 +94,14 @@ def logits_of(
     )
 
 
-def balanced_accuracy(
-    model: Normalised, source: DeviceImages, device: torch.device
+def mean_worth(
+    model: Normalised, source: DeviceImages, learner: ImageLearner, device: torch.device
 ) -> Float[Tensor, ""]:
-    """Accuracy, the mean over the classes where they differ much in size; the mode is as before."""
-    right = torch.zeros((), dtype=torch.float64, device=device)
-    for logits, labels in _outputs(model, source, device):
-        right += ((logits.argmax(1) == labels) * source.class_weights[labels]).sum()
-    return right / len(source)
+    """The metric, of classes the mean over them where they differ much in size; the mode is as before."""
+    worth = torch.zeros((), dtype=torch.float64, device=device)
+    for outputs, labels in _outputs(model, source, device):
+        worth += (learner.worth(outputs, labels) * source.class_weights[labels]).sum()
+    return (worth / len(source)).clamp(0, 1)
 
 
 def _outputs(

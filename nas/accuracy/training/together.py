@@ -15,14 +15,14 @@ from typing import final
 import torch
 from torch import nn
 
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.optimization.captured import GpuSlot
 from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.sources import Sources, sources_of
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import (
-    Sources,
     Trained,
     TrainingOptions,
     Waits,
@@ -61,7 +61,7 @@ class TrainingPool:
 
     def __init__(
         self,
-        images: ImageSet,
+        data: TrainingData,
         *,
         device: torch.device | str = "auto",
         on: TrainOn = TrainOn.train,
@@ -70,13 +70,13 @@ class TrainingPool:
         """Uploads the images.
 
         Args:
-          images: of all trainings.
+          data: of all trainings.
           device: `auto` is the GPU if there is one.
           on: training split, judged on validation; or both, judged on test.
           side_by_side: trainings at once on a GPU, 8 by default.
         """
         self._device = device_named(device)
-        self._sources = Sources.of(images, on, self._device)
+        self._sources = sources_of(data, on, self._device)
         self._at_once = side_by_side or SIDE_BY_SIDE
         self._waiting: deque[tuple[Future[Trained], Begin]] = deque()
         self._changed = threading.Condition()

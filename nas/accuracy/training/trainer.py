@@ -15,21 +15,21 @@ from typing import Any, TypeAlias, TypeVar, final
 import torch
 from torch import nn
 
-from common.types.errors import UserError
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.training.augmented.batches import Batches, DeviceImages, hash_of
+from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.training.augmented.batches import Batches, hash_of
 from nas.accuracy.training.checkpoint import (
     Progress,
     carry_over,
     load_checkpoint,
     save_checkpoint,
 )
-from nas.accuracy.training.evaluation import balanced_accuracy, device_named
+from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.optimization.captured import GpuSlot, opened_slot
 from nas.accuracy.training.optimization.kernels import kernels_for
 from nas.accuracy.training.optimization.replicas import average_statistics, place
-from nas.accuracy.training.optimization.step import Normalised, Step, copied, restore
+from nas.accuracy.training.optimization.step import ImageStep, LearnerStep, copied, restore
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.sources import LearnerBatches, LearnerSources, Sources, sources_of
 from nas.accuracy.training.train_on import TrainOn
 
 Result = TypeVar("Result")
@@ -113,39 +113,9 @@ class TrainingOptions:
 DEFAULTS = TrainingOptions()
 
 
-@final
-@dataclass(frozen=True)
-class Sources:
-    """Images on a device, for any number of trainings."""
-
-    train: DeviceImages
-    judge: DeviceImages
-    mean: tuple[float, ...]
-    sd: tuple[float, ...]
-    digest: str
-    on: TrainOn
-    device: torch.device
-
-    @classmethod
-    def of(cls, images: ImageSet, on: TrainOn, device: torch.device) -> Sources:
-        """Upload to a GPU; on a CPU they stay in their memory map."""
-        train, judge = on.training(images), on.judging(images)
-        if not sum(map(len, train)) or not len(judge):
-            raise UserError(f"data={images.name} has no images to train on or to judge by")
-        return cls(
-            DeviceImages(train, device),
-            DeviceImages([judge], device),
-            images.mean,
-            images.sd,
-            images.digest,
-            on,
-            device,
-        )
-
-
 def train(
     network: nn.Module,
-    images: ImageSet,
+    data: TrainingData,
     recipe: Recipe,
     options: TrainingOptions = DEFAULTS,
     *,
@@ -158,8 +128,8 @@ def train(
     the training was interrupted and resumed.
 
     Args:
-      network: for images of the set's side and classes.
-      images: of which the splits are used that `on` says.
+      network: for inputs of the data's side, with as many outputs.
+      data: of which the splits are used that `on` says.
       recipe: with the number of epochs.
       options: seed, checkpoints, callbacks.
       device: `auto` is the GPU if there is one.
@@ -171,7 +141,7 @@ def train(
       torch.OutOfMemoryError: if even one image at a time takes too much memory.
     """
     device = device_named(device)
-    sources = Sources.of(images, on, device)
+    sources = sources_of(data, on, device)
     kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
     with opened_slot(device, kernels) as slot:
         return drained(training(sources, network, recipe, options, slot))
@@ -248,7 +218,7 @@ def training(
 
 def seconds_an_epoch(
     network: nn.Module,
-    images: ImageSet,
+    data: TrainingData,
     recipe: Recipe,
     options: TrainingOptions = DEFAULTS,
     *,
@@ -261,7 +231,7 @@ def seconds_an_epoch(
     found, which takes longer; a supernet goes on to find others.
     """
     device = device_named(device)
-    sources = Sources.of(images, on, device)
+    sources = sources_of(data, on, device)
     kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
     with opened_slot(device, kernels) as slot:
         return _Training(sources, deepcopy(network), recipe, options, slot).seconds_an_epoch()
@@ -286,12 +256,6 @@ class _Best:
         return self._accuracy
 
 
-def _normalised_teacher(teacher: nn.Module | None, sources: Sources) -> Normalised | None:
-    if teacher is None:
-        return None
-    return Normalised(teacher.eval(), sources.mean, sources.sd, sources.device)
-
-
 @final
 class _Training:
     """A network, its optimizer and its batches."""
@@ -304,30 +268,21 @@ class _Training:
         options: TrainingOptions,
         slot: GpuSlot | None,
     ) -> None:
-        device = sources.device
         network.train()
         self._sources = sources
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
         self._subnetworks = options.subnetworks
-        batch_size = recipe.batch_of(len(sources.train))
-        self._batches = Batches(sources.train, recipe, batch_size, options.seed)
-        self._segment_steps = self._batches.segment_steps(device)
-        self.step = Step(
-            Normalised(network, sources.mean, sources.sd, device),
-            recipe,
-            segment=(self._segment_steps, sources.train.side, len(sources.mean)),
-            batch_size=batch_size,
-            steps=recipe.epochs * self._batches.steps,
-            device=device,
-            teacher=_normalised_teacher(options.teacher, sources),
-        )
+        self._batches: Batches | LearnerBatches
+        self.step: ImageStep | LearnerStep
+        self._batches, self.step = sources.begin(network, recipe, options.seed, options.teacher)
+        self._segment_steps = self._batches.segment_steps(sources.device)
         self._advance: Callable[[], None] | None = None
 
     @property
     def images_an_epoch(self) -> int:
         """Images that an epoch trains on."""
-        return self._batches.steps * self.step.batch_size
+        return self._batches.images
 
     def identity(self) -> dict[str, Any]:
         """Settings and images that a checkpoint must agree with, by name."""
@@ -345,6 +300,8 @@ class _Training:
 
     def notes(self) -> tuple[str, ...]:
         """Departures from the recipe."""
+        if isinstance(self._sources, LearnerSources):
+            return ()
         asked, used = self._batches.recipe.batch_size, self.step.batch_size
         notes = []
         if used != asked:
@@ -375,9 +332,9 @@ class _Training:
     def accuracy(self) -> Waits[float]:
         """Accuracy now, of the averaged weights if the recipe has them."""
         with self.step.averaged():
-            accuracy = balanced_accuracy(self.step.model, self._sources.judge, self._sources.device)
+            value = self._sources.judged(self.step.model)
         yield from self.finished()
-        return accuracy.item()
+        return float(value)
 
     def epoch(self, epoch: int) -> Waits[float]:
         """Train for an epoch, in smaller parts if memory is short; returns the mean loss."""
@@ -398,13 +355,13 @@ class _Training:
         """Time some steps, each of a supernet's after it was taken once; the state is then of a training."""
         segments = self._batches.epoch(0, self._segment_steps)
         steps = max(1, min(self._batches.steps // 10, _TIMED_STEPS))
-        pixels, labels = next(segments)
-        self.step.load(pixels, labels)
+        segment = next(segments)
+        self.step.load(*segment)
         advance = self._advancing()
         for timed in (1 if self._subnetworks is None else steps, steps):
             began_s = time.perf_counter()
             for step in range(timed):
-                self.step.load(pixels, labels)
+                self.step.load(*segment)
                 self._choose(step)
                 advance()
             self.step.losses[0].item()  # waits for the GPU
@@ -416,10 +373,10 @@ class _Training:
         self.step.go_to(first)
         step = first
         with self._seeded(epoch):
-            for pixels, labels in self._batches.epoch(epoch, self._segment_steps):
-                self.step.load(pixels, labels)
+            for segment in self._batches.epoch(epoch, self._segment_steps):
+                self.step.load(*segment)
                 advance = self._advancing()
-                for _ in range(len(pixels) // self.step.batch_size):
+                for _ in range(self.step.loaded):
                     self._choose(step)
                     advance()
                     step += 1
@@ -454,6 +411,8 @@ class _Training:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
             self._advance = self.step
-            if self._slot is not None and self._subnetworks is None and place()[1] == 1:
+            is_image_step = isinstance(self.step, ImageStep)
+            alone = self._subnetworks is None and place()[1] == 1
+            if self._slot is not None and is_image_step and alone:
                 self._advance = self._slot.captured(self.step)
         return self._advance

@@ -15,7 +15,7 @@ from torch import nn
 
 from common.types.kind import Kind
 from common.types.task import Task
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.trainer import TrainingOptions, train
@@ -34,7 +34,7 @@ class TrialTraining:
     ended leaves its checkpoint, which a longer training of the network can go on from.
     """
 
-    images: ImageSet
+    images: TrainingData
     network: NetworkOf
     recipe: Recipe  # with any number of epochs
     checkpoints: Path | None = None  # a folder that every worker sees

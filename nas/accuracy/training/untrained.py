@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -67,9 +67,12 @@ def _resize(side: int, _network: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
 
 
 def renew_statistics(
-    model: nn.Module, batches: Iterable[Float[Tensor, "b c h w"] | UInt8[Tensor, "b h w c"]]
+    model: nn.Module, batches: Iterable[Any], compute: Callable[[Any], object] | None = None
 ) -> None:
-    """Replace the statistics of batch normalisation by their means over batches; leave training mode."""
+    """Replace the statistics of batch normalisation by their means over batches; leave training mode.
+
+    `compute` runs the model on a batch, by default by calling it.
+    """
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
@@ -77,8 +80,8 @@ def renew_statistics(
         norm.momentum = None  # the mean over all batches
     model.train()
     with torch.no_grad():
-        for images in batches:
-            model(images)
+        for batch in batches:
+            (compute or model)(batch)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.eval()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import sys
-from collections.abc import Callable, Mapping
-from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from common.files.python_file import object_of
 from common.types.errors import UserError
 from nas.spaces.elastic.space import ElasticSpace
 from nas.spaces.elastic.starts import STARTS
@@ -103,7 +101,7 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
     if path.suffix != ".py" or not path.is_file():
         raise UserError(f"network={network} is not FILE.py:FUNCTION with a Python file")
     try:
-        build = _function(path.absolute(), name)
+        build = object_of(path.absolute(), name)
         first, second = build(), build()
     except (Exception, SystemExit) as error:  # the author's code
         reason = (str(error) or repr(error)).splitlines()[0]
@@ -118,22 +116,6 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
             f"network={network} builds other weights each time, so they are not trained; add weights="
         )
     return second
-
-
-def _function(path: Path, name: str) -> Callable[[], Any]:
-    """A function of a file, whose classes other processes get by value."""
-    import cloudpickle  # noqa: PLC0415 - as it is needed
-
-    module_name = f"edgenas_network_{sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be imported")
-    module = sys.modules[module_name] = module_from_spec(spec)
-    code = compile(path.read_bytes(), str(path), "exec")  # no bytecode of an earlier version
-    exec(code, module.__dict__)  # noqa: S102 - the command line names the file
-    cloudpickle.register_pickle_by_value(module)
-    function: Callable[[], Any] = getattr(module, name)
-    return function
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

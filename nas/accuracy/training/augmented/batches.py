@@ -29,13 +29,16 @@ class DeviceImages:
     batch is read from the memory maps.
     """
 
-    def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
+    def __init__(
+        self, splits: Sequence[Images], device: torch.device, *, is_balanced: bool = True
+    ) -> None:
+        """Without `is_balanced`, images count alike however uneven their classes are."""
         self._splits = splits
         self._begins = np.cumsum([0, *map(len, splits)])
         self._device = device
         labels = np.concatenate([np.asarray(images.labels) for images in splits])
         self._labels = torch.from_numpy(labels)
-        by_class = class_weights(labels)
+        by_class = class_weights(labels) if is_balanced else np.ones(labels.max(initial=0) + 1)
         self.is_uneven = bool((by_class != 1).any())
         self.class_weights, self._weights = torch.from_numpy(by_class).to(device), by_class[labels]
         self._resident: UInt8[Tensor, "n side side channels"] | None = None
@@ -103,6 +106,11 @@ class Batches:
     def steps(self) -> int:
         """Batches of an epoch."""
         return len(self.source) // self.batch_size
+
+    @property
+    def images(self) -> int:
+        """Images that an epoch trains on."""
+        return self.steps * self.batch_size
 
     def segment_steps(self, device: torch.device) -> int:
         """Batches that are in memory at once: one on a CPU, an epoch on a GPU if it is not too large."""

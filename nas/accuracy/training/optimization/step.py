@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
+from nas.accuracy.learners.base import scalar_loss
+from nas.accuracy.learners.data import LearnerData
+from nas.accuracy.learners.of_images import ImageLearner
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
 from nas.accuracy.training.optimization.replicas import part_of_batch, sum_over_processes
 from nas.accuracy.training.recipe import Recipe
@@ -21,14 +24,14 @@ from nas.accuracy.training.recipe import Recipe
 class Normalised(nn.Module):
     """A network behind the conversion of bytes to numbers of mean 0 and standard deviation 1.
 
-    On a GPU it computes in bfloat16, where autocast does not keep float32.
+    Without a mean, inputs are as the network takes them. On a GPU it computes in bfloat16, where autocast does not keep float32.
     """
 
     def __init__(
         self,
         network: nn.Module,
-        mean: tuple[float, ...],
-        sd: tuple[float, ...],
+        mean: tuple[float, ...] | None,
+        sd: tuple[float, ...] | None,
         device: torch.device,
     ) -> None:
         """Moves the network to the device."""
@@ -37,23 +40,24 @@ class Normalised(nn.Module):
         overflows = device.type == "cpu" and any(map(_overflows, network.modules()))
         self._layout = torch.contiguous_format if overflows else torch.channels_last
         network.to(memory_format=self._layout)  # type: ignore[call-overload]  # torch's stubs lack it
-        self._mean = torch.tensor(mean, device=device) * 255
-        self._sd = torch.tensor(sd, device=device) * 255
+        self._mean, self._sd = (
+            None if each is None else torch.tensor(each, device=device) * 255 for each in (mean, sd)
+        )
         self._device = device
 
-    def forward(self, pixels: UInt8[Tensor, "n side side channels"]) -> Float[Tensor, "n classes"]:
-        """Logits."""
-        images = ((pixels - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last in memory
-        images = images.contiguous(memory_format=self._layout)
+    def forward(self, *inputs: Any) -> Any:
+        """Outputs: of a tensor of bytes, channels last, or of what the network takes."""
+        if self._mean is not None:
+            images = ((inputs[0] - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last
+            inputs = (images.contiguous(memory_format=self._layout),)
         if self._device.type != "cuda":
-            logits: Tensor = self.network(images)
-            return logits
+            return self.network(*inputs)
         with (
             exact_average_pools(self.network),
             torch.autocast("cuda", torch.bfloat16, cache_enabled=False),  # no casts of a capture
         ):
-            logits = self.network(images)
-        return logits.float()
+            outputs = self.network(*inputs)
+        return outputs.float() if isinstance(outputs, Tensor) else outputs
 
 
 def _overflows(module: nn.Module) -> bool:
@@ -68,8 +72,7 @@ def _overflows(module: nn.Module) -> bool:
     )
 
 
-@final
-class Step:
+class Step(ABC):
     """Takes the next batch of a segment, and updates the network, its average and the counters."""
 
     def __init__(
@@ -77,35 +80,28 @@ class Step:
         model: Normalised,
         recipe: Recipe,
         *,
-        segment: tuple[int, int, int],  # steps, side, channels
         batch_size: int,
         steps: int,
         device: torch.device,
-        teacher: Normalised | None = None,
     ) -> None:
         """Allocates all memory but that of the activations.
 
         Args:
           model: lies on the device.
           recipe: for optimizer and loss.
-          segment: batches in memory at once, and the size of their images.
           batch_size: images in a batch.
           steps: of the whole training.
           device: that everything lies on.
-          teacher: network whose outputs are learnt as much as the labels (Hinton et al., 2015).
         """
-        in_segment, side, channels = segment
-        self.model, self._teacher = model, teacher
+        self.model = model
+        self.loaded = 0
+        """Batches of the segment."""
         self.micro_batches = 1
         """Parts of a batch that go through the network one after another; divides the batch."""
         self.batch_size = batch_size
         self.subnetworks: Sequence[Callable[[], object]] = (lambda: None,)
         """Each makes the network compute one of its parts; the first part's outputs teach the others."""
         self._recipe = recipe
-        images = in_segment * batch_size
-        self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
-        self._labels = torch.empty(images, dtype=torch.int64, device=device)
-        self._in_batch = torch.arange(batch_size, device=device)
         self._batch = torch.zeros(1, dtype=torch.int64, device=device)  # in the segment
         self._step = torch.zeros(1, dtype=torch.int64, device=device)  # in the training
         self._schedule = np.arange(steps)  # step of the recipe's schedule at each step
@@ -146,13 +142,17 @@ class Step:
         self._average = {name: tensor.clone() for name, tensor in self._averaged.items()}
         self._forgetting = 1 - np.exp(-1 / (recipe.ema * steps)).item() if recipe.ema else 0.0
 
-    def load(
-        self, pixels: UInt8[Tensor, "m side side channels"], labels: Int64[Tensor, "m"]
-    ) -> None:
-        """Begin a segment, which may be shorter than the longest."""
-        self._pixels[: len(pixels)] = pixels
-        self._labels[: len(labels)] = labels
-        self._batch.zero_()
+    @abstractmethod
+    def load(self, *segment: Any) -> None:
+        """Begin a segment, as batches yield it."""
+
+    @abstractmethod
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        """Parts of the next batch, and the share of the batch that each is."""
+
+    @abstractmethod
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        """Add the gradients of each subnetwork's loss; returns the first one's mean loss."""
 
     def go_to(self, step: int) -> None:
         """Set the number of the next step, which the learning rate depends on."""
@@ -172,16 +172,13 @@ class Step:
     def __call__(self) -> None:
         """Train on one batch."""
         with torch.enable_grad():
-            which = self._in_batch + self._batch * self.batch_size
-            pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
+            parts = self._parts()
             self._lr.copy_(self._rates.index_select(0, self._step)[0])
             torch.mul(self._lr, self._recipe.body_lr, out=self._body_lr)
             self._optimizer.zero_grad(set_to_none=True)
             loss = torch.zeros_like(self._lr)
-            for part, truth in zip(
-                pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True
-            ):
-                loss += self._backward(part, truth) * (len(part) / self.batch_size)
+            for part, share in parts:
+                loss += self._backward(part, share) * share
             gradients = [w.grad for w in self._weights.values() if w.grad is not None]
             with torch.no_grad():
                 sum_over_processes([*gradients, loss])
@@ -196,27 +193,6 @@ class Step:
             self.losses.index_copy_(0, self._step, loss[None])
             self._batch += 1
             self._step += 1
-
-    def _backward(
-        self, pixels: UInt8[Tensor, "m side side channels"], truth: Int64[Tensor, "m"]
-    ) -> Float[Tensor, ""]:
-        """Add the gradients of each subnetwork's loss; returns the first one's mean loss."""
-        share = len(pixels) / self.batch_size
-        first, *others = self.subnetworks
-        first()
-        logits = self.model(pixels)
-        smoothing = self._recipe.label_smoothing
-        loss = functional.cross_entropy(logits, truth, label_smoothing=smoothing)
-        if self._teacher is not None:
-            with torch.no_grad():
-                soft = self._teacher(pixels).softmax(-1)
-            loss = (loss + functional.cross_entropy(logits, soft)) / 2
-        (loss * share).backward()
-        taught = logits.detach().softmax(-1)
-        for choose in others:
-            choose()
-            (functional.cross_entropy(self.model(pixels), taught) * share).backward()
-        return loss.detach()
 
     def state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; the tensors themselves, not copies."""
@@ -243,6 +219,100 @@ class Step:
         """Leave the average in the network, if the recipe has one, and free the gradients."""
         self._optimizer.zero_grad(set_to_none=True)
         restore(self._averaged, self._average)
+
+
+@final
+class ImageStep(Step):
+    """A step on labelled images, of which a segment of batches lies on the device."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        learner: ImageLearner,
+        *,
+        segment: tuple[int, int, int],  # steps, side, channels
+        batch_size: int,
+        steps: int,
+        device: torch.device,
+        teacher: Normalised | None = None,
+    ) -> None:
+        """As every step, for a learner and segments of batches of images of a size.
+
+        A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
+        """
+        super().__init__(model, recipe, batch_size=batch_size, steps=steps, device=device)
+        self._learner, self._teacher, self._smoothing = learner, teacher, recipe.label_smoothing
+        in_segment, side, channels = segment
+        images = in_segment * batch_size
+        self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
+        self._labels = torch.empty(images, dtype=torch.int64, device=device)
+        self._in_batch = torch.arange(batch_size, device=device)
+
+    def load(self, *segment: Any) -> None:
+        """Begin a segment of pixels and labels, which may be shorter than the longest."""
+        pixels, labels = segment
+        self._pixels[: len(pixels)] = pixels
+        self._labels[: len(labels)] = labels
+        self._batch.zero_()
+        self.loaded = len(pixels) // self.batch_size
+
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        which = self._in_batch + self._batch * self.batch_size
+        pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
+        every = zip(pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True)
+        return [(part, len(part[0]) / self.batch_size) for part in every]
+
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        pixels, truth = batch
+        first, *others = self.subnetworks
+        first()
+        logits = self.model(pixels)
+        loss = self._learner.criterion(logits, truth, self._smoothing)
+        if self._teacher is not None:
+            with torch.no_grad():
+                taught = self._teacher(pixels)
+            loss = (loss + self._learner.distilled(logits, taught)) / 2
+        (loss * share).backward()
+        for choose in others:
+            choose()
+            (self._learner.distilled(self.model(pixels), logits.detach()) * share).backward()
+        return loss.detach()
+
+
+@final
+class LearnerStep(Step):
+    """A step on one batch of a learner; its loss is that of each subnetwork."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        data: LearnerData,
+        *,
+        steps: int,
+        device: torch.device,
+    ) -> None:
+        """As every step, by the loss of a learner."""
+        super().__init__(model, recipe, batch_size=1, steps=steps, device=device)
+        self._data = data
+        self._segment: tuple[Any, ...] = ()
+
+    def load(self, *segment: Any) -> None:
+        """Begin with a batch, whose size is the learner's."""
+        self._segment, self.loaded = segment, 1
+
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        return [(batch, 1.0) for batch in self._segment]
+
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        losses = []
+        for choose in self.subnetworks:
+            choose()
+            loss = scalar_loss(self._data.learner.loss(self.model, batch), self._data.name)
+            (loss * share).backward()
+            losses.append(loss.detach().float())
+        return losses[0]
 
 
 def last_linear(network: nn.Module) -> nn.Linear:

@@ -1,0 +1,1 @@
+"""What networks are trained for: loss, metric and batches, behind one protocol."""

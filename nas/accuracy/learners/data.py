@@ -1,0 +1,202 @@
+"""The data of a learner as the search and the training see it, beside an `ImageSet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from common.types.errors import UserError
+from common.types.task import Task
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.learners.base import SPLITS, Learner, LearnerDescription, Metric
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@final
+@dataclass(frozen=True)
+class LearnerSplit:
+    """One split of a learner's data."""
+
+    learner: Learner
+    name: str
+    count: int  # items
+
+    def __len__(self) -> int:
+        return self.count
+
+    def batches(self, device: torch.device) -> Iterator[Any]:
+        """Batches on a device."""
+        items = 0
+        for batch in self.learner.batches(self.name):
+            if items >= self.count:
+                return
+            yield moved(batch, device)
+            items += _items(batch)
+
+    def first(self, count: int) -> LearnerSplit:
+        """The first batches, which have so many items."""
+        return replace(self, count=min(count, self.count))
+
+
+@final
+@dataclass(frozen=True)
+class LearnerData:
+    """A learner of its own batches, with the names that an `ImageSet` has."""
+
+    learner: Learner
+
+    @classmethod
+    def checked(cls, learner: object) -> LearnerData:
+        """The data of an object that should be a learner.
+
+        Raises:
+          UserError: if it is none, or has no batches to train on or to judge by.
+        """
+        name = type(learner).__name__
+        if not isinstance(learner, Learner):
+            missing = [each for each in _METHODS if not callable(getattr(learner, each, None))]
+            raise UserError(f"learner={name} is no learner: it has no {', '.join(missing)}")
+        data = cls(learner)
+        about = data.about
+        if not isinstance(about, LearnerDescription):
+            raise UserError(f"learner={name}: describe() must return a LearnerDescription")
+        if data.example.ndim != 4 or data.example.shape[-1] != data.example.shape[-2]:
+            shape = tuple(data.example.shape)
+            raise UserError(
+                f"learner={name}: example_input() has shape {shape}, not (1, channels, side, side)"
+            )
+        for split, count in zip(SPLITS[:2], about.counts, strict=False):
+            if not count or next(iter(learner.batches(split)), None) is None:
+                raise UserError(f"learner={name} has no {split} batches")
+        return data
+
+    @cached_property
+    def about(self) -> LearnerDescription:
+        """The learner's own description."""
+        return self.learner.describe()
+
+    @cached_property
+    def example(self) -> torch.Tensor:
+        """One input."""
+        return self.learner.example_input()
+
+    @property
+    def name(self) -> str:
+        """Short name, safe in file names."""
+        return self.about.name
+
+    @property
+    def title(self) -> str:
+        """Name as a page writes it."""
+        return self.about.title
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return self.about.metric
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; empty without any."""
+        return self.about.classes
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean that pixels were normalised by; 0 for other inputs."""
+        return self.about.mean or (0.0,) * self.task.channels
+
+    @property
+    def sd(self) -> tuple[float, ...]:
+        """Standard deviation that pixels were normalised by; 1 for other inputs."""
+        return self.about.sd or (1.0,) * self.task.channels
+
+    @property
+    def digest(self) -> str:
+        """Changes when the data do."""
+        return self.about.digest or self.name
+
+    @property
+    def report(self) -> tuple[str, ...]:
+        """Lines for the user."""
+        return self.about.report
+
+    @property
+    def side(self) -> int:
+        """Height and width of an input."""
+        return int(self.example.shape[-1])
+
+    @property
+    def task(self) -> Task:
+        """The task as a network sees it."""
+        channels = int(self.example.shape[1])
+        return Task(self.name, self.about.outputs, self.side, channels, self.title)
+
+    @property
+    def train(self) -> LearnerSplit:
+        """Training items."""
+        return self._split(0)
+
+    @property
+    def valid(self) -> LearnerSplit:
+        """Validation items."""
+        return self._split(1)
+
+    @property
+    def test(self) -> LearnerSplit:
+        """Test items, perhaps none."""
+        return self._split(2)
+
+    def _split(self, number: int) -> LearnerSplit:
+        return LearnerSplit(self.learner, SPLITS[number], self.about.counts[number])
+
+    def judged(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
+        """The learner's metric.
+
+        Raises:
+          UserError: if it is no number between 0 and 1.
+        """
+        metric = self.learner.metric(network, batches)
+        return metric if isinstance(metric, Metric) else Metric(self.metric, metric)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send a learner of a script or a notebook to another process by its code."""
+        import cloudpickle  # noqa: PLC0415 - trainings in other processes only
+
+        return _carried, (cloudpickle.dumps(self.learner),)
+
+
+_METHODS = ("batches", "loss", "metric", "example_input", "describe")
+
+TrainingData: TypeAlias = ImageSet | LearnerData
+"""What networks are trained on."""
+
+TrainingSplit: TypeAlias = Images | LearnerSplit
+
+
+def _carried(content: bytes) -> LearnerData:
+    import cloudpickle  # noqa: PLC0415 - as above
+
+    return LearnerData(cloudpickle.loads(content))
+
+
+def _items(batch: Any) -> int:
+    """Items of a batch: of its first part that has a length."""
+    while isinstance(batch, tuple | dict) and batch:
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
+    return len(batch) if hasattr(batch, "__len__") else 1
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """A batch with its tensors on a device."""
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {name: moved(part, device) for name, part in batch.items()}
+    if isinstance(batch, list | tuple):
+        return type(batch)(moved(part, device) for part in batch)
+    return batch

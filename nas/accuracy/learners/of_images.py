@@ -1,0 +1,218 @@
+"""Learners of labelled images: classification, regression and several labels an image.
+
+Their batches are bytes and numbers of labels, which a GPU holds, augments and trains on in captured
+steps; as `Learner`s they give the same images without augmentation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from common.types.errors import UserError
+from nas.accuracy.images.image_set import ImageSet, Target, labels_of
+from nas.accuracy.learners.base import LearnerDescription, Metric, normal_interval
+
+_BATCH = 256
+
+
+class ImageLearner(ABC):
+    """What is learnt of images by the numbers of their labels."""
+
+    def __init__(self, images: ImageSet) -> None:
+        self.images = images
+
+    @abstractmethod
+    def criterion(
+        self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
+    ) -> Float[Tensor, ""]:
+        """The mean loss; `smoothing` is that of a recipe."""
+
+    @abstractmethod
+    def distilled(
+        self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
+    ) -> Float[Tensor, ""]:
+        """The loss against outputs of another network."""
+
+    @abstractmethod
+    def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
+        """Worth of each answer; their mean, within 0 and 1, is the metric."""
+
+    def batches(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """Normalised images in their order, and numbers of labels."""
+        images = getattr(self.images, split)
+        mean, sd = (torch.tensor(each) * 255 for each in (self.images.mean, self.images.sd))
+        for start in range(0, len(images), _BATCH):
+            which = slice(start, start + _BATCH)
+            pixels = torch.from_numpy(np.array(images.pixels[which]))
+            labels = torch.from_numpy(np.array(images.labels[which]))
+            yield ((pixels - mean) / sd).permute(0, 3, 1, 2), labels
+
+    def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        """The criterion without smoothing."""
+        inputs, labels = batch
+        return self.criterion(network(inputs), labels, 0.0)
+
+    def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
+        """Mean worth of the answers."""
+        each = torch.cat(
+            [self.worth(network(inputs), labels).double() for inputs, labels in batches]
+        )
+        return self.metric_of(float(each.mean()), float(each.std(correction=0)), len(each))
+
+    def metric_of(self, mean: float, sd: float, n: int) -> Metric:
+        """The metric of n answers with their mean worth."""
+        value = min(1.0, max(0.0, mean))
+        return Metric(self.images.metric, value, normal_interval(value, sd, n))
+
+    def example_input(self) -> Tensor:
+        """The first training image."""
+        inputs, _ = next(iter(self.batches("train")))
+        return inputs[:1]
+
+    def describe(self) -> LearnerDescription:
+        """What the image set says of itself."""
+        images = self.images
+        return LearnerDescription(
+            name=images.name,
+            title=images.title,
+            outputs=images.task.num_classes,
+            metric=self.images.metric,
+            counts=(len(images.train), len(images.valid), len(images.test)),
+            digest=images.digest,
+            report=images.report,
+            classes=images.classes,
+            mean=images.mean,
+            sd=images.sd,
+        )
+
+
+@final
+class Classification(ImageLearner):
+    """One of several classes."""
+
+    def criterion(
+        self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy."""
+        return functional.cross_entropy(outputs, labels, label_smoothing=smoothing)
+
+    def distilled(
+        self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy with the other's probabilities (Hinton et al., 2015)."""
+        return functional.cross_entropy(outputs, taught.softmax(-1))
+
+    def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
+        """1 for the right class."""
+        return outputs.argmax(1) == labels
+
+
+@final
+class Regression(ImageLearner):
+    """One number, that of the name of the class.
+
+    The metric is 1 less the mean squared error as a share of the variance of the training values: R2.
+    """
+
+    @cached_property
+    def _values(self) -> Tensor:
+        try:
+            return torch.tensor([float(name) for name in self.images.classes])
+        except ValueError as error:
+            raise UserError(
+                f"task=regression: names of classes must be numbers: {error}"
+            ) from error
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        values = self._values[torch.from_numpy(np.array(self.images.train.labels))]
+        return float(values.mean()), float(values.std(correction=0))
+
+    def _target(self, labels: Int64[Tensor, "n"]) -> Float[Tensor, "n"]:
+        return self._values.to(labels.device)[labels]
+
+    def _error(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
+        """Difference in standard deviations of the training values."""
+        sd = self._moments[1]
+        return (outputs[:, 0].float() - self._target(labels)) / sd
+
+    def criterion(
+        self,
+        outputs: Float[Tensor, "n o"],
+        labels: Int64[Tensor, "n"],
+        smoothing: float,  # noqa: ARG002 - of classes
+    ) -> Float[Tensor, ""]:
+        """Mean squared error in variances, linear beyond 1."""
+        error = self._error(outputs, labels)
+        return functional.smooth_l1_loss(error, torch.zeros_like(error))
+
+    def distilled(
+        self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
+    ) -> Float[Tensor, ""]:
+        """The same, against the other's numbers."""
+        sd = self._moments[1]
+        return functional.smooth_l1_loss(outputs.float() / sd, taught.float() / sd)
+
+    def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
+        """1 less the squared error in variances."""
+        return 1 - self._error(outputs, labels) ** 2
+
+
+@final
+class Multilabel(ImageLearner):
+    """Several labels an image, which the name of its class joins by `+`: cat+dog.
+
+    The metric is the F1 score of an image's labels, in the mean over images.
+    """
+
+    @cached_property
+    def _membership(self) -> Tensor:
+        labels = labels_of(self.images.classes)
+        return torch.tensor(
+            [[float(label in name.split("+")) for label in labels] for name in self.images.classes]
+        )
+
+    def _target(self, labels: Int64[Tensor, "n"]) -> Float[Tensor, "n o"]:
+        return self._membership.to(labels.device)[labels]
+
+    def criterion(
+        self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
+    ) -> Float[Tensor, ""]:
+        """Binary cross-entropy."""
+        target = self._target(labels) * (1 - smoothing) + smoothing / 2
+        return functional.binary_cross_entropy_with_logits(outputs.float(), target)
+
+    def distilled(
+        self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
+    ) -> Float[Tensor, ""]:
+        """Binary cross-entropy with the other's probabilities."""
+        return functional.binary_cross_entropy_with_logits(
+            outputs.float(), taught.float().sigmoid()
+        )
+
+    def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
+        """F1 of the labels that are more probable than not; 1 where there are none and none is said."""
+        said, target = (outputs > 0).float(), self._target(labels)
+        total = (said + target).sum(1)
+        return torch.where(total > 0, 2 * (said * target).sum(1) / total.clamp(min=1), 1.0)
+
+
+_LEARNERS: dict[Target, type[ImageLearner]] = {
+    Target.classification: Classification,
+    Target.regression: Regression,
+    Target.multilabel: Multilabel,
+}
+
+
+def learner_of(images: ImageSet) -> ImageLearner:
+    """What is learnt of an image set."""
+    return _LEARNERS[images.target](images)
