@@ -30,6 +30,7 @@ class Kind(IntEnum):
         11  # accuracy with weights inherited from a supernet, of a network that was not trained
     )
     implausible = 12  # measured twice, both times far faster than other networks let expect
+    layers = 13  # by a model of the layers of any network on the device
 
     @property
     def is_predicted(self) -> bool:
@@ -60,6 +61,7 @@ _PREDICTED = {
     Kind.slowdown: "the scenario's slowdown",
     Kind.surrogate: "the surrogate",
     Kind.blocks: "the sum of its blocks",
+    Kind.layers: "the sum of its layers",
     Kind.own: "your own function",
 }
 

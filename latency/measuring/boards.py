@@ -61,6 +61,7 @@ class LiveBoards:
             core=config.core,
             timing=config.timing,
             quiet=config.quiet,
+            layers=config.layers is not None,
         )
         self._pool, self._export = connected.pool, connected.export
         self._boards = connected.pool.boards
@@ -143,7 +144,15 @@ class LiveBoards:
         )
         self._config.require_quiet(drift, disturbances, address)
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
-        return Measurement(network, samples, timed.control_median_ms, mhz, drift, disturbances)
+        return Measurement(
+            network,
+            samples,
+            timed.control_median_ms,
+            mhz,
+            drift,
+            disturbances,
+            layers=timed.layers,
+        )
 
     def _refuse(self, outcome: ProbeOutcome) -> None:
         sentence = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"

@@ -21,6 +21,7 @@ from common.files.atomic_file import naming
 from common.files.safe_file import opened, read_bytes, read_text
 from common.types.errors import UserError
 from common.types.units import require_ms
+from latency.probe.layer_times import LayerTime
 from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
 
@@ -33,9 +34,10 @@ _FIELDS = (
     "disturbances",
     "samples_ms",
     "beside_gb_per_s",
+    "layers",
 )
 
-_NEEDED = {*_FIELDS} - {"beside_gb_per_s"}
+_NEEDED = {*_FIELDS} - {"beside_gb_per_s", "layers"}
 """Columns that the journals of all versions have, which are continued as they are."""
 
 _LARGEST = 2**28  # bytes
@@ -54,6 +56,7 @@ class Measurement:
     drift: tuple[str, ...]  # of the control, as known then; judged again when read
     disturbances: tuple[str, ...]  # other disturbances
     beside_gb_per_s: tuple[float, ...] = ()  # bandwidth of each process beside, meanwhile
+    layers: tuple[LayerTime, ...] = ()  # in the order they run
 
     def __post_init__(self) -> None:
         """Check the times.
@@ -76,6 +79,7 @@ class Measurement:
                 f"{each:.5f}" for each in self.samples.ms
             ),  # to 10 ns; in the order they were taken
             " ".join(f"{each:.3f}" for each in self.beside_gb_per_s),
+            "; ".join(f"{layer} = {us:.2f}" for layer, us in self.layers),
         )
         return dict(zip(_FIELDS, values, strict=True))
 
@@ -153,6 +157,21 @@ def _is_sound(row: dict[str, str]) -> bool:
 def _ms(row: dict[str, str]) -> Float64[ndarray, " n"]:
     """Times of a line, in the order they were taken."""
     return np.array(row["samples_ms"].split(), np.float64)
+
+
+def layers_of(row: dict[str, str]) -> list[LayerTime]:
+    """The layers of a line with their microseconds; [] if they were not timed.
+
+    Raises:
+      UserError: if they make no sense.
+    """
+    pairs = [each.rpartition(" = ") for each in row.get("layers", "").split("; ") if each]
+    try:
+        return [(layer, float(us)) for layer, _, us in pairs]
+    except ValueError as error:
+        raise UserError(
+            f"the layers of {row['arch']} are those of no measurement: {error}"
+        ) from error
 
 
 def mend(path: Path) -> None:

@@ -41,6 +41,7 @@ class MeasureConfig:
     threads: int = 1
     probes: int | None = None  # number of calibration networks, chosen as `nas.transfer` does
     transfer: bool = False
+    layers: int | None = None  # distinct layers to time inside the networks of a board
     scenario: str | None = None  # other work beside the networks; None: none
     correct_drift: bool = False  # divide times by the control's drift instead of flagging them
     minutes: float | None = None  # no round begins after that; None: everything is measured

@@ -17,6 +17,7 @@ from common.types.errors import UserError
 from common.types.printable import printable
 from common.types.units import require_ms
 from latency.probe.connection import Connection, EndedError, LostConnectionError
+from latency.probe.layer_times import LayerTime, layer_times
 from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
@@ -89,6 +90,7 @@ class Timed:
     is_stable: bool  # whether times settled during the warm-up
     report: dict[str, Any] = field(default_factory=dict)  # clocks, temperatures after the timing
     state: BoardState = UNKNOWN  # the part of the report that is watched
+    layers: tuple[LayerTime, ...] = ()  # where they were asked for
 
     @property
     def control_median_ms(self) -> float:
@@ -173,7 +175,7 @@ class LiveBoard:
                 continue
             try:
                 answer = connection.request(
-                    {"type": "measure", "timing": self._settings.request("")["timing"]},
+                    {"type": "measure", **self._settings.request(self.identity.runtime)},
                     network,
                     silence_s=self._patience.silence_s,
                 )
@@ -187,7 +189,7 @@ class LiveBoard:
                     ) from error
                 self._wait(error, attempt)
                 continue
-            return self._timed(answer)
+            return self._timed(answer, network)
         raise AssertionError  # the last attempt raises
 
     def disturbances(self, timed: Timed, quiet: StabilityConfig) -> tuple[str, ...]:
@@ -284,7 +286,7 @@ class LiveBoard:
             )
         return asked.value
 
-    def _timed(self, answer: dict[str, Any]) -> Timed:
+    def _timed(self, answer: dict[str, Any], onnx: bytes) -> Timed:
         if answer.get("type") != "measured":
             raise UnrunnableError(printable(str(answer.get("message") or answer)))
         try:
@@ -297,6 +299,7 @@ class LiveBoard:
                 bool(network["is_stable"]),
                 report,
                 _state_of(report, self.identity.runtime),
+                layer_times(answer.get("layers", []), onnx),
             )
         except _SENSELESS as error:
             raise self._senseless(answer) from error

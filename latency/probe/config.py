@@ -67,6 +67,7 @@ class BoardsConfig:
         core: int | None,
         timing: TimingConfig,
         quiet: StabilityConfig,
+        layers: bool = False,
     ) -> Connected:
         """Connect to the boards at the addresses in `device`.
 
@@ -85,7 +86,7 @@ class BoardsConfig:
         )
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
-        settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing)
+        settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing, layers)
         patience = Patience(self.silence_s, self.tries, self.backoff_s)
         boards = [
             LiveBoard(

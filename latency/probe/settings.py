@@ -44,6 +44,7 @@ class ProbeSettings:
     threads: int
     core: int | None  # processor that the agent is pinned to; None: none
     timing: TimingConfig = field(default_factory=TimingConfig)
+    layers: bool = False  # time each layer too
 
     def request(self, runtime: str) -> dict[str, Any]:
         """Message to the agent, given the chosen runtime."""
@@ -54,4 +55,5 @@ class ProbeSettings:
             "threads": self.threads,
             "core": self.core,
             "timing": asdict(self.timing),
+            **({"layers": True} if self.layers else {}),
         }

@@ -75,6 +75,7 @@ NAMES: dict[str, dict[str, str]] = {
         "table": "latency.sources.table:TableLatencyConfig",
         "regression": "latency.sources.table:RegressionLatencyConfig",
         "blocks": "latency.sources.blocks:BlocksLatencyConfig",
+        "layers": "latency.sources.layers:LayersLatencyConfig",
         "probe": "latency.sources.probe:ProbeLatencyConfig",
         "transfer": "latency.sources.transfer:TransferLatencyConfig",
         "mapped": "latency.sources.mapped:MappedLatencyConfig",
@@ -224,7 +225,7 @@ def _settings(group: str, kind: type[Any]) -> DictConfig:
 
 def _default_controller(latency: str) -> str:
     """The controller of a search that names none, by its latency source: few queries of a live board."""
-    return "guided" if latency == "probe" else "reinforce"
+    return "guided" if latency in {"probe", "layers"} else "reinforce"
 
 
 def _default_space(

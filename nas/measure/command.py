@@ -22,13 +22,14 @@ from common.files.file_lock import held
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import append, judged, mend, read
+from latency.measuring.journal import append, judged, layers_of, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
+from latency.models.layer_table import has_layers
 from latency.sources.transfer import require_new
 from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
-from nas.measure.table import write_measured_table, write_predicted_table
+from nas.measure.table import write_layers, write_measured_table, write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 
@@ -77,6 +78,8 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
                 f"they are taken again"
             )
             _measure_pending(config, subject, space, folder, order, console)
+        if config.layers:
+            return write_layers(config, folder, facts=subject.facts(), console=console)
         if config.transfer:
             write_predicted_table(
                 config,
@@ -122,6 +125,10 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
             [row for lines in journals for row in judged(lines, drift, correct=correct)], space
         )
 
+    def is_enough() -> bool:
+        """Whether as many distinct layers as asked for were timed."""
+        return config.layers is not None and has_layers(map(layers_of, rows()), config.layers)
+
     before = rows()
     quiet = [row["arch"] for row in before if not row["disturbances"]]
     pending = _pending(order, quiet)  # disturbed networks are measured again
@@ -132,7 +139,7 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         f"{len(pending):,} to go{again} -> {folder.path}",
         soft_wrap=True,
     )
-    if not pending:
+    if not pending or is_enough():
         return []
     until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
     total, rounds = subject.rounds(pending, folder)
@@ -141,6 +148,8 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
             ended += 1
+            if is_enough():
+                break
             for each in measured[:1]:
                 for line in (*each.drift, *each.disturbances):
                     say(console, f"flagged: {line}")

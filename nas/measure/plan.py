@@ -16,6 +16,7 @@ from common.types.task import Task
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.measuring.settings import MeasureConfig
 from latency.models.process import FEWEST_NETWORKS
+from latency.probe.settings import Runtime
 from latency.sources.transfer import choose_networks
 
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -59,6 +60,8 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
             f"networks={config.networks} draws them, probes={config.probes} chooses them: "
             f"give one of the two"
         )
+    if config.layers is not None:
+        config = _of_layers(config)
     if config.scenario is not None and config.is_remote:
         raise UserError(
             f"scenario={config.scenario}: hogs run beside the networks of this machine; install "
@@ -69,6 +72,25 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
             f"shard={config.shard}: parts are for tables of this machine, without transfer=true"
         )
     return config
+
+
+def _of_layers(config: MeasureConfig) -> MeasureConfig:
+    """The settings of a measurement of layers: by ONNX Runtime's profile, in as many networks as it takes."""
+    if (
+        config.layers is None
+        or config.layers < 1
+        or config.probes is not None
+        or not config.is_remote
+    ):
+        raise UserError(
+            f"layers={config.layers}: give a number of distinct layers, no probes, and the address of a board; "
+            f"device=cmd:// is this machine"
+        )
+    return replace(
+        config,
+        networks=config.networks or config.layers,
+        latency=replace(config.latency, runtime=Runtime.onnxruntime),
+    )
 
 
 def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:

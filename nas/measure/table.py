@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from common.types.errors import UserError
 from latency.base import Space
 from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import measured_ms, repeat_differences, taken_beside
+from latency.measuring.journal import layers_of, measured_ms, repeat_differences, taken_beside
 from latency.measuring.settings import MeasureConfig
 from latency.models.calibration import Calibration
+from latency.models.layer_table import ProfiledNetwork, layer_table, write_layer_table
 from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
@@ -102,6 +104,31 @@ def write_predicted_table(
     )
 
 
+def write_layers(
+    config: MeasureConfig, folder: MeasurementFolder, *, facts: dict[str, Any], console: Console
+) -> Path:
+    """Write the layers of all networks that were measured undisturbed, and their model's quality.
+
+    Raises:
+      UserError: if these networks are too few.
+    """
+    networks = [
+        ProfiledNetwork(row["arch"], float(row["median_ms"]), layers_of(row))
+        for row in folder.rows()
+        if not row["disturbances"] and row.get("layers")
+    ]
+    table, _ = layer_table(folder.device_id, networks)
+    path = folder.path / f"{folder.slug}_layers.csv.gz"
+    write_layer_table(path, table, {"space": config.space, "date": _now(), **facts})
+    say(
+        console,
+        f"{len(table.layers):,} distinct layers in {table.networks:,} networks -> {path}; networks are predicted "
+        f"with {table.quality}\n"
+        f"next: NAS_DATA={folder.path} python -m nas.search latency=layers device={folder.device_id} space=",
+    )
+    return path
+
+
 def _measured(
     config: MeasureConfig, space: Space, folder: MeasurementFolder, facts: dict[str, Any]
 ) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"], dict[str, Any]]:
@@ -136,7 +163,7 @@ def _measured(
             **_quality(rows, config),
             "implausibly_fast_but_confirmed": confirmed_fast(rows, space),
             "control": space.text(space.control()),
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "date": _now(),
             **facts,
         },
     )
@@ -159,6 +186,10 @@ def _in_words(origin: dict[str, Any]) -> str:
     return (
         f"{origin['networks_measured']:,}{of_all} networks measured undisturbed{how}{noise}{doubt}"
     )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:

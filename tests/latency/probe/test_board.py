@@ -149,14 +149,14 @@ def test_any_answer_is_times_a_refusal_or_one_line(connect):
         ),
         max_leaves=6,
     )
-    names = st.sampled_from(["type", "network", "control", "state", "message"])
+    names = st.sampled_from(["type", "network", "control", "state", "layers", "message"])
     board = connect()
 
     @settings_of(max_examples=60)
     @given(st.dictionaries(names, values | st.just("measured")))
     def check(answer):
         try:
-            timed = board._timed(answer)
+            timed = board._timed(answer, b"")
         except (BoardError, UnrunnableError) as error:
             assert len(str(error).splitlines()) == 1  # noqa: PT017 - both ways are right
         else:

@@ -9,10 +9,11 @@ import numpy as np
 import psutil
 import pytest
 
+import latency.models.layer_table
 import latency.probe.config
 import nas.measure.command
 from common.files.keyed_table import read_csv_table
-from latency.measuring.journal import read
+from latency.measuring.journal import layers_of, read
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 QUICK = (
@@ -205,3 +206,15 @@ def test_a_board_that_cannot_be_measured_is_one_line(run, tmp_path, overrides, e
     assert line.startswith("edgenas: ")
     assert expected in line
     assert not (tmp_path / "out").exists()
+
+
+def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(latency.models.layer_table, "FEWEST_NETWORKS", 2)
+
+    status, _, stderr = run("device=cmd://", "networks=3", "layers=5")
+
+    assert (status, stderr) == (0, "")
+    (journal,) = journals(tmp_path)
+    rows = read(journal)
+    assert len(rows) == 2  # which a model takes; each has more layers
+    assert len({layer for layer, _ in layers_of(rows[0])}) >= 5

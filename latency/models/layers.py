@@ -1,0 +1,186 @@
+"""Latency of a network as the sum of its layers, each predicted from its kind and its shapes.
+
+A layer is a node of the graph as the runtime has fused it, in words: operator, inputs, outputs::
+
+    Conv.nchwc float[1,16,64,64] float[16,1,3,3] float[16] > float[1,16,32,32]
+    QLinearConv(3x3:24) uint8[1,90,90,24] float[] uint8[] float[24] ... > uint8[1,90,90,24]
+
+The name of the operator is followed by its layout, or by kernel and groups where no tensor tells them.
+nn-Meter (Zhang et al., MobiSys 2021) predicts kernels likewise: a library takes another kernel from shape
+to shape, so that times have steps. Here trees give the factor by which a linear model of the layer's
+operations and elements errs, one model for each kind of layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+_FEWEST = 20
+"""Layers of a kind that it takes for a model of its own; one model of all kinds predicts the others."""
+
+_LEAST_US = 0.3
+"""Shortest time; ONNX Runtime counts whole microseconds."""
+
+_TENSOR = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
+_KERNEL = re.compile(r"\((\d+)(?:x(\d+))?:(\d+)\)")
+_ELEMENTS, _OPERATIONS = slice(14, 17), 19
+"""Features that the linear model has, beside a constant."""
+
+
+@final
+@dataclass(frozen=True)
+class _KindModel:
+    """A linear model times the factor that trees predict; microseconds."""
+
+    weights: Float64[ndarray, "inputs"]
+    trees: Sequence[Any]
+
+    def predict(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
+        linear = _linear(features, self.weights)
+        if not self.trees:
+            return linear
+        logs = np.log1p(features)
+        return np.asarray(linear * np.exp(np.mean([each.predict(logs) for each in self.trees], 0)))
+
+
+@final
+@dataclass(frozen=True)
+class LayerModel:
+    """Models of each kind of layer of one device; the kind `""` stands for all."""
+
+    kinds: Mapping[str, _KindModel]
+
+    def predict_us(self, layers: Sequence[str]) -> Float64[ndarray, "n"]:
+        """Microseconds of each layer."""
+        us = np.empty(len(layers))
+        names = np.array([kind if (kind := kind_of(each)) in self.kinds else "" for each in layers])
+        features = _features(layers)
+        for name in np.unique(names):
+            us[names == name] = self.kinds[str(name)].predict(features[names == name])
+        return us
+
+
+def fit_layers(layers: Sequence[str], us: Float64[ndarray, "n"]) -> LayerModel:
+    """Fit a model of each kind to layers and their microseconds; equal input gives equal models."""
+    us, names, features = (
+        np.maximum(us, _LEAST_US),
+        np.array([*map(kind_of, layers)]),
+        _features(layers),
+    )
+    kinds = {"": _fit(features, us, trees=20)}
+    for name, count in zip(*np.unique(names, return_counts=True), strict=True):
+        if count >= _FEWEST:
+            kinds[str(name)] = _fit(features[names == name], us[names == name])
+    return LayerModel(kinds)
+
+
+def _fit(
+    features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: int = 100
+) -> _KindModel:
+    from scipy.optimize import nnls  # noqa: PLC0415 - half a second that a table does not need
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - as above
+
+    weights, _ = nnls(_inputs(features) / us[:, None], np.ones(len(us)))  # of the relative error
+    factor, logs = np.log(us / _linear(features, weights)), np.log1p(features)
+    fitted = [ExtraTreesRegressor(trees, max_features=0.6, random_state=0).fit(logs, factor)]
+    if len(us) > 3 * _FEWEST:
+        boosted = HistGradientBoostingRegressor(
+            max_iter=200, learning_rate=0.06, min_samples_leaf=5, random_state=0
+        )
+        fitted.append(boosted.fit(logs, factor))
+    return _KindModel(weights, fitted)
+
+
+def _inputs(features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n inputs"]:
+    ones = np.ones((len(features), 1))
+    return np.concatenate([ones, features[:, _ELEMENTS], features[:, [_OPERATIONS]]], axis=1)
+
+
+def _linear(
+    features: Float64[ndarray, "n F"], weights: Float64[ndarray, "inputs"]
+) -> Float64[ndarray, "n"]:
+    return np.asarray(np.maximum(_inputs(features) @ weights, _LEAST_US))
+
+
+def kind_of(layer: str) -> str:
+    """Operator, number format and, of a convolution, whether it is depthwise, grouped, 1x1 or larger."""
+    operator, tensors, _ = _parsed(layer)
+    name = f"{operator} {tensors[0][0] if tensors else ''}"
+    return name if "Conv" not in operator else f"{name} {_convolution(layer)}"
+
+
+def _convolution(layer: str) -> str:
+    _, _, shapes = _parsed(layer)
+    (_, channels, *_), (_, depth, *kernel), _ = shapes
+    if depth == 1 and channels > 1:
+        return "depthwise"
+    blocked = "nchwc" in layer  # of images, whose channels are not
+    return (
+        "grouped" if depth < channels and not blocked else "1x1" if max(kernel) == 1 else "larger"
+    )
+
+
+def _features(layers: Sequence[str]) -> Float64[ndarray, "n F"]:
+    return np.array([_features_of(each) for each in layers], np.float64)
+
+
+@lru_cache(1 << 15)
+def _features_of(layer: str) -> tuple[int | float, ...]:
+    """Shapes of the first input, the weights and the output; what they amount to."""
+    operator, tensors, (x, weights, out) = _parsed(layer)
+    inputs = [_elements(shape) for _, shape in tensors[: layer[: layer.index(">")].count("[")]]
+    first, others, made = inputs[0] if inputs else 0.0, sum(inputs[1:]), _elements(out)
+    depth = 1.0
+    if "Conv" in operator:
+        depth = _elements(weights[1:])
+    elif "MatMul" in operator or "Gemm" in operator:
+        depth = x[3]
+    moved, operations = first + others + made, made * depth
+    large = sum(len(shape) > 1 for _, shape in tensors)
+    return (
+        *(*x, *weights, *out, len(inputs), large, first, others, made, moved, depth, operations),
+        *(operations / moved, x[2] / out[2], x[3] / out[3], out[2] * out[3]),
+        *(weights[2] * weights[3], -(-out[3] // 6) * 6 / out[3], out[0] * out[1]),
+    )
+
+
+@lru_cache(1 << 15)
+def _parsed(
+    layer: str,
+) -> tuple[str, list[tuple[str, list[int]]], tuple[list[int], list[int], list[int]]]:
+    """Operator, tensors, and four dimensions each of the first input, the weights and the output."""
+    before, _, after = layer.partition(">")
+    operator = before.partition(" ")[0].partition("(")[0]
+    inputs, outputs = _tensors(before), _tensors(after)
+    x, out = (_four(each[0][1] if each else []) for each in (inputs, outputs))
+    large = [shape for _, shape in inputs[1:] if len(shape) > 1]
+    weights = _four(large[0] if large else [])
+    kernel = _KERNEL.search(before.partition(" ")[0])
+    if kernel and not large and "Conv" in operator:  # packed weights, channels last
+        x, out = ([shape[0], shape[3], *shape[1:3]] for shape in (x, out))
+        height, width, groups = (int(number or 1) for number in kernel.groups())
+        weights = [out[1], max(1, x[1] // groups), height, width]
+    return operator, [*inputs, *outputs], (x, weights, out)
+
+
+def _tensors(text: str) -> list[tuple[str, list[int]]]:
+    return [
+        (kind, [max(1, int(each)) for each in shape.split(",") if each])
+        for kind, shape in _TENSOR.findall(text)
+    ]
+
+
+def _four(shape: list[int]) -> list[int]:
+    return [1] * (4 - len(shape)) + shape[-4:]
+
+
+def _elements(shape: Sequence[int]) -> float:
+    return float(np.prod(shape, dtype=np.float64))

@@ -1,0 +1,98 @@
+"""Layers in words, their model, and its file."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from common.types.errors import UserError
+from latency.models import layer_table as tables
+from latency.models.layers import fit_layers, kind_of
+
+_US_PER_MILLION = 50.0
+
+
+def linear(channels, out):
+    return f"Gemm float[1,{channels}] float[{out},{channels}] float[{out}] > float[1,{out}]"
+
+
+def linear_us(channels, out):
+    return 2 + channels * out * _US_PER_MILLION / 1e6
+
+
+@pytest.fixture
+def networks():
+    """Twelve networks of three linear layers, whose times are theirs and a microsecond each less."""
+    sizes = np.random.default_rng(0).integers(100, 3000, (12, 4))
+    networks = []
+    for number, row in enumerate(sizes.tolist()):
+        pairs = list(pairwise(row))
+        layers = [(linear(*pair), linear_us(*pair)) for pair in pairs]
+        ms = sum(us - 1 for _, us in layers) / 1e3
+        networks.append(tables.ProfiledNetwork(str(number), ms, layers))
+    return networks
+
+
+@pytest.mark.parametrize(
+    ("layer", "kind"),
+    [
+        ("Conv.nchwc float[1,16,8,8] float[16,1,3,3] float[16] > float[1,16,8,8]", "depthwise"),
+        ("Conv.nchwc float[1,3,8,8] float[16,3,3,3] float[16] > float[1,16,8,8]", "larger"),
+        ("Conv float[1,16,8,8] float[16,8,1,1] > float[1,16,8,8]", "grouped"),
+        ("QLinearConv(3x3:24) uint8[1,9,9,24] float[] > uint8[1,9,9,24]", "depthwise"),
+        ("QLinearConv(1x1:1) uint8[1,9,9,24] float[] > uint8[1,9,9,48]", "1x1"),
+    ],
+)
+def test_the_kind_of_a_convolution_follows_from_its_tensors_or_its_kernel(layer, kind):
+    assert kind_of(layer).endswith(f" {kind}")
+
+
+def test_layers_between_those_of_the_fit_are_predicted_and_unseen_kinds_roughly():
+    pairs = np.random.default_rng(1).integers(100, 3000, (60, 2)).tolist()
+    model = fit_layers([linear(*pair) for pair in pairs], np.array([linear_us(*p) for p in pairs]))
+
+    predicted = model.predict_us([linear(1500, 2000), linear(1500, 2000).replace("Gemm", "MatMul")])
+
+    assert predicted == pytest.approx(linear_us(1500, 2000), rel=0.05)
+
+
+def test_held_out_networks_are_predicted_and_the_file_predicts_alike(networks, tmp_path):
+    table, held_out_ms = tables.layer_table("a/onnxruntime/fp32/b1", networks)
+    path = tmp_path / "a_layers.csv.gz"
+
+    tables.write_layer_table(path, table, {})
+    read = tables.read_layer_table(path)
+
+    assert table.quality.spearman > 0.95
+    assert held_out_ms == pytest.approx([each.ms for each in networks], rel=0.2)
+    layers = [layer for layer, _ in networks[0].layers]
+    assert read.predict_ms(layers) == pytest.approx(networks[0].ms, rel=0.1)
+    assert (read.networks, read.quality) == (12, table.quality)
+    assert read.uncertainty == table.uncertainty
+
+
+def test_too_few_networks_are_refused(networks):
+    with pytest.raises(UserError, match="9 networks"):
+        tables.layer_table("a", networks[:9])
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("a.json", '"networks"', '"n"'), ("a.json", "{", ""), ("a.csv.gz", "", None)],
+)
+def test_a_damaged_file_is_refused_by_its_name(networks, tmp_path, name, before, after):
+    table, _ = tables.layer_table("a", networks)
+    tables.write_layer_table(tmp_path / "a.csv.gz", table, {})
+    damaged = tmp_path / name
+    if after is None:
+        damaged.write_bytes(damaged.read_bytes()[:40])
+    else:
+        damaged.write_text(damaged.read_text().replace(before, after, 1))
+
+    with pytest.raises(UserError, match=r"a\.csv\.gz"):
+        tables.read_layer_table(tmp_path / "a.csv.gz")
+
+
+def test_a_device_without_layers_is_refused_by_its_name():
+    with pytest.raises(UserError, match="device=none"):
+        tables.open_layer_table("none/onnxruntime/fp32/b1")

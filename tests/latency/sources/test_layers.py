@@ -1,0 +1,58 @@
+"""`latency=layers`: any network by the sum of its layers."""
+
+import numpy as np
+import pytest
+
+from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.models.confidence import of_residuals
+from latency.models.layer_table import LayerTable
+from latency.models.regression import Quality
+from latency.probe.settings import BoardPrecision
+from latency.sources.layers import LayersLatency, LayersLatencyConfig
+from nas.spaces.nas_bench_201.plugin import SPACE
+
+DEVICE = "a/onnxruntime/fp32/b1"
+
+
+@pytest.fixture
+def oracle():
+    """Every layer takes 100 us, as two of the fit do."""
+    layers = [f"Add float[1,{n}] float[1,{n}] > float[1,{n}]" for n in (10, 20)]
+    table = LayerTable(
+        DEVICE,
+        layers,
+        np.array([100.0, 100.0]),
+        np.array([1, 1]),
+        10,
+        1.0,
+        -1.0,
+        Quality(1.0, 1.0, 1.0, 0.0),
+        of_residuals(np.array([-0.1, 0.1])),
+    )
+    task = (
+        SPACE.tasks["imagenet16"]
+        if "imagenet16" in SPACE.tasks
+        else next(iter(SPACE.tasks.values()))
+    )
+    return LayersLatency(SPACE, task, table, BoardPrecision.fp32, 1)
+
+
+def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle):
+    rows = SPACE.architectures(np.array([0, SPACE.size - 1]))
+
+    answered = oracle.answer(np.concatenate([rows, rows])[:, None])
+
+    assert answered.ms.shape == (4, 1)
+    assert (answered.kind == Kind.layers).all()
+    assert Kind.layers.is_predicted
+    assert answered.ms[0] != answered.ms[1]
+    assert (answered.ms[:2] == answered.ms[2:]).all()
+    assert oracle.known(rows).all()
+    assert oracle.uncertainty.sd > 0
+
+
+@pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1"])
+def test_a_device_without_onnx_runtime_is_refused_by_its_name(device):
+    with pytest.raises(UserError, match=f"device={device}"):
+        LayersLatencyConfig().build(device, SPACE, next(iter(SPACE.tasks.values())))
