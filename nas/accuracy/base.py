@@ -163,6 +163,12 @@ class HasWeights(Keys, Protocol):
     def every_network(self) -> Int64[ndarray, "n D"]:
         """All networks at all their sides, of which the classifier alone is tuned."""
 
+    def new_networks(self) -> Int64[ndarray, "n D"]:
+        """Networks that begin with new weights all the same, the smallest first."""
+
+    def is_new(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Whether each begins with new weights."""
+
     def tuned_to(self, architectures: Int64[ndarray, "*n D"], depth: int) -> Int64[ndarray, "*n D"]:
         """The same networks at the same sides, tuned to a depth."""
 

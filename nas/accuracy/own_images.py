@@ -176,4 +176,9 @@ class FineTuningConfig(OwnImagesConfig):
 
     by: ClassVar[str] = "fine_tuning"
     order: ClassVar[Order] = Order.proxies
-    shares: ClassVar[Mapping[str, float]] = {"scores": 0.12, "frozen": 0.13, "short": 0.25}
+    shares: ClassVar[Mapping[str, float]] = {
+        "scores": 0.12,
+        "frozen": 0.13,
+        "short": 0.25,
+        "scratch": 0.06,
+    }

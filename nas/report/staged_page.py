@@ -29,6 +29,7 @@ _TITLES = {
     "frozen": "frozen features",
     "original": "the trained network",
     "rule": "the rule of thumb",
+    "scratch": "a network from scratch",
     "short": "short trainings",
     "longer": "longer trainings",
     "full": "the winner",
@@ -55,7 +56,7 @@ def print_stage(console: Console, stage: StageResult) -> None:
         return
     accuracy = "" if stage.accuracy is None else f", {stage.accuracy:.2%}"
     first = f"{stage.favourite}{accuracy}"
-    if stage.name in {"rule", "original"}:
+    if stage.name in {"rule", "scratch", "original"}:
         length = f" after {stage.epochs} epochs" if stage.epochs else ""
         length = ", for which the time was too short" if stage.accuracy is None else length
         say(console, f"{_TITLES[stage.name]}: {first}{length}")

@@ -289,6 +289,8 @@ def pretrained_start(
     space = network.space
     tuned = space.depths[int(space.depth(architecture))]
     words = f"begun with the weights of {space.origin(architecture)}; tuned: {tuned}"
+    if space.is_new(architecture):
+        words = space.origin(architecture)
     return Start(network, None, words, keeps_best=keeps_best, rate=rate)
 
 
@@ -299,7 +301,7 @@ def _start_of(config: TrainConfig, subject: TrainSubject) -> Start:
         return Start(partial(untrained, space))
     heads, recipe = subject.folder / _HEADS, recipe_named(subject.recipe)
     network = PretrainedNetwork(space, PretrainedImages(space, subject.named), heads)
-    if not epochs_done(subject.folder / CHECKPOINT):
+    if not epochs_done(subject.folder / CHECKPOINT) and not space.is_new(row):
         trial = FineTuningTrial(network, recipe, len(subject.images.classes))
         trial(row, Fidelity("frozen features", FROZEN), config.seed)
     rate = 1.0

@@ -48,8 +48,9 @@ class TrainSubject:
     @property
     def recipe(self) -> str:
         """Name of the recipe that is taken if none is named."""
-        weights = isinstance(self.space, HasWeights)
-        name = "fine_tuning" if weights else usual_recipe(self.space.name)
+        name = usual_recipe(self.space.name)
+        if isinstance(self.space, HasWeights) and not self.space.is_new(self.architecture):
+            name = "fine_tuning"
         return with_augmentation(name, self.augment, self.named)
 
     @property

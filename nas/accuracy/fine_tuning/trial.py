@@ -69,6 +69,8 @@ class PretrainedNetwork:
     def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The network with weights, classifier and statistics, frozen as far as it is not tuned."""
         network = self.space.start(architecture, task)
+        if self.space.is_new(architecture):
+            return network
         head = head_of(self.heads, self.space, architecture)
         if head.is_file():
             set_classifier(network, **load_file(head))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Protocol, final, runtime_checkable
@@ -32,11 +31,18 @@ from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.training.trained_folder import RECORD, Training, read_training, trained_folder
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import MORE, Winner, epochs_within, forget_checkpoint
+from nas.search.own_images.winner import (
+    MORE,
+    Winner,
+    epochs_within,
+    forget_checkpoint,
+    train_winner,
+)
+from nas.search.strategy import Outcome
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.executor import Evaluated, Workers
@@ -61,6 +67,9 @@ _BRIEF_S = 600.0
 
 LEAST_EPOCHS = 3
 """Epochs of the winner, or fewer of its layers are tuned."""
+
+_FROM_SCRATCH_EPOCHS = 20
+"""Fewest epochs of a network from scratch that tell whether new weights are better for these images."""
 
 _HOPELESS = 1.2
 """Predicted latency, as a share of the limit, above which a network is not timed."""
@@ -114,7 +123,7 @@ class FineTuned(StagedSearch):
         is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
         is_int8 = self._config.precision is BoardPrecision.int8
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
-        stages, rows = self._tunings, self._drawn_candidates.architectures
+        stages, rows = self._tunings, self._tunings.candidates.architectures
         is_kept = is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
         return Evaluated(
             FineTuningTrial(
@@ -133,7 +142,9 @@ class FineTuned(StagedSearch):
         )
 
     def _stages(self, candidates: Candidates) -> FineTunings:
-        space, rows = self._space, candidates.architectures
+        space = self._space
+        candidates = candidates.rows(~space.is_new(candidates.architectures))  # which come first
+        rows = candidates.architectures
         _, network = np.unique(space.tuned_to(rows, 0), axis=0, return_inverse=True)
         images = len(self._images.valid)
         return FineTunings(
@@ -166,7 +177,7 @@ class FineTuned(StagedSearch):
         frozen_s = spent_s + left_s * shares["frozen"] / (1 - shares["scores"])
         short_s = frozen_s + left_s * shares["short"] / (1 - shares["scores"])
         ends = {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
-        return {**ends, "full": max(self._seconds, short_s)}
+        return {**ends, "full": max((1 - shares["scratch"]) * self._seconds, short_s)}
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Networks within the limits, by their latencies on the device.
@@ -212,7 +223,8 @@ class FineTuned(StagedSearch):
             self._tell(f"timed {tried + 1:,} of {len(first):,} networks")
             check()
         answered = Latencies(measured[group], kinds[group])
-        return self._candidates_of(rows, prior, flops, answered, time.monotonic() - began_s)
+        drawn = self._candidates_of(rows, prior, flops, answered, time.monotonic() - began_s)
+        return self._with_new_networks(drawn)
 
     def _candidates_of(
         self,
@@ -253,6 +265,24 @@ class FineTuned(StagedSearch):
             score_s=0.0,
         )
 
+    def _with_new_networks(self, candidates: Candidates) -> Candidates:
+        """The same, and the networks with new weights that are within every limit, the smallest first."""
+        space, problem, count = self._space, self._problem, len(candidates)
+        rows = space.new_networks()
+        rows = rows[problem.limits.met(problem.limits.costs(rows))]
+        try:
+            answered = problem.oracle.answer(space.canonical(rows))
+        except UnmeasuredError:
+            return candidates
+        within = np.flatnonzero(problem.compared_ms(answered) <= problem.limit_ms)
+        longer = candidates.rows(np.append(np.arange(count), np.zeros(len(within), np.int64)))
+        longer.architectures[count:] = rows[within]
+        longer.latency_ms[count:] = answered.ms[within]
+        longer.latency_kind[count:] = answered.kind[within]
+        longer.flops[count:] = self._flops(rows[within])
+        longer.prior[count:] = space.prior(rows[within])
+        return longer
+
     def _flops(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
         """Multiply-accumulates; counted at one side of each network, in proportion at the others."""
         sides = np.array([self._space.side(row) for row in rows], np.float64)
@@ -289,8 +319,14 @@ class FineTuned(StagedSearch):
         space, stages, results = self._space, self._tunings, self._proposer.results
         left_s = ends_s - time.monotonic()
         order = self._by_int8(stages.order(results, left_s).tolist(), left_s)
+        scratch = None
+        if order and self._needs_new_weights(self._claims(left_s)[order[0]]):
+            scratch = self._planned_from_scratch(ends_s - time.monotonic())
+        if scratch is not None:
+            order = [self._candidate(scratch.arch), *order]
         at, ms, kind = self._confirmed(order)
-        self._compare_with_pixels()
+        if scratch is not None and at == order[0]:
+            return replace(scratch, latency_ms=ms, latency_kind=kind)
         recipe, deepest = self._rule.recipe, int(stages.depth[at])
         row = self._drawn_candidates.architectures[at]
         images, left_s = self._images_of(row), ends_s - time.monotonic()
@@ -301,40 +337,113 @@ class FineTuned(StagedSearch):
         arch = space.text(space.tuned_to(row, depth))
         return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 
-    def _compare_with_pixels(self) -> None:
-        """Say so where every network, frozen or tuned, is worse than regression on small pixels."""
-        results, pixels = self._proposer.results.values(), pixel_accuracy(self._images.train)
-        best = float(np.nanmax([result.accuracy for result in results]))
-        if best >= pixels:
+    def _needs_new_weights(self, claimed: float) -> bool:
+        """Whether the network from scratch is better than that, or regression on small pixels than all."""
+        scratch = self._from_scratch
+        best = np.nanmax([result.accuracy for result in self._proposer.results.values()])
+        if scratch is not None and _valid(scratch[1]) > claimed:
+            self._say(f"from scratch {_valid(scratch[1]):.1%}, pretrained {claimed:.1%} expected")
+        elif (pixels := pixel_accuracy(self._images.train)) > best:
+            self._say(f"regression on mere pixels {pixels:.1%}, pretrained networks {best:.1%}")
+        else:
+            return False
+        return True
+
+    def _planned_from_scratch(self, seconds: float) -> Winner | None:
+        """The largest network with new weights that so many seconds train long enough."""
+        candidates, recipe = self._drawn_candidates, self._scratch_recipe
+        ends_s, start = time.monotonic() + seconds, Start(self._pretrained)
+        for at in np.flatnonzero(self._space.is_new(candidates.architectures))[::-1].tolist():
+            row = candidates.architectures[at]
+            ms, kind = float(candidates.latency_ms[at]), int(candidates.latency_kind[at])
+            left_s = ends_s - time.monotonic()
+            epochs = int(epochs_within(self._images_of(row), row, start, recipe, left_s))
+            if epochs >= _FROM_SCRATCH_EPOCHS:
+                planned = Winner(self._space.text(row), recipe, epochs, 0, ms, kind)
+                return replace(planned, epochs=min(epochs, self._epochs_of(recipe)))
+        return None
+
+    @property
+    def _scratch_recipe(self) -> str:
+        """Name of the recipe for new weights, with the augmentation of the fine-tunings."""
+        return f"from_scratch:{self._rule.recipe.partition(':')[2]}"
+
+    def outcome(self, parts: Sequence[Trials]) -> Outcome:
+        """As in every search; a network from scratch is trained first."""
+        if self._winner is None:
+            self._train_from_scratch()
+        return super().outcome(parts)
+
+    def _train_from_scratch(self) -> None:
+        """Train a network with new weights in its share of the time, if that is long enough."""
+        seconds = self._rule.shares["scratch"] * self._seconds
+        ends_s = time.monotonic() + seconds
+        planned = self._planned_from_scratch(seconds)
+        if planned is None:
             return
-        left_out = {"weights", "pool", "space"}
-        words = [w for w in shlex.split(self._begun.command) if w.partition("=")[0] not in left_out]
-        self._say(
-            f"warning: the pretrained networks reach {best:.1%}, less than regression on mere pixels, "
-            f"{pixels:.1%}; try new weights: {shlex.join(words)} space=residual"
+        train_winner(
+            self._begun.experiment,
+            self._images_of(self._space.parse(planned.arch)),
+            self._folder,
+            planned,
+            self._begun.console,
+            start=self._start(planned),
+            most=planned.epochs,
+            ends_s=ends_s,
         )
+        forget_checkpoint(self._folder, planned.arch)
+
+    @property
+    def _from_scratch(self) -> tuple[int, Training] | None:
+        """Candidate and training of the network with new weights; None where none was trained."""
+        rows = self._drawn_candidates.architectures
+        for at in np.flatnonzero(self._space.is_new(rows)).tolist():
+            folder = trained_folder(self._folder, self._space.text(rows[at]))
+            if (folder / RECORD).is_file():
+                return at, read_training(folder)
+        return None
 
     @property
     def _most_epochs(self) -> int:
-        """As set, or twice as many as by default where there is time."""
-        epochs = self._config.epochs
-        is_default = epochs == self._space.tasks[self._space.default_task].epochs
-        return MORE * epochs if is_default else epochs
+        """As set, or twice as many as by default where there is time; of new weights, their recipe's."""
+        recipe = self._rule.recipe if self._winner is None else self._winner.recipe
+        return self._epochs_of(recipe)
+
+    def _epochs_of(self, recipe: str) -> int:
+        default = self._space.tasks[self._space.default_task].epochs
+        if self._config.epochs != default:
+            return self._config.epochs
+        is_new = recipe == self._scratch_recipe
+        return recipe_named(recipe).epochs if is_new else MORE * default
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """As in every search; the rule of thumb instead, as it was ranked, if it is better."""
         at, training = super()._trained_winner(order, left_s)
-        valid = training.valid
-        if valid is None:
-            raise TypeError("a winner is judged on validation images")
-        better = self._better_rule_of_thumb(valid.fraction)
-        if better is None:
-            return at, training
-        forget_checkpoint(self._folder, training.arch)
-        self._winner = better
-        with Journal(self._begun.folder.journal, self._space) as journal:
-            journal.note("winner", asdict(better))
-        return super()._trained_winner(order, 0.0)
+        better = self._better_rule_of_thumb(_valid(training))
+        if better is not None:
+            forget_checkpoint(self._folder, training.arch)
+            self._winner = better
+            with Journal(self._begun.folder.journal, self._space) as journal:
+                journal.note("winner", asdict(better))
+            at, training = super()._trained_winner(order, 0.0)
+        return self._better_from_scratch(_valid(training)) or (at, training)
+
+    def _better_from_scratch(self, accuracy: float) -> tuple[int, Training] | None:
+        """The network from scratch, if it is better than that and confirmed."""
+        scratch = self._from_scratch
+        if scratch is None or _valid(scratch[1]) <= accuracy:
+            return None
+        at, training = scratch
+        self._say(
+            f"{training.arch}, from scratch, has {_valid(training):.2%}, the winner {accuracy:.2%}: what "
+            f"pretrained weights know does not help on these images; it is handed over"
+        )
+        try:
+            self._hand_over(*scratch, *self._confirmed([at])[1:])
+        except UserError as error:
+            self._say(f"{error}; so it is not handed over")
+            return None
+        return scratch
 
     def _better_rule_of_thumb(self, accuracy: float) -> Winner | None:
         """The best training of the rule of thumb, if it is better than that and confirmed."""
@@ -407,6 +516,12 @@ class FineTuned(StagedSearch):
                     len(jobs) - len(at),
                 )
             )
+        scratch = self._from_scratch
+        if scratch is not None:
+            new, best = scratch[1], _valid(scratch[1])
+            stage_list.append(
+                StageResult("scratch", 1, 1, new.seconds, new.epochs, new.arch, None, best)
+            )
         return (*stage_list, self._rule_of_thumb(stages))
 
     def _rule_of_thumb(self, stages: FineTunings) -> StageResult:
@@ -424,6 +539,13 @@ class FineTuned(StagedSearch):
             None,
             None if longest is None else results[longest].accuracy,
         )
+
+
+def _valid(training: Training) -> float:
+    """Accuracy on the validation images, by which winners are compared."""
+    if training.valid is None:
+        raise TypeError("a winner is judged on validation images")
+    return training.valid.fraction
 
 
 def _predicted_ms(

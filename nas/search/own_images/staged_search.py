@@ -282,7 +282,7 @@ class StagedSearch(ABC):
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """The winner's position among the candidates, and its training in full."""
-        space, candidates = self._problem.space, self._drawn_candidates
+        space = self._problem.space
         ends_s = time.monotonic() + left_s
         winner = self._winner
         if winner is None:
@@ -299,15 +299,24 @@ class StagedSearch(ABC):
             most=self._most_epochs,
             ends_s=ends_s - _WINNER * self._quantised_s,
         )
-        row = space.parse(winner.arch)
+        at = self._candidate(winner.arch)
+        self._hand_over(at, training, winner.latency_ms, winner.latency_kind)
+        return at, training
+
+    def _candidate(self, arch: str) -> int:
+        """Position among the candidates."""
+        row = self._problem.space.parse(arch)
+        return int((self._drawn_candidates.architectures == row).all(-1).argmax())
+
+    def _hand_over(self, at: int, training: Training, ms: float, kind: int) -> None:
+        """Keep what is reported of the winner: its test accuracy, and its latency as it was confirmed."""
+        candidates = self._drawn_candidates
         if training.test is not None:
+            row = candidates.architectures[at]
             self._accuracy.tested[row.tobytes()] = training.test.fraction
-        at = int((candidates.architectures == row).all(-1).argmax())
         if self._times_again:
             self._first_ms = float(candidates.latency_ms[at])
-        candidates.latency_ms[at] = winner.latency_ms
-        candidates.latency_kind[at] = winner.latency_kind
-        return at, training
+        candidates.latency_ms[at], candidates.latency_kind[at] = ms, kind
 
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
         """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""

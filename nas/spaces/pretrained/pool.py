@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from common.types.errors import UserError
 from common.types.printable import printable
+from common.types.task import Task
 from nas.spaces.pretrained.built import example_of, function_named
 from nas.spaces.pretrained.hub import (
     digest_of,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 POOL = Path(__file__).with_name("pool.csv")
 """Networks near the front of accuracy and time on boards; side and top-1 by timm's results-imagenet.csv."""
+
+NEW_WEIGHTS = "new weights, from scratch"
+"""Origin of networks that are trained beside pretrained ones, which may know too little of some images."""
 
 _MOST_FILES = 1000
 _MOST_METADATA = 2**16
@@ -82,6 +86,10 @@ class PooledNetwork:
                 warnings.filterwarnings("ignore", ".*non-meta parameter", UserWarning)
                 network: nn.Module = function_named(self.function)(classes)
             return network
+        if self.origin == NEW_WEIGHTS:
+            from nas.spaces.residual import residual  # noqa: PLC0415 - imports torch
+
+            return residual(Task(self.name, classes, self.side), **self.arguments)
         from torch import nn  # noqa: PLC0415 - takes seconds
 
         settings: dict[str, Any] = {**self.arguments, "num_classes": classes}
@@ -119,6 +127,23 @@ class PooledNetwork:
         return digest_of(
             Path(self.function.rpartition(":")[0]) if self.function else self.weights_file()
         )
+
+
+NEW = tuple(
+    PooledNetwork(
+        f"residual_{width}x{blocks}",
+        32,
+        0.0,
+        "",
+        NEW_WEIGHTS,
+        fixed_side=True,
+        arguments={"stride": 2, "kernel": 3, "width": width, "growth": 2.0, "blocks": blocks},
+        mean=(0.5, 0.5, 0.5),
+        sd=(0.25, 0.25, 0.25),
+    )
+    for width, blocks in ((16, 3), (32, 6))
+)
+"""Networks with new weights, the smallest first."""
 
 
 def any_at_hand() -> bool:

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from common.types.task import Task
 from nas.spaces.base import ChoiceSpace
-from nas.spaces.pretrained.pool import PooledNetwork, pool_of
+from nas.spaces.pretrained.pool import NEW, NEW_WEIGHTS, PooledNetwork, pool_of
 from nas.spaces.pretrained.timm_library import timm
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ class PretrainedSpace(ChoiceSpace):
     ) -> None:
         self.name = name
         self.pool = tuple(pool)
+        self._networks = (*self.pool, *NEW)
         self.choices = {
-            "network": tuple(network.name for network in pool),
-            "side": tuple(sides),
+            "network": tuple(network.name for network in self._networks),
+            "side": (*sides, NEW[0].side),
             "tuning": TUNING,
         }
 
@@ -68,15 +69,17 @@ class PretrainedSpace(ChoiceSpace):
         licences = Counter(each.licence for each in self.pool if each.is_at_hand)
         names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
         sides = self.choices["side"]
-        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
+        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-2]} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether the choices are options, and the network takes this side."""
         inside = super().valid(architectures)
         rows = np.where(inside[..., None], architectures, 0)
         sides = np.array(self.choices["side"])[rows[..., 1]]
-        fixed = np.array([each.side if each.fixed_side else 0 for each in self.pool])[rows[..., 0]]
-        return np.asarray(inside & ((fixed == 0) | (fixed == sides)))
+        fixed = np.array([each.side if each.fixed_side else 0 for each in self._networks])
+        fixed = fixed[rows[..., 0]]
+        is_free = (fixed == 0) & (rows[..., 1] < len(self.choices["side"]) - 1)
+        return np.asarray(inside & (is_free | (fixed == sides)))
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """The first row of the same layers: weights and the depth of tuning change none."""
@@ -91,12 +94,21 @@ class PretrainedSpace(ChoiceSpace):
 
     @cached_property
     def _first_alike(self) -> Int64[ndarray, "networks"]:
-        layers = [(each.architecture, sorted(each.arguments.items())) for each in self.pool]
+        layers = [(each.architecture, sorted(each.arguments.items())) for each in self._networks]
         return np.array([layers.index(each) for each in layers])
 
     def every_network(self) -> Int64[ndarray, "n 3"]:
         """All networks at hand at all their sides, of which the classifier alone is tuned."""
         return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
+
+    def new_networks(self) -> Int64[ndarray, "n 3"]:
+        """Networks that begin with new weights, the smallest first."""
+        rows = self._at_all_sides(range(len(self.pool), len(self._networks)))
+        return self.tuned_to(rows, len(TUNING) - 1)
+
+    def is_new(self, architectures: Int64[ndarray, "*n 3"]) -> Bool[ndarray, "*n"]:
+        """Whether each begins with new weights."""
+        return np.asarray(architectures[..., 0] >= len(self.pool))
 
     def _at_all_sides(self, networks: Sequence[int]) -> Int64[ndarray, "n 3"]:
         sides = range(len(self.choices["side"]))
@@ -116,11 +128,13 @@ class PretrainedSpace(ChoiceSpace):
     def origin(self, architecture: Int64[ndarray, "D"]) -> str:
         """Where the weights come from, their licence and their SHA-256."""
         pooled = self.pooled(architecture)
+        if pooled.origin == NEW_WEIGHTS:
+            return NEW_WEIGHTS
         return f"{pooled.origin}, licence {pooled.licence}, SHA-256 {pooled.digest()}"
 
     def pooled(self, architecture: Int64[ndarray, "D"]) -> PooledNetwork:
         """The network that a row chooses."""
-        return self.pool[int(architecture[0])]
+        return self._networks[int(architecture[0])]
 
     def side(self, architecture: Int64[ndarray, "D"]) -> int:
         """Side of its images, pixels."""
@@ -177,7 +191,7 @@ class PretrainedSpace(ChoiceSpace):
 
         network = self.network(architecture, task)
         pooled = self.pooled(architecture)
-        if not pooled.function:
+        if not pooled.function and not self.is_new(architecture):
             load_weights(network, pooled)
         return network
 

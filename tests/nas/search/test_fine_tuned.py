@@ -18,6 +18,8 @@ from common.types.errors import UserError
 from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.search.own_images.fine_tuned import FineTuned
+from nas.spaces.pretrained.pool import NEW_WEIGHTS
 from nas.spaces.pretrained.space import pretrained_space
 from nas.spaces.pretrained.timm_library import timm
 from nas.train.command import train_into_folder
@@ -69,8 +71,9 @@ def test_statistics_are_those_of_the_users_images_where_more_than_the_head_is_tu
 
 
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
-    tmp_path, weights, images, search_here
+    tmp_path, weights, images, search_here, monkeypatch
 ):
+    monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
     runs = tmp_path / "runs"
 
     settings = ("hours=0.004", "epochs=1", "precision=int8")
@@ -100,37 +103,68 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     trained_longer_from_the_same_weights(only_run(runs), training)
 
 
-def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_worse(
-    tmp_path, weights, images, search_here, monkeypatch
-):
-    staged = nas.search.own_images.staged_search
-    train_winner, trained = staged.train_winner, []
+@pytest.fixture
+def searched(tmp_path, weights, images, search_here):
+    """Folder and summary of a search for two epochs, when it is called."""
+    settings = (images, f"weights={weights}", "pool=test_resnet", "epochs=2", *HERE, "T=1s")
+
+    def search(hours):
+        done = search_here(tmp_path / "runs", *settings, hours)
+        assert done.returncode == 0, done.stderr
+        folder = only_run(tmp_path / "runs")
+        return folder, json.loads((folder / "summary.json").read_text())
+
+    return search
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Architectures of the winners that were trained; the first one is made worse than it is."""
+    staged, trained = nas.search.own_images.staged_search, []
+    train_winner = staged.train_winner
 
     def first_is_worse(*arguments, **options):
         training = train_winner(*arguments, **options)
-        trained.append(training)
+        trained.append(training.arch)
         worse = replace(training.valid, fraction=0.0)
         return replace(training, valid=worse) if len(trained) == 1 else training
 
     monkeypatch.setattr(staged, "train_winner", first_is_worse)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 1.1)
-    pool = (f"weights={weights}", "pool=test_resnet")
-    settings = (images, *pool, "hours=0.1", "epochs=2")
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "_FROM_SCRATCH_EPOCHS", 1)
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 0.0)
+    return trained
 
-    done = search_here(tmp_path / "runs", *settings, *HERE, "T=1s")
 
-    assert done.returncode == 0, done.stderr
-    folder = only_run(tmp_path / "runs")
-    summary = json.loads((folder / "summary.json").read_text())
+def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_worse(
+    searched, monkeypatch, trained
+):
+    monkeypatch.setattr(FineTuned, "_from_scratch", None)
+
+    folder, summary = searched("hours=0.1")
+
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
     tunings = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == rule["favourite"]]
-    assert "hours=0.1 epochs=2" in done.stdout.replace("\n", " ").partition("try new weights")[2]
     assert summary["best"]["arch"] == rule["favourite"]
     assert summary["settings"]["epochs"] == 1
     assert summary["best"]["accuracy_searched"] == max(s["accuracy"] for s in tunings)
-    assert [training.arch for training in trained][-1] == rule["favourite"]
+    assert trained[-1] == rule["favourite"]
+
+
+@pytest.mark.parametrize("claimed", [0.0, 1.0])
+def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
+    searched, monkeypatch, trained, claimed
+):
+    monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
+    monkeypatch.setattr(FineTuned, "_better_rule_of_thumb", lambda *_: None)
+
+    _, summary = searched("hours=0.03")
+
+    (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
+    assert summary["best"]["arch"] == scratch["favourite"]
+    assert summary["start"] == NEW_WEIGHTS
+    assert (trained == [scratch["favourite"]]) is (claimed == 0.0)
 
 
 def trained_longer_from_the_same_weights(run, training):
