@@ -14,10 +14,10 @@ search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
 
 test: $(TOOLS)
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder --ignore tests/benchmarks $(ARGS)
 
 test-experiments: $(TOOLS)
-	$(BIN)/python -m pytest -n auto --dist loadscope -m 'experiment and not slow' $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope tests/benchmarks $(ARGS)
 
 test-slow: $(TOOLS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray]'

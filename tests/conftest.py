@@ -100,10 +100,7 @@ def _one_line_a_sentence():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the experiments; the long tests first, so that at the end no process waits long."""
-    for item in items:
-        if item.nodeid.startswith("tests/benchmarks/"):
-            item.add_marker(pytest.mark.experiment)
+    """The long tests first, so that at the end no process waits long."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 

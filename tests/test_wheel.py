@@ -32,7 +32,7 @@ def installed(tmp_path_factory):
     options = ("--quiet", "--no-deps", "--disable-pip-version-check")
     python(*("-m", "pip", "wheel", *options, "--no-build-isolation", "--wheel-dir", folder, source))
     (wheel,) = folder.glob("edgenas-*.whl")
-    python("-m", "pip", "install", *options, "--target", folder / "site", wheel)
+    python("-m", "pip", "install", *options, "--no-compile", "--target", folder / "site", wheel)
     return folder / "site"
 
 

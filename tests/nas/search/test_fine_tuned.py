@@ -50,7 +50,7 @@ def images(tmp_path):
     noise, folder = np.random.default_rng(0), tmp_path / "images"
     for name, level in (("dark", 40), ("grey", 120), ("light", 200)):
         (folder / name).mkdir(parents=True)
-        for number in range(30):
+        for number in range(12):
             pixels = noise.normal(level, 20, (32, 32, 3)).clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / name / f"{number}.png")
     return f"data={folder}"
