@@ -1,0 +1,375 @@
+"""`task=detection`: boxes of objects and their classes, judged by COCO's mean average precision."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64, UInt8
+from numpy import ndarray
+from PIL import Image, ImageDraw
+from torch import Tensor, nn
+
+from common.files.safe_file import read_text
+from common.types.errors import UserError
+from common.types.printable import printable
+from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
+from nas.accuracy.learners.scenes import SIDE, WORST, SceneBatches, Scenes, beside, colour, restored
+
+ANNOTATIONS = "annotations.json"
+_MOST_BOXES = 100
+"""Of an image."""
+
+SCORE, OVERLAP, KEPT = 0.01, 0.45, 100
+"""Least score of an answer, overlap of two of which the lesser is dropped, most answers of an image."""
+
+SURE = 0.3
+"""Least score of an answer that is drawn."""
+
+_NEGATIVE = 3
+"""Anchors of the background that are learnt for each of an object (Liu et al., "SSD", ECCV 2016)."""
+
+MATCHED = 0.5
+"""Least intersection over union of an anchor and the object that it learns."""
+
+_VARIANCES = (0.1, 0.1, 0.2, 0.2)
+"""Scale of the offsets of a box from its anchor."""
+
+
+@final
+class Detection:
+    """Images, and boxes of COCO's JSON: images/ and annotations.json.
+
+    A network gives (n, anchors, classes + 8): logits, four offsets from an anchor, and the anchor itself:
+    left, top, right, bottom, in pixels.
+    """
+
+    def __init__(self, data: str, side: int | None = None) -> None:
+        """Reads the images and the boxes.
+
+        Args:
+          data: folder with images/ and annotations.json.
+          side: pixels that images are resized to, 128 by default.
+
+        Raises:
+          UserError: if a file is missing, cannot be read, or does not fit the others.
+        """
+        self.folder, self.side = Path(data).expanduser(), SIDE if side is None else side
+        files, boxes, self.classes = _annotations(self.folder, self.side)
+        self.scenes = Scenes.of(files, self.side, boxes, data)
+        shown = boxes[torch.from_numpy(self.scenes.splits["train"])][..., 4].unique().tolist()
+        for number, name in enumerate(self.classes[1:], 1):
+            if number not in shown:
+                raise UserError(f"data={data}: no training image shows the class {name}")
+
+    def batches(self, split: str) -> SceneBatches:
+        """Images of a split, and their objects: left, top, right, bottom, class; 0: no object."""
+        return self.scenes.batches(split, self._mirrored)
+
+    def _mirrored(self, images: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
+        """Half of the images mirrored, with their boxes."""
+        which = torch.rand(len(images)) < 0.5
+        images[which] = images[which].flip(-1)
+        left, right = objects[which, :, 0].clone(), objects[which, :, 2].clone()
+        objects[which, :, 0], objects[which, :, 2] = self.side - right, self.side - left
+        return images, objects
+
+    def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Float[Tensor, ""]:
+        """Cross-entropy of matched anchors and the hardest others, and smooth L1 of the offsets."""
+        images, objects = batch
+        outputs = network(images).float()
+        logits, offsets, anchors = outputs[..., :-8], outputs[..., -8:-4], outputs[0, :, -4:]
+        classes, wanted = matched(anchors, objects.to(logits.device))
+        is_object = classes > 0
+        surprise = nn.functional.cross_entropy(
+            logits.flatten(0, 1), classes.flatten(), reduction="none"
+        ).reshape(classes.shape)
+        negative = surprise.detach().masked_fill(is_object, -1)
+        rank = negative.argsort(1, descending=True).argsort(1)
+        learnt = is_object | (rank < _NEGATIVE * is_object.sum(1, keepdim=True))
+        distance = nn.functional.smooth_l1_loss(offsets, wanted, reduction="none").sum(-1)
+        total = (surprise * learnt).sum() + (distance * is_object).sum()
+        return total / is_object.sum().clamp(min=1)
+
+    def answers(
+        self, network: nn.Module, images: Float[Tensor, "n 3 side side"]
+    ) -> list[Float[Tensor, "k 6"]]:
+        """Objects of each image: left, top, right, bottom, class, score; the surest first."""
+        with torch.no_grad():
+            outputs = network(images).float()
+            boxes, logits = decoded(outputs[..., -8:-4], outputs[..., -4:]), outputs[..., :-8]
+            return [detections(*each, self.side) for each in zip(logits, boxes, strict=True)]
+
+    def precisions(
+        self, network: nn.Module, batches: Iterable[Sequence[Tensor]]
+    ) -> Float64[ndarray, "classes"]:
+        """Average precision of each class over overlaps of .5 to .95, by pycocotools; NaN without objects."""
+        images: list[dict[str, Any]] = []
+        truth: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
+        for pixels, objects in batches:
+            for rows, answered in zip(objects, self.answers(network, pixels), strict=True):
+                image = len(images) + 1
+                images.append({"id": image})
+                for *corners, label in rows[rows[:, 4] > 0].tolist():
+                    box, area = _coco_box(corners)
+                    known = {"id": len(truth) + 1, "area": area, "iscrowd": 0}
+                    truth.append(
+                        {"image_id": image, "category_id": int(label), "bbox": box, **known}
+                    )
+                for *corners, label, score in answered.tolist():
+                    box, _ = _coco_box(corners)
+                    answers.append(
+                        {"image_id": image, "category_id": int(label), "bbox": box, "score": score}
+                    )
+        return _average_precisions(images, truth, answers, len(self.classes) - 1)
+
+    def findings(self, network: nn.Module) -> Findings:
+        """Average precision of each class, and the worst boxes beside the truth."""
+        device = next(network.parameters()).device
+        kept = [[part.to(device) for part in batch] for batch in self.batches("test")]
+        values = self.precisions(network, kept).tolist()
+        images, objects = (torch.cat(parts) for parts in zip(*kept, strict=True))
+        answers = [each for pixels, _ in kept for each in self.answers(network, pixels)]
+        counts = torch.bincount(objects[..., 4].long().flatten(), minlength=len(self.classes))
+        lost = []
+        for rows, answered in zip(objects, answers, strict=True):
+            known, sure = rows[rows[:, 4] > 0], answered[answered[:, 5] >= SURE]
+            overlap = overlaps(known[None, :, :4], sure[None, :, :4])[0]
+            right = (overlap >= MATCHED) & (known[:, 4, None] == sure[None, :, 4])
+            missed = int((~right.any(1)).sum()) if len(sure) else len(known)
+            wrong = int((~right.any(0)).sum()) if len(known) else len(sure)
+            lost.append((missed + wrong, missed, wrong))
+        worst = sorted(range(len(lost)), key=lambda at: -lost[at][0])[:WORST]
+        pictures = []
+        for at in worst:
+            pixels = restored(images[at])
+            truth, answer = (
+                objects[at][objects[at, :, 4] > 0],
+                answers[at][answers[at][:, 5] >= SURE],
+            )
+            caption = f"{lost[at][1]} missed, {lost[at][2]} wrong"
+            pictures.append(
+                beside(self._drawn(pixels, truth), self._drawn(pixels, answer), caption)
+            )
+        rows = zip(self.classes[1:], counts[1:].tolist(), values, strict=True)
+        return Findings(
+            tuple(ClassMetric(*each) for each in rows if not np.isnan(each[2])), tuple(pictures)
+        )
+
+    def _drawn(
+        self, pixels: UInt8[ndarray, "h w 3"], objects: Float[Tensor, "k columns"]
+    ) -> UInt8[ndarray, "h w 3"]:
+        """An image with its boxes and the names of their classes."""
+        picture = Image.fromarray(pixels)
+        draw = ImageDraw.Draw(picture)
+        for left, top, right, bottom, label, *_ in objects.tolist():
+            draw.rectangle((left, top, right - 1, bottom - 1), outline=colour(int(label)))
+            draw.text((left + 2, top), self.classes[int(label)], fill=colour(int(label)))
+        return np.asarray(picture)
+
+    def describe(self) -> LearnerDescription:
+        """The images and the classes, the background first."""
+        title = printable(self.folder.resolve().name)
+        return self.scenes.described(title, self.classes, "mAP")
+
+    def example_input(self) -> Float[Tensor, "1 3 side side"]:
+        """Noise in the shape of an image."""
+        return torch.randn(1, 3, self.side, self.side)
+
+    def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
+        """Mean average precision."""
+        return Metric("mAP", float(np.nan_to_num(np.nanmean(self.precisions(network, batches)))))
+
+
+def _coco_box(corners: list[float]) -> tuple[list[float], float]:
+    left, top, right, bottom = corners
+    return [left, top, right - left, bottom - top], (right - left) * (bottom - top)
+
+
+def _average_precisions(
+    images: list[dict[str, Any]],
+    truth: list[dict[str, Any]],
+    answers: list[dict[str, Any]],
+    classes: int,
+) -> Float64[ndarray, "classes"]:
+    try:
+        from pycocotools.coco import COCO  # noqa: PLC0415 - an extra
+        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise UserError(
+            f"task=detection needs pycocotools ({error}): pip install '.[tasks]'"
+        ) from error
+    if not answers:
+        return np.zeros(classes)
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints
+        known = COCO()
+        known.dataset = {
+            "images": images,
+            "annotations": truth,
+            "categories": [{"id": number} for number in range(1, classes + 1)],
+        }
+        known.createIndex()
+        judged = COCOeval(known, known.loadRes(answers), "bbox")
+        judged.evaluate()
+        judged.accumulate()
+    precision = judged.eval["precision"][
+        :, :, :, 0, -1
+    ]  # overlap, recall, class, all areas, 100 answers
+    precision = np.where(precision < 0, np.nan, precision)
+    return np.asarray(precision.mean((0, 1)), np.float64)
+
+
+def matched(
+    anchors: Float[Tensor, "anchors 4"], objects: Float[Tensor, "n objects 5"]
+) -> tuple[Int64[Tensor, "n anchors"], Float[Tensor, "n anchors 4"]]:
+    """Class of each anchor, 0 for the background, and the offsets of its object.
+
+    An anchor learns the object that it overlaps most, if by half; each object has its best anchor.
+    """
+    n, count = objects.shape[:2]
+    is_object = objects[..., 4] > 0
+    overlap = overlaps(objects[..., :4], anchors.expand(n, -1, 4)).where(is_object[..., None], -1)
+    best, which = overlap.max(1)
+    first = overlap.argmax(2)
+    for number in range(count):  # few; a later object takes the anchor of an earlier one
+        there = is_object[:, number]
+        rows = torch.arange(n, device=anchors.device)[there]
+        at = first[there, number]
+        which[rows, at], best[rows, at] = number, 1
+    chosen = objects.gather(1, which[..., None].expand(-1, -1, 5))
+    classes = torch.where(best >= MATCHED, chosen[..., 4].long(), 0)
+    return classes, encoded(chosen[..., :4], anchors)
+
+
+def overlaps(
+    boxes: Float[Tensor, "n k 4"], others: Float[Tensor, "n m 4"]
+) -> Float[Tensor, "n k m"]:
+    """Intersection over union of all pairs."""
+    a, b = boxes[:, :, None], others[:, None]
+    sides = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(0)
+    both = sides.prod(-1)
+    areas = [(each[..., 2:] - each[..., :2]).prod(-1) for each in (a, b)]
+    return both / (areas[0] + areas[1] - both).clamp(min=1e-6)
+
+
+def encoded(boxes: Float[Tensor, "n a 4"], anchors: Float[Tensor, "a 4"]) -> Float[Tensor, "n a 4"]:
+    """Offsets of boxes from anchors: of the centre in sides, and logarithms of the sides."""
+    size = anchors[:, 2:] - anchors[:, :2]
+    sides = (boxes[..., 2:] - boxes[..., :2]).clamp(min=1e-3)
+    centre = boxes[..., :2] + sides / 2 - (anchors[:, :2] + size / 2)
+    return torch.cat([centre / size, (sides / size).log()], -1) / boxes.new_tensor(_VARIANCES)
+
+
+def decoded(
+    offsets: Float[Tensor, "n a 4"], anchors: Float[Tensor, "*n a 4"]
+) -> Float[Tensor, "n a 4"]:
+    """Boxes of offsets from anchors."""
+    offsets = offsets * offsets.new_tensor(_VARIANCES)
+    size = anchors[..., 2:] - anchors[..., :2]
+    centre = anchors[..., :2] + size / 2 + offsets[..., :2] * size
+    half = offsets[..., 2:].clamp(max=4).exp() * size / 2
+    return torch.cat([centre - half, centre + half], -1)
+
+
+def detections(
+    logits: Float[Tensor, "anchors classes"], boxes: Float[Tensor, "anchors 4"], side: int
+) -> Float[Tensor, "k 6"]:
+    """Answers of one image, the surest first: left, top, right, bottom, class, score."""
+    scores = logits.softmax(-1)[:, 1:]
+    anchor, label = torch.nonzero(scores > SCORE, as_tuple=True)
+    score = scores[anchor, label]
+    order = score.argsort(descending=True)[: 4 * KEPT]
+    anchor, label, score = anchor[order], label[order], score[order]
+    found = boxes[anchor].clamp(0, side)
+    same = label[:, None] == label[None]
+    hides = (overlaps(found[None], found[None])[0] > OVERLAP) & same
+    kept = torch.ones(len(found), dtype=torch.bool)
+    hides = hides.cpu()
+    for at in range(len(found)):  # the surer hides those after it
+        if kept[at]:
+            kept[at + 1 :] &= ~hides[at, at + 1 :]
+    rows = torch.cat([found, label[:, None] + 1, score[:, None]], -1)
+    return rows[kept.to(rows.device)][:KEPT]
+
+
+def _annotations(folder: Path, side: int) -> tuple[tuple[Path, ...], Tensor, tuple[str, ...]]:
+    """Files, objects (n, most, 5) in pixels of resized images, and names of the classes.
+
+    Raises:
+      UserError: if the JSON is not COCO's, or names what is not there.
+    """
+    path = folder / ANNOTATIONS
+    try:
+        content = json.loads(read_text(path))
+        sizes = {
+            _number(image["id"]): (
+                str(image["file_name"]),
+                _size(image["width"]),
+                _size(image["height"]),
+            )
+            for image in content["images"]
+        }
+        names = {
+            _number(each["id"]): printable(str(each["name"]))[:100]
+            for each in content["categories"]
+        }
+        objects: dict[int, list[list[float]]] = {number: [] for number in sizes}
+        numbers = {category: at for at, category in enumerate(sorted(names), 1)}
+        for each in content["annotations"]:
+            image, category = _number(each["image_id"]), _number(each["category_id"])
+            left, top, width, height = (float(value) for value in each["bbox"])
+            file, *whole = sizes[image]
+            box = f"{path}: the box {left:g}, {top:g}, {width:g}, {height:g} of {file}"
+            if not (width > 0 and height > 0):
+                raise UserError(f"{box} has no area")
+            if min(left, top) < -1 or left + width > whole[0] + 1 or top + height > whole[1] + 1:
+                raise UserError(f"{box} is outside the image of {whole[0]} x {whole[1]} pixels")
+            scale = np.array([side / whole[0], side / whole[1]] * 2)
+            corners = np.array([left, top, left + width, top + height]) * scale
+            objects[image].append([*corners.clip(0, side).tolist(), numbers[category]])
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        raise UserError(f"{path} is not COCO's JSON: {reason}") from error
+    if any(len(boxes) > _MOST_BOXES for boxes in objects.values()):
+        raise UserError(f"{path}: an image has more than {_MOST_BOXES} boxes")
+    files = tuple(_inside(folder / "images", name) for name, *_ in sizes.values())
+    table = torch.zeros(len(files), max(1, *map(len, objects.values()), 1), 5)
+    for row, boxes in zip(table, objects.values(), strict=True):
+        row[: len(boxes)] = torch.tensor(boxes).reshape(-1, 5)
+    return files, table, ("background", *(names[category] for category in sorted(names)))
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r:.50} is no whole number")
+    return value
+
+
+def _size(value: Any) -> int:
+    if not 0 < _number(value) <= 100_000:
+        raise ValueError(f"{value} pixels")
+    return int(value)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of the folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise UserError(f"there is no file {name[:200]!r} in {folder}")
+    return path

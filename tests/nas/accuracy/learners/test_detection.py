@@ -1,0 +1,125 @@
+"""Detection: boxes of COCO's JSON, anchors, suppression, and annotations that do not fit."""
+
+import json
+
+import pytest
+import torch
+from scene_folder import write_scenes
+from torch import nn
+
+from common.types.errors import UserError
+from nas.accuracy.learners.detection import (
+    Detection,
+    decoded,
+    detections,
+    encoded,
+    matched,
+    overlaps,
+)
+
+ANCHORS = torch.tensor([[0.0, 0, 20, 20], [10, 10, 30, 30], [25, 25, 45, 45]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_scenes(tmp_path / "scenes")
+
+
+class Oracle(nn.Module):
+    """Gives the boxes that it was told as its anchors."""
+
+    def __init__(self, objects, classes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        logits = nn.functional.one_hot(objects[..., 4].long(), classes) * 20.0
+        self.outputs = torch.cat([logits, torch.zeros(*objects.shape[:2], 4)], -1)
+        self.boxes = objects[..., :4]
+
+    def forward(self, images):
+        outputs = torch.cat([self.outputs, self.boxes], -1)
+        return outputs[: len(images)]
+
+
+def test_an_object_is_learnt_by_its_best_anchor_and_all_that_overlap_it_by_half():
+    objects = torch.tensor(
+        [[[2.0, 2, 22, 22, 1], [0, 0, 0, 0, 0]], [[0, 0, 46, 46, 2], [0, 0, 0, 0, 0]]]
+    )
+
+    classes, offsets = matched(ANCHORS, objects)
+
+    assert classes.tolist() == [[1, 0, 0], [2, 0, 0]]
+    assert decoded(offsets, ANCHORS)[0, 0].tolist() == pytest.approx([2, 2, 22, 22], abs=1e-3)
+
+
+def test_offsets_are_those_of_their_boxes():
+    boxes = torch.rand(2, 3, 2) * 20
+    boxes = torch.cat([boxes, boxes + 5 + torch.rand(2, 3, 2) * 20], -1)
+
+    assert decoded(encoded(boxes, ANCHORS), ANCHORS) == pytest.approx(boxes.numpy(), abs=1e-3)
+    assert overlaps(ANCHORS[None, :1], ANCHORS[None, 1:2]).item() == pytest.approx(100 / 700)
+
+
+def test_of_answers_that_overlap_the_surest_of_a_class_is_kept():
+    boxes = torch.tensor([[0.0, 0, 20, 20], [1, 1, 21, 21], [30, 30, 40, 40], [0, 0, 20, 20]])
+    logits = torch.tensor([[0.0, 4, 0], [0, 5, 0], [0, 3, 0], [0, 0, 3]])
+
+    answers = detections(logits, boxes, 48)
+
+    sure = answers[answers[:, 5] > 0.5]
+    assert sure[:, 4].tolist() == [1, 1, 2]
+    assert sure[0, :4].tolist() == [1, 1, 21, 21]
+
+
+def test_a_perfect_detector_has_every_box(folder):
+    pytest.importorskip("pycocotools")
+    learner = Detection(str(folder), side=48)
+    (batch,) = learner.batches("valid")
+
+    metric = learner.metric(Oracle(batch[1], 3), [batch])
+
+    assert (metric.name, metric.value) == ("mAP", pytest.approx(1.0))
+    assert learner.classes == ("background", "class 1", "class 2")
+
+
+def test_mirrored_boxes_stay_on_their_objects(folder):
+    learner = Detection(str(folder), side=48)
+    torch.manual_seed(1)
+    (images, objects) = next(iter(learner.batches("train")))
+
+    for image, (left, top, right, bottom, label) in zip(
+        images, objects[:, 0].int().tolist(), strict=True
+    ):
+        inside = image[label - 1, top:bottom, left:right]
+        assert inside.min() > 1.5
+
+
+def _changed(key, change):
+    def damage(folder):
+        path = folder / "annotations.json"
+        content = json.loads(path.read_text())
+        change(content[key])
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "hint"),
+    [
+        (_changed("annotations", lambda each: each[3].update(bbox=[40, 0, 20, 10])), "3.png"),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, 0, 0, 10])), "3.png"),
+        (_changed("annotations", lambda each: each[3].update(image_id=99)), "99"),
+        (_changed("annotations", lambda each: each[3].pop("bbox")), "bbox"),
+        (_changed("annotations", lambda each: each[3].update(bbox="4")), "COCO"),
+        (_changed("images", lambda each: each[0].update(file_name="../x.png")), "x.png"),
+        (_changed("images", lambda each: each[0].update(width=10**9)), "1000000000"),
+        (_changed("categories", lambda each: each.append({"id": 7, "name": "cat"})), "cat"),
+        (lambda folder: (folder / "annotations.json").unlink(), "annotations.json"),
+        (lambda folder: (folder / "annotations.json").write_text("["), "annotations.json"),
+    ],
+)
+def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
+    damage(folder)
+
+    with pytest.raises(UserError, match=hint):
+        Detection(str(folder), side=48)
