@@ -59,13 +59,16 @@ def channel_groups(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # parameters outside layers; they are checked below
             graph.build_dependency(network, example, verbose=False)
-            traced = list(graph.get_all_groups())
+            reshaped = [module for module in names if _is_reshaped_twice(module, graph)]
+            traced = list(graph.get_all_groups(ignored_layers=reshaped))
     except Exception as error:  # an analysis runs the author's code
         raise UserError(
             f"network={type(network).__name__} cannot be analysed by torch-pruning: "
             f"{(str(error) or repr(error)).splitlines()[0]}; pass a part of it that can be, such as "
             f"its backbone, as a network of its own"
         ) from error
+    for module in reshaped:
+        whole[names[module]] = "its channels are reshaped more than once, as heads of attention are"
     for items in traced:
         root = names[items[0].dep.target.module]
         try:
@@ -74,6 +77,24 @@ def channel_groups(
             whole[root] = str(error)
     order = [name.rpartition(".")[0] for name in network.state_dict()]
     return sorted(groups, key=lambda group: order.index(group.name)), whole
+
+
+def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
+    """Whether the channels that a layer writes go through several reshapes, which an analysis may never leave."""
+    if not isinstance(module, nn.Conv2d | nn.Linear) or module not in graph.module2node:
+        return False
+    write = graph.get_pruner_of_module(module).prune_out_channels
+    pending, seen = [(graph.module2node[module], write)], set()
+    while pending:
+        node, handler = step = pending.pop()
+        if step not in seen:
+            seen.add(step)
+            pending += [
+                (dependency.target, dependency.handler)
+                for dependency in node.dependencies
+                if dependency.is_triggered_by(handler)
+            ]
+    return len({node for node, _ in seen if node.type.name == "RESHAPE"}) > 1
 
 
 def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Module) -> ChannelGroup:

@@ -55,6 +55,20 @@ class Shuffled(nn.Sequential):
         return self[1](x.unflatten(1, (2, 16)).transpose(1, 2).flatten(1, 2)).mean((2, 3))
 
 
+class Attention(nn.Module):
+    """Attention of two heads, as LeViT computes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.project = nn.Conv2d(16, 64, 1), nn.Conv2d(32, 16, 1)
+
+    def forward(self, x):
+        n, _, height, width = x.shape
+        q, k, v = self.qkv(x).view(n, 2, -1, height * width).split((8, 8, 16), dim=2)
+        mixed = v @ (q.transpose(-2, -1) @ k).softmax(-1).transpose(-2, -1)
+        return x + self.project(mixed.view(n, -1, height, width))
+
+
 @pytest.fixture
 def space():
     torch.manual_seed(0)
@@ -173,6 +187,15 @@ def test_channels_that_are_shuffled_are_left_whole():
 
     with pytest.raises(UserError, match="no part"):
         elastic_space(network, side=32)
+
+
+def test_heads_of_attention_are_left_whole_and_the_channels_around_them_are_cut():
+    network = nn.Sequential(nn.Conv2d(3, 16, 3, 4), Attention(), nn.Conv2d(16, 10, 8))
+
+    anatomy = elastic_space(network, side=32).anatomy
+
+    assert "1.qkv" in anatomy.whole
+    assert [group.name for group in anatomy.groups] == ["0"]
 
 
 def test_blocks_of_a_resnet_are_skipped_but_not_those_that_change_the_shape():
