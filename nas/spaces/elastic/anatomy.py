@@ -230,9 +230,9 @@ def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterator[int]:
-    """Sides of images, multiples of 32 or 8, that the network gives outputs of the same shapes for."""
+    """Sides of images, multiples of 32, 8 or 4, that the network gives outputs of the same shapes for."""
     side = example.shape[-1]
-    step = 32 if side >= 128 else 8
+    step = 32 if side >= 128 else 8 if side >= 64 else 4
     smaller = {step * round(side * fraction / step) for fraction in SIDE_FRACTIONS}
     for each in sorted(each for each in smaller if 0 < each < side):
         try:

@@ -89,7 +89,7 @@ def test_widths_kernels_blocks_and_the_side_are_choices(space):
         "width 1.expand",
         "width 2.expand",
     ]
-    assert space.choices["side"] == (16, 24, 32)
+    assert space.choices["side"] == (16, 20, 24, 28, 32)
     assert space.choices["kernel 2.filter"] == (3, 5, 7)
     assert space.choices["width 1.expand"] == (16, 24, 32, 40, 48, 56, 64)
     assert space.anatomy.stages == {"": ("1", "2")}
