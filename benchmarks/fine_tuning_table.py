@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +77,10 @@ PLAN = (
     Tuning("stage", 12),
     Tuning("all", 6, 0.4),
 )
+
+
+FROZEN_FEATURES = Tuning("head", 0)
+"""Of which a classifier alone is fitted."""
 
 
 class NetworkAtSide(NamedTuple):
@@ -188,42 +194,39 @@ class Worker:
         if torch.cuda.is_available():
             torch.cuda.set_per_process_memory_fraction(self.memory)
         self.space = space_of(self.weights)
-        self.networks: dict[tuple[str, NetworkAtSide, str], Future[nn.Module]] = {}
         self.costs: dict[tuple[str, int], tuple[float, float]] = {}
+        with ThreadPoolExecutor(2) as builder:
+            for data in self.data:
+                self.rows_of(data, builder)
+
+    def rows_of(self, data: str, builder: ThreadPoolExecutor) -> None:
+        """All rows of a data set; a GPU holds its images alone."""
         self.images = {
-            (data, each.side): PretrainedImages(self.space, data)(self.row(each))
-            for data in self.data
+            each.side: PretrainedImages(self.space, data)(self.row(each))
             for each in self.candidates
         }
-        every = [(data, candidate) for data in self.data for candidate in self.candidates]
-        features = [self.features(data, candidate) for data, candidate in every]
+        self.networks: dict[tuple[NetworkAtSide, str], Future[nn.Module]] = {}
+        for candidate in self.candidates:
+            features = self.features(data, candidate)
+            network = builder.submit(self.frozen, data, candidate, *features)
+            network.add_done_callback(complain)
+            self.networks[candidate, "all"] = network
         device = device_named("auto")
         self.sources = {
-            key: sources_of(each, TrainOn.train, device) for key, each in self.images.items()
+            side: sources_of(each, TrainOn.train, device) for side, each in self.images.items()
         }
-        with (
-            ThreadPoolExecutor(2) as builder,
-            TrainingPool(next(iter(self.images.values())), side_by_side=self.at_once) as pool,
-        ):
-            for (data, candidate), judged in zip(every, features, strict=True):
-                network = builder.submit(self.frozen, data, candidate, *judged)
-                network.add_done_callback(complain)
-                self.networks[data, candidate, "all"] = network
+        first = next(iter(self.images.values()))
+        few = Images(first.train.pixels[:64], first.train.labels[:64])
+        with TrainingPool(replace(first, train=few), side_by_side=self.at_once) as pool:
             trainings = []
-            for kind, data, candidate in self.jobs():
-                key = data, candidate, kind.tuning
+            for kind, candidate in itertools.product(self.plan, self.candidates):
+                if Row(Path(data).stem, *candidate, *kind) in self.done:
+                    continue
+                key = candidate, kind.tuning
                 if key not in self.networks:
-                    self.networks[key] = builder.submit(self.built, *key)
+                    self.networks[key] = builder.submit(self.built, data, *key)
                 trainings.append(self.submit(pool, kind, data, candidate))
             wait(trainings)
-
-    def jobs(self) -> Iterator[tuple[Tuning, str, NetworkAtSide]]:
-        """All trainings, in order."""
-        for kind in self.plan:
-            for data in self.data:
-                for candidate in self.candidates:
-                    if Row(Path(data).stem, *candidate, *kind) not in self.done:
-                        yield kind, data, candidate
 
     def row(self, candidate: NetworkAtSide, tuning: str = "head") -> Int64[ndarray, "3"]:
         """The candidate in the space."""
@@ -239,20 +242,22 @@ class Worker:
 
     def built(self, data: str, candidate: NetworkAtSide, tuning: str) -> nn.Module:
         """A network before it is tuned; the same for all lengths and rates."""
-        images = self.images[data, candidate.side]
+        images = self.images[candidate.side]
         return self.began(data)(self.row(candidate, tuning), images.task)
 
     def features(
         self, data: str, candidate: NetworkAtSide
     ) -> tuple[float, list[Float32[ndarray, "n f"]]]:
         """Seconds of one pass, and features of the splits."""
-        images, row = self.images[data, candidate.side], self.row(candidate)
+        images, row = self.images[candidate.side], self.row(candidate)
         network, device = self.space.start(row, images.task), device_named("auto")
         if candidate.shape not in self.costs:
             example = self.space.example_input(row, images.task, 1)
             flops = float(self.space.costs(row, images.task)["flops"])
             self.costs[candidate.shape] = flops, latency_ms(deepcopy(network), example)
         splits = [images.train, images.valid, images.test]
+        if Row(Path(data).stem, *candidate, *FROZEN_FEATURES) in self.done:
+            splits.pop()
         pixels = np.concatenate([each.pixels for each in splits])
         pixels = np.concatenate([pixels, pixels[: -len(pixels) % 64]])  # batches of one size
         every = Images(pixels, np.zeros(len(pixels), np.int64))
@@ -262,25 +267,27 @@ class Worker:
         (features,) = frozen_features(network, [every], images, device)
         seconds = time.perf_counter() - began_s
         begins = np.cumsum([len(each) for each in splits])
-        return seconds * begins[1] / len(pixels), np.split(features, begins)[:3]
+        return seconds * begins[1] / len(pixels), np.split(features, begins)[: len(splits)]
 
     def frozen(
         self, data: str, candidate: NetworkAtSide, seconds: float, features: list[ndarray]
     ) -> nn.Module:
         """Judge frozen features, and build the network with the classifier on them."""
-        images, row = self.images[data, candidate.side], self.row(candidate)
+        images, row = self.images[candidate.side], self.row(candidate)
         labels = [np.asarray(each.labels) for each in (images.train, images.valid, images.test)]
-        parts = list(zip(features, labels, strict=True))
+        parts = list(zip(features[:2], labels[:2], strict=True))
         result: FrozenResult = frozen_result(parts[0], parts[1], len(images.classes))
         head = head_of(self.began(data).heads, self.space, row)
         save_file({"weight": result.weight, "bias": result.bias}, head)
+        if len(features) == 2:  # the row is there
+            return self.built(data, candidate, "all")
         right = (features[2] @ result.weight.T + result.bias).argmax(1) == labels[2]
         every, truth = np.concatenate(features[:2])[:4000], np.concatenate(labels[:2])[:4000]
         flops, latency = self.costs[candidate.shape]
         self.write(
             data,
             candidate,
-            Tuning("head", 0),
+            FROZEN_FEATURES,
             (result.left_out, float(right.mean()), seconds),
             even=float(right[::2].mean()),
             flops=flops,
@@ -294,10 +301,10 @@ class Worker:
         self, pool: TrainingPool, kind: Tuning, data: str, candidate: NetworkAtSide
     ) -> Future[Trained]:
         """Train, judge by the test images at the end, write the row."""
-        images, usual = self.images[data, candidate.side], recipe_named("fine_tuning")
+        images, usual = self.images[candidate.side], recipe_named("fine_tuning")
         recipe = replace(usual, epochs=kind.epochs, lr=usual.lr * kind.rate)
-        sources = self.sources[data, candidate.side]
-        network = self.networks[data, candidate, kind.tuning]
+        sources = self.sources[candidate.side]
+        network = self.networks[candidate, kind.tuning]
         tuned: list[nn.Module] = []
         outside: list[ndarray] = []
 
@@ -317,8 +324,7 @@ class Worker:
 
         options = TrainingOptions(seed=kind.seed, evaluate_every=kind.epochs, on_epoch=judge)
         future = pool.submit(begin, recipe, options, sources)
-        future.add_done_callback(complain)
-        future.add_done_callback(ended)
+        future.add_done_callback(lambda each: complain(each) or ended(each))
         return future
 
     def write(
@@ -330,7 +336,7 @@ class Worker:
         **more: float,
     ) -> None:
         """Append a row."""
-        images, row = self.images[data, candidate.side], self.row(candidate)
+        images, row = self.images[candidate.side], self.row(candidate)
         values: dict[str, object] = {
             "data": Path(data).stem,
             **candidate._asdict(),
@@ -351,11 +357,13 @@ def zip_rounded(names: Iterable[str], values: Iterable[float]) -> dict[str, str]
     return {name: f"{value:.4f}" for name, value in zip(names, values, strict=True)}
 
 
-def complain(future: Future[Any]) -> None:
-    """A job that fails costs one row."""
-    if future.exception() is not None:
-        error = future.exception()
+def complain(future: Future[Any]) -> bool:
+    """A job that fails costs one row, and keeps no memory."""
+    error = future.exception()
+    if error is not None:
         print(f"{type(error).__name__}: {error}", flush=True)
+        clear_frames(error.__traceback__)
+    return error is not None
 
 
 def open_one(weights: str, data: str, network: str, side: int) -> None:
