@@ -205,10 +205,13 @@ class LiveOracle(LatencyOracle, Protocol):
     def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Answer as an earlier part of the same search was answered."""
 
-    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Latencies:
+    def measure_again(
+        self, architectures: Int64[ndarray, "n D"], *, in_fp32: bool = False
+    ) -> Latencies:
         """Time networks anew, even those with a known time; NaN where the device cannot run one.
 
-        The kind of each is measured, disturbed or missing.
+        The kind of each is measured, disturbed or missing. `in_fp32` times their fp32 files, whatever the
+        precision of the others.
 
         Raises:
           IndexError: if an architecture lies outside the space.

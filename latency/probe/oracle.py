@@ -34,6 +34,7 @@ class ProbeLatency:
     pool: BoardPool
     cache: Cache
     export: Callable[[str, str], bytes]  # (text of an architecture, format) -> file
+    export_fp32: Callable[[str, str], bytes]
     tell: Callable[[str], None]  # prints a line for the user
     statistic: Statistic = Statistic.median
     quiet: StabilityConfig = field(default_factory=StabilityConfig)
@@ -80,8 +81,10 @@ class ProbeLatency:
         for name, (ms, kind) in zip(self._names(architectures), answers, strict=True):
             self._known_ms[name], self._kind[name] = ms, Kind(kind)
 
-    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Latencies:
-        """Time networks anew, even known ones; NaN where the board cannot run one.
+    def measure_again(
+        self, architectures: Int64[ndarray, "n D"], *, in_fp32: bool = False
+    ) -> Latencies:
+        """Time networks anew, even known ones, or their fp32 files; NaN where the board cannot run one.
 
         Each architecture is timed as it is, and not as its canonical one. Nothing is cached.
 
@@ -92,7 +95,7 @@ class ProbeLatency:
         self.space.canonical(architectures)  # refuses what lies outside
         names = [self.space.text(architecture) for architecture in self.space.normal(architectures)]
         again = dict.fromkeys(names, (np.nan, Kind.missing))
-        for outcome in self.pool.measure(list(again), self.export):
+        for outcome in self.pool.measure(list(again), self.export_fp32 if in_fp32 else self.export):
             if outcome.timed is not None:
                 again[outcome.network] = self._ms(outcome.timed), self._judge(outcome)
         for name in self._too_fast(

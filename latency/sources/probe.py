@@ -20,7 +20,7 @@ from latency.base import LatencyConfig, Space
 from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
 from latency.probe.cache import Cache, CacheError, require_writable
-from latency.probe.config import BoardsConfig, require_times
+from latency.probe.config import BoardsConfig, exported, require_times
 from latency.probe.oracle import ProbeLatency
 from latency.probe.settings import BoardPrecision
 from runtime.machine.stability import OnDisturbance, StabilityConfig
@@ -120,6 +120,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             cache=kept,
             space=space,
             export=connected.export,
+            export_fp32=partial(exported, space, task, self.batch_size),
             tell=tell,
             statistic=self.statistic,
             quiet=quiet,

@@ -283,7 +283,8 @@ class Answer:
     def _int8_figures(self) -> Iterator[KeyFigure]:
         int8 = self.summary.int8
         if int8 is not None and int8.test_text is not None:
-            yield KeyFigure("int8 test accuracy", int8.test_text, int8.note)
+            tone = Tone.bad if int8.is_slower else Tone.neutral
+            yield KeyFigure("int8 test accuracy", int8.test_text, int8.note, tone)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit

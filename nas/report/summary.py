@@ -87,12 +87,26 @@ class RunSettings:
 @final
 @dataclass(frozen=True)
 class Int8Accuracy:
-    """Accuracy of a network's int8 file, and of its fp32 file on the same images."""
+    """Accuracy and latency of a network's int8 file, and of its fp32 file on the same images and device."""
 
     valid_fp32: Judged
     valid: Judged
     test_fp32: Judged | None  # None of a finalist
     test: Judged | None
+    fp32_ms: float | None = None  # both None without a live device
+    int8_ms: float | None = None
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the int8 file takes longer than the fp32 file."""
+        return self.int8_ms is not None and self.fp32_ms is not None and self.int8_ms > self.fp32_ms
+
+    @property
+    def latency_text(self) -> str:
+        """Both latencies; empty without a live device."""
+        if self.fp32_ms is None or self.int8_ms is None:
+            return ""
+        return f"{self.int8_ms:.3f} ms in int8, {self.fp32_ms:.3f} ms in fp32"
 
     @property
     def valid_text(self) -> str:
@@ -111,7 +125,8 @@ class Int8Accuracy:
         """What to compare it with: fp32, and both on the validation images."""
         exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
         valid, valid_fp32 = self.valid.fraction, self.valid_fp32.fraction
-        return f"{exact}{valid:.2%} and {valid_fp32:.2%} on validation images"
+        slower = f"; slower: {self.latency_text}" if self.is_slower else ""
+        return f"{exact}{valid:.2%} and {valid_fp32:.2%} on validation images{slower}"
 
 
 def _judged(accuracy: Judged) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -16,7 +17,6 @@ from torch import nn
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
-from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import pixel_accuracy
 from nas.accuracy.fine_tuning.trial import (
@@ -125,10 +125,9 @@ class FineTuned(StagedSearch):
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
         is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
-        is_int8 = self._config.precision is BoardPrecision.int8
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         stages, rows = self._tunings, self._tunings.candidates.architectures
-        is_kept = is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
+        is_kept = self._is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
         return Evaluated(
             FineTuningTrial(
                 self._pretrained,
@@ -424,23 +423,28 @@ class FineTuned(StagedSearch):
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """As in every search; the rule of thumb instead, as it was ranked, if it is better."""
         at, training = super()._trained_winner(order, left_s)
-        better = self._better_rule_of_thumb(_valid(training))
+        better = self._better_rule_of_thumb(self._judged(training))
         if better is not None:
             forget_checkpoint(self._folder, training.arch)
             self._winner = better
             with Journal(self._begun.folder.journal, self._space) as journal:
                 journal.note("winner", asdict(better))
             at, training = super()._trained_winner(order, 0.0)
-        return self._better_from_scratch(_valid(training)) or (at, training)
+        return self._better_from_scratch(self._judged(training)) or (at, training)
+
+    def _judged(self, training: Training) -> float:
+        """Accuracy on the validation images, of the int8 file in a search for int8."""
+        int8 = self._int8_of_winner(training)
+        return _valid(training) if int8 is None else int8.valid.fraction
 
     def _better_from_scratch(self, accuracy: float) -> tuple[int, Training] | None:
         """The network from scratch, if it is better than that and confirmed."""
         scratch = self._from_scratch
-        if scratch is None or _valid(scratch[1]) <= accuracy:
+        if scratch is None or self._judged(scratch[1]) <= accuracy:
             return None
         at, training = scratch
         self._say(
-            f"{training.arch}, from scratch, has {_valid(training):.2%}, the winner {accuracy:.2%}: what "
+            f"{training.arch}, from scratch, has {self._judged(training):.2%}, the winner {accuracy:.2%}: what "
             f"pretrained weights know does not help on these images; it is handed over"
         )
         try:
@@ -455,12 +459,22 @@ class FineTuned(StagedSearch):
         results, text = self._proposer.results, self._space.text
         jobs = [job for job in self._tunings.of_rule_of_thumb(results) if job.fidelity]
         best = max(jobs, key=lambda job: results[job].accuracy, default=None)
-        if best is None or results[best].accuracy <= accuracy:
+        if best is None:
             return None
-        arch = text(self._drawn_candidates.architectures[best.candidate])
-        tuned = self._fidelities[best.fidelity]
+        row, tuned = (
+            self._drawn_candidates.architectures[best.candidate],
+            self._fidelities[best.fidelity],
+        )
+        arch, ranked = text(row), results[best].accuracy
+        if self._is_int8:
+            from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+
+            file = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
+            ranked = int8_accuracy(*self._tuned(row, file), is_winner=False).valid.fraction
+        if ranked <= accuracy:
+            return None
         self._say(
-            f"the rule of thumb, {arch}, had {results[best].accuracy:.2%} after {tuned.epochs} epochs of "
+            f"the rule of thumb, {arch}, had {ranked:.2%} after {tuned.epochs} epochs of "
             f"ranking, the winner has {accuracy:.2%}: the rule of thumb is handed over as it was ranked"
         )
         try:
@@ -476,8 +490,6 @@ class FineTuned(StagedSearch):
 
     def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
         space, row = self._space, self._drawn_candidates.architectures[candidate]
-        images = self._images_of(row)
-        network = self._pretrained(row, images.task)
         files = (
             tuned_checkpoint(
                 self._checkpoints, space.tuned_to(row, depth), tuned, self._config.seed
@@ -485,9 +497,18 @@ class FineTuned(StagedSearch):
             for tuned in sorted(self._fidelities, key=lambda tuned: tuned.epochs)
             for depth in range(len(space.depths))
         )
-        for longest in [file for file in files if file.is_file()][-1:]:
-            network.load_state_dict(weights_of(longest))
-        return network, images, space.side(row)
+        trained_files = [file for file in files if file.is_file()]
+        return self._tuned(row, trained_files[-1] if trained_files else None)
+
+    def _tuned(
+        self, row: Int64[ndarray, "D"], file: Path | None
+    ) -> tuple[nn.Module, ImageSet, int]:
+        """The network, tuned where there is a checkpoint, its images and their side."""
+        images = self._images_of(row)
+        network = self._pretrained(row, images.task)
+        if file is not None:
+            network.load_state_dict(weights_of(file))
+        return network, images, self._space.side(row)
 
     def _start(self, winner: Winner) -> Start:
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs

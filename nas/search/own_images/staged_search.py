@@ -6,7 +6,7 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,8 @@ from common.files.typed_json import typed_record
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import LiveOracle
+from latency.probe.board import BoardError
+from latency.probe.connection import LostConnectionError
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.images.image_set import ImageSet
@@ -89,6 +91,9 @@ class StagedSearch(ABC):
         self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
         self._quantised_s = 0.0  # by the int8 file of a finalist
+        self._int8: dict[
+            tuple[str, float], Int8Accuracy
+        ] = {}  # by architecture and seconds of training
 
     def __enter__(self) -> StagedSearch:  # noqa: PYI034 - a subclass is one of it
         return self
@@ -318,9 +323,14 @@ class StagedSearch(ABC):
             self._first_ms = float(candidates.latency_ms[at])
         candidates.latency_ms[at], candidates.latency_kind[at] = ms, kind
 
+    @property
+    def _is_int8(self) -> bool:
+        """Whether int8 files are searched for."""
+        return self._config.precision is BoardPrecision.int8
+
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
         """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
-        if self._config.precision is not BoardPrecision.int8:
+        if not self._is_int8:
             return order
         from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
@@ -343,8 +353,11 @@ class StagedSearch(ABC):
 
     def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
         """Accuracy of the winner after quantisation, of a search for int8."""
-        if self._config.precision is not BoardPrecision.int8:
+        if not self._is_int8:
             return None
+        key = training.arch, training.seconds
+        if key in self._int8:
+            return self._int8[key]
         from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
         from nas.export.network import with_weights  # noqa: PLC0415 - as above
 
@@ -354,7 +367,30 @@ class StagedSearch(ABC):
         images = self._images_of(row)
         network = with_weights(space, row, images.task, file)
         side = own_side(space, row, images.task)
-        return int8_accuracy(network, images, side, is_winner=True)
+        accuracy = int8_accuracy(network, images, side, is_winner=True)
+        self._int8[key] = self._with_latencies(accuracy, row)
+        return self._int8[key]
+
+    def _with_latencies(self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"]) -> Int8Accuracy:
+        """The same with the latencies of both files on a live device, timed one after the other."""
+        oracle = self._problem.oracle
+        if not isinstance(oracle, LiveOracle):
+            return accuracy
+        try:
+            fp32_ms, int8_ms = (
+                float(oracle.measure_again(row[None], in_fp32=in_fp32).ms[0])
+                for in_fp32 in (True, False)
+            )
+        except (LostConnectionError, BoardError) as error:
+            self._say(f"int8 was not timed beside fp32: {error}")
+            return accuracy
+        timed = replace(accuracy, fp32_ms=fp32_ms, int8_ms=int8_ms)
+        if timed.is_slower:
+            self._say(
+                f"warning: int8 is slower than fp32 on {oracle.device}: {timed.latency_text}; hand over the "
+                f"fp32 file there, and search for it with precision=fp32"
+            )
+        return timed
 
     @property
     def _most_epochs(self) -> int:

@@ -84,6 +84,7 @@ def make(live, small, lines, asked, tmp_path):
             cache=Cache(tmp_path, KEY, {}),
             space=Pairs((4, 4)),
             export=export,
+            export_fp32=lambda text, takes: export(f"fp32 {text}", takes),
             tell=lines.append,
             **{"quiet": ANYTHING, **options},
         )
@@ -202,6 +203,8 @@ def test_a_time_that_is_taken_again_is_new_of_the_very_architecture_and_changes_
     assert (again.ms > 0).all()
     assert again.ms[1] == again.ms[2]
     assert oracle.answer(rows((1, 2), (1, 1))).ms.tolist() == first.tolist()
+    assert oracle.measure_again(rows((1, 2)), in_fp32=True).ms > 0
+    assert asked[-1][0] == "fp32 1.2"
 
 
 def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):

@@ -97,6 +97,7 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     )
     assert int8["test"]["images"] == training.test.images
     assert int8["valid"]["fraction"] > 0.5
+    assert min(int8["fp32_ms"], int8["int8_ms"]) > 0
     best = summary["best"]
     assert best["latency_again_ms"] == best["latency_ms"] != best["latency_first_ms"]
 
