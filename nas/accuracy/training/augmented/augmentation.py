@@ -48,7 +48,7 @@ def augmented(
     """Crop, flip, then RandAugment, as far as the recipe says."""
     if recipe.crop or recipe.flip:
         pixels = _cropped(pixels, draws, recipe)
-    if recipe.rand_augment:
+    if "rand_augment" in recipe.augmentation:
         device = pixels.device
         pixels = rand_augmented(pixels, draws.operations.to(device), draws.signs.to(device))
     return pixels

@@ -54,6 +54,13 @@ def test_augmentation_is_a_setting(name, augment, data, applied):
     assert recipe.lr == recipe_named(name).lr
 
 
+@pytest.mark.parametrize(("epochs", "applied"), [(12, False), (100, True)])
+def test_new_weights_have_strong_augmentation_in_long_trainings_only(epochs, applied):
+    recipe = replace(RECIPES["from_scratch"], epochs=epochs)
+
+    assert ("rand_augment" in recipe.augmentation) is applied
+
+
 @pytest.mark.parametrize(
     ("space", "name"), [("residual", "from_scratch"), ("nas_bench_201", "nas_bench_201")]
 )
