@@ -22,7 +22,7 @@ from nas.accuracy.base import (
     HasWeights,
     Split,
 )
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 
 SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
 """Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""
@@ -44,7 +44,7 @@ class OwnImages:
     Accuracies are not asked of it: training is a matter of minutes and hours.
     """
 
-    images: ImageSet
+    images: TrainingData
     source: str  # how networks are ranked
     description: str
     split: Split = Split.valid
@@ -66,6 +66,8 @@ class OwnImages:
     ) -> Float64[ndarray, "*n"]:
         """Binomial standard deviation of an accuracy on the validation images."""
         del architectures  # all are judged on the same images
+        if self.images.metric != "accuracy":
+            return np.full(fraction.shape, np.nan)
         return np.asarray(np.sqrt(fraction * (1 - fraction) / len(self.images.valid)))
 
     def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
@@ -96,7 +98,7 @@ class OwnImagesConfig(AccuracyConfig):
             f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
         )
 
-    def of(self, images: ImageSet, space: Keys) -> Accuracy:
+    def of(self, images: TrainingData, space: Keys) -> Accuracy:
         """The accuracies of networks that are trained on these images.
 
         Raises:

@@ -38,7 +38,7 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 
 if TYPE_CHECKING:
-    from nas.accuracy.images.image_set import ImageSet
+    from nas.accuracy.learners.data import TrainingData
 
 NAMES: dict[str, dict[str, str]] = {
     "reward": {
@@ -119,6 +119,8 @@ class SearchConfig:
     runs: str
     resume: str | None
     data: str | None = None  # own images
+    task: str | None = None  # that they are for; None: classification
+    learner: str | None = None  # FILE.py:NAME of a task of one's own
     weights: str | None = None  # folder of pretrained networks
     weights_digest: str | None = None  # git blob id of weights that are not the published ones
     pool: Any = None  # those to choose from: names of timm, folders, functions
@@ -153,7 +155,7 @@ class Experiment:
     problem: SearchProblem
     controller: Controller
     source: Simulated | None  # of an asynchronous search; None: answers are instant
-    images: ImageSet | None = None  # of a search on own images
+    images: TrainingData | None = None  # of a search on own images
 
 
 @final
@@ -187,6 +189,7 @@ def register() -> None:
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
     OmegaConf.register_new_resolver("default_of", default_of, replace=True)
+    OmegaConf.register_new_resolver("own_data", _own_data, replace=True)
     OmegaConf.register_new_resolver("default_space", _default_space, replace=True)
     store = ConfigStore.instance()
     store.store(name="search_schema", node=SearchConfig)
@@ -228,6 +231,15 @@ def _default_controller(latency: str) -> str:
     return "guided" if latency in {"probe", "layers"} else "reinforce"
 
 
+def _own_data(data: str | None, task: str | None, learner: str | None) -> str | None:
+    """What own networks are trained for, as one text."""
+    if task is None and learner is None:
+        return data
+    from nas.accuracy.learners.opened import data_text  # noqa: PLC0415 - a search on tables has none
+
+    return data_text(data, task, learner)
+
+
 def _default_space(
     data: str | None, weights: Any, pool: Any, network: str | None, *, _root_: DictConfig
 ) -> str:
@@ -244,7 +256,7 @@ def _default_space(
         device = addresses(_root_.device)
         if device != _HERE and "://" not in device:
             return default_space()
-    at_hand = is_named or (data != "digits" and _has_weights())
+    at_hand = is_named or (data != "digits" and ":" not in data and _has_weights())
     return _PRETRAINED if at_hand else FROM_SCRATCH
 
 
@@ -263,8 +275,10 @@ def build(composed: DictConfig) -> Experiment:
     """
     limit_ms = milliseconds(str(composed.T))
     require_complete(composed)
-    if composed.data is not None:  # own images are ranked without a reward
+    own = _own_data(composed.data, composed.task, composed.learner)
+    if own is not None:  # own images are ranked without a reward
         composed = composed.copy()
+        composed.update(data=own, task=None, learner=None, space=composed.space)
         composed.reward = OmegaConf.structured(ConstrainedReward(limit_ms))
     try:
         config = OmegaConf.to_object(composed)
@@ -406,7 +420,7 @@ def live_settings(chosen: Mapping[str, Any]) -> dict[str, str]:
     Args:
       chosen: settings by their full names.
     """
-    is_own = "data" in chosen
+    is_own = "data" in chosen or "learner" in chosen
     by_default = is_own and chosen.get("space", FROM_SCRATCH) in {FROM_SCRATCH, _PRETRAINED}
     device = addresses(chosen.get("device", _HERE if by_default else ""))
     is_live = device == _HERE or (is_own and "://" in device)
@@ -480,7 +494,7 @@ def _check_values(config: SearchConfig) -> None:
         )
 
 
-def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
+def _own_images(config: SearchConfig, space: SearchSpace) -> TrainingData | None:
     """The images of `data=`; a search on a benchmark has none.
 
     Raises:
@@ -511,9 +525,28 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
             f"executor=processes"
         )
     side = _timed_side(space) if config.side is None else config.side
-    from nas.accuracy.images.open import open_images  # noqa: PLC0415 - a search on tables has none
+    return _opened(config, space, side)
 
-    return open_images(config.data, side=side)
+
+def _opened(config: SearchConfig, space: SearchSpace, side: int) -> TrainingData:
+    """What networks are trained on.
+
+    Raises:
+      UserError: if it cannot be opened, or a setting is for classification alone.
+    """
+    from nas.accuracy.learners.opened import is_task, open_data  # noqa: PLC0415 - a search on tables has none
+
+    if not is_task(config.data):
+        return open_data(str(config.data), side=side)
+    task = str(config.data).partition(":")[0]
+    if isinstance(space, HasWeights):
+        raise UserError(
+            f"{task}: space={config.space} is for classification; choose space={FROM_SCRATCH}, a space of "
+            f"your own, or network="
+        )
+    if config.precision is BoardPrecision.int8:
+        raise UserError(f"{task}: precision=int8 is judged for classification only; leave it out")
+    return open_data(str(config.data), side=config.side if task == "learner" else side)
 
 
 def _timed_side(space: SearchSpace) -> int:
@@ -522,12 +555,13 @@ def _timed_side(space: SearchSpace) -> int:
 
 
 def _accuracy(
-    config: SearchConfig, space: SearchSpace, task: Task, images: ImageSet | None
+    config: SearchConfig, space: SearchSpace, task: Task, images: TrainingData | None
 ) -> Accuracy:
     """The accuracy source; own images are ranked in stages by default."""
     chosen = config.accuracy
     if images is None:
         return chosen.build(space, task, config.split, config.epochs)
+    from nas.accuracy.images.image_set import ImageSet  # noqa: PLC0415 - a search on tables has none
     from nas.accuracy.own_images import (  # noqa: PLC0415 - a search on tables has no images
         FineTuningConfig,
         InheritedConfig,
@@ -549,7 +583,8 @@ def _accuracy(
             f"benchmark's numbers say nothing of your images"
         )
     recipe = usual_recipe(space.name) if chosen.recipe == "auto" else chosen.recipe
-    chosen.recipe = with_augmentation(recipe, config.augment, config.data)
+    augment = config.augment if isinstance(images, ImageSet) else "none"
+    chosen.recipe = with_augmentation(recipe, augment, config.data)
     return chosen.of(images, space)
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import torch
 from jaxtyping import Float32, Int64, UInt8
 from numpy import ndarray
 from PIL import Image
+from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.learners.data import LearnerData, TrainingData
+from nas.accuracy.learners.of_images import learner_of
 from nas.export.network import Session, logits_of
 from nas.export.on_board.check import normalised
-from nas.trials.survey import accuracy_text, wilson_interval
+from nas.trials.survey import wilson_interval
 from runtime.machine.description import usable_cores
 
 _CHUNK = 64
@@ -24,20 +29,59 @@ _CHUNK = 64
 @final
 @dataclass(frozen=True)
 class FileAccuracy:
-    """Share of the test images that a file puts into the right class."""
+    """Share of the test images that a file puts into the right class, or another metric."""
 
-    right: int
+    right: int | None  # None: of another metric
     images: int
-    interval: tuple[float, ...]  # 95 %, Wilson's
-    as_fp32: float  # share of the images that get the class that the fp32 file gives them
+    interval: tuple[float, ...] | None  # 95 %, Wilson's
+    as_fp32: float | None  # share of the images that get the class that the fp32 file gives them
+    value: float | None = None  # of another metric
 
     @property
     def fraction(self) -> float:
-        """Share of the images that are right."""
-        return self.right / self.images
+        """Share of the images that are right, or the metric."""
+        return (self.value or 0.0) if self.right is None else self.right / self.images
 
     def __str__(self) -> str:
-        return accuracy_text(self.fraction, self.images)
+        if self.interval is None:
+            return f"{self.fraction:.2%}"
+        low, high = self.interval
+        return f"{self.fraction:.2%} [{low:.2%}, {high:.2%}]"
+
+
+@final
+class _FileNetwork(nn.Module):
+    """A file in its runtime, as a learner calls a network."""
+
+    def __init__(self, session: Session, batch_size: int) -> None:
+        super().__init__()
+        self._session, self._batch_size = session, batch_size
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs of the file."""
+        outputs = logits_of(self._session, inputs.contiguous().numpy(), self._batch_size)
+        return torch.from_numpy(outputs)
+
+
+def metric_of(
+    session: Session, data: TrainingData, side: int, batch_size: int
+) -> FileAccuracy | None:
+    """The metric of a file on the test split; None without one."""
+    network, count = _FileNetwork(session, batch_size).eval(), len(data.test)
+    if not count:
+        return None
+    if isinstance(data, LearnerData):
+        metric = data.judged(network, data.test.batches(torch.device("cpu")))
+    else:
+        metric = learner_of(data).metric(network, _batches(data, side))
+    return FileAccuracy(None, count, metric.interval, None, metric.value)
+
+
+def _batches(data: ImageSet, side: int) -> Iterator[tuple[Tensor, Tensor]]:
+    for start in range(0, len(data.test), _CHUNK):
+        which = slice(start, start + _CHUNK)
+        labels = torch.from_numpy(np.array(data.test.labels[which]))
+        yield torch.from_numpy(prepared(data.test, data, side, which)), labels
 
 
 def accuracy_of(

@@ -27,7 +27,10 @@ def card(subject: ExportSubject, record: Export) -> str:
     environment.filters |= {"line": _in_line, "plain": plain}
     channels, *sides = record.input_shape[1:]
     sizes = "x".join(map(str, (1, channels, *sides)))
-    rows = [(name, [text(form, record) for form in record.forms]) for name, text in _ROWS]
+    rows = [
+        (name.format(subject.metric), [text(form, record) for form in record.forms])
+        for name, text in _ROWS
+    ]
     return environment.get_template("card.md.jinja").render(
         subject=subject,
         record=record,
@@ -49,6 +52,8 @@ def _accuracy(form: Form, _: Export) -> str:
 def _interval(form: Form, _: Export) -> str:
     if form.accuracy is None:
         return ""
+    if form.accuracy.interval is None:
+        return ""
     low, high = form.accuracy.interval
     return f"{100 * low:.2f} to {100 * high:.2f} %"
 
@@ -58,13 +63,14 @@ def _against_fp32(form: Form, record: Export) -> str:
     if accuracy is None or fp32 is None or form is record.fp32:
         return ""
     points = 100 * (accuracy.fraction - fp32.fraction)
-    return f"{points:+.2f} points, {accuracy.as_fp32:.1%} the same class"
+    same = "" if accuracy.as_fp32 is None else f", {accuracy.as_fp32:.1%} the same class"
+    return f"{points:+.2f} points{same}"
 
 
 _ROWS: tuple[tuple[str, Callable[[Form, Export], str]], ...] = (
     ("file", lambda form, _: f"`{form.file}`"),
-    ("accuracy on the test images", _accuracy),
-    ("95 % interval (Wilson)", _interval),
+    ("{} on the test images", _accuracy),
+    ("95 % interval", _interval),
     ("against fp32", _against_fp32),
     ("latency, median", lambda form, _: f"{form.latency.median_ms:.3f} ms"),
     ("95 of 100 took at most", lambda form, _: f"{form.latency.p95_ms:.3f} ms"),
@@ -78,7 +84,7 @@ def _facts(subject: ExportSubject, record: Export) -> Iterator[tuple[str, str]]:
     yield from _training(record)
     yield from _data(subject)
     if record.searched is not None:
-        yield from _search(record.searched)
+        yield from _search(record.searched, subject.metric)
         yield f"latency above, on {record.fp32.latency.device}", record.comparison
     yield "parameters", f"{record.parameters:,}"
     if isinstance(subject.space, OnMicrocontroller) and any(
@@ -115,7 +121,7 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
     for name, judged in (("validation", training.valid), ("test", training.test)):
         if judged is not None:
             accuracy = f"{judged.fraction:.2%} of {judged.images:,} {name} images"
-            yield f"{name} accuracy, by the training", accuracy
+            yield f"{name} {training.metric}, by the training", accuracy
     worst = sorted(training.by_class, key=lambda result: result.right / result.images)[:_WORST]
     if worst:
         texts = (
@@ -139,10 +145,10 @@ def _data(subject: ExportSubject) -> Iterator[tuple[str, str]]:
     yield "data's SHA-256", images.digest
 
 
-def _search(searched: Searched) -> Iterator[tuple[str, str]]:
+def _search(searched: Searched, metric: str) -> Iterator[tuple[str, str]]:
     limit = f"T = {searched.T_ms:g} ms on {searched.device}"
     yield "found by", f"{searched.run} ({searched.named}), for {limit}"
-    yield "accuracy in the search", searched.accuracy_text
+    yield f"{metric} in the search", searched.accuracy_text
     yield "its source", searched.accuracy_source
     yield "latency in the search", searched.latency_text
     yield "its source", searched.latency_source

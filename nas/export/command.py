@@ -63,7 +63,7 @@ def export(config: ExportConfig, console: Console) -> Path:
     tell(f"{is_trained}{subject.title} for {subject.task}: {subject.arch}")
     if subject.searched is not None:
         tell(f"{subject.searched.named} of {subject.searched.run}")
-        tell(f"accuracy in the search: {subject.searched.accuracy_text}")
+        tell(f"{subject.metric} in the search: {subject.searched.accuracy_text}")
         tell(f"latency in the search: {subject.searched.latency_text}")
     with filling(out) as folder, _one_thread():
         from nas.export.content import fill  # noqa: PLC0415 - imports torch and onnxruntime

@@ -76,6 +76,8 @@ class ExportConfig:
     tolerance: float
     device: str | None  # address of a board; None: this machine
     board: str | None
+    task: str | None = None  # None: that of the training
+    learner: str | None = None  # FILE.py:NAME
     timing: TimingConfig = field(default_factory=TimingConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
 

@@ -19,7 +19,9 @@ from torch import nn
 
 from common.files.typed_json import write_json
 from common.types.errors import UserError
-from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, prepared, resized
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import LearnerData, has_classes
+from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
@@ -145,7 +147,7 @@ def fill(
         calibration=_calibration_text(subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
-            "noise" if subject.images is None else "test images",
+            _compared_of(subject),
             config.tolerance,
             float(expected.abs().max()),
             dynamic,
@@ -172,8 +174,17 @@ def fill(
     return record
 
 
+def _compared_of(subject: ExportSubject) -> str:
+    if isinstance(subject.images, LearnerData):
+        return "training inputs"
+    return "noise" if subject.images is None else "test images"
+
+
 def _compared_inputs(subject: ExportSubject) -> Inputs:
     """Images that the forms of the network are compared on: of the test split, or noise without one."""
+    if isinstance(subject.images, LearnerData):
+        example: Inputs = subject.images.inputs(IMAGES).numpy()
+        return np.resize(example, (IMAGES, *example.shape[1:]))
     if subject.images is not None:
         return prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
     return _noise(subject, IMAGES)
@@ -326,10 +337,17 @@ def _accuracies(
     """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
     if subject.images is None or not subject.is_trained:
         return {}, {}
-    test = subject.images.test
+    test, size = subject.images.test, config.fixed_batch or 1
     tell(f"evaluating on {len(test):,} test images")
+    if not has_classes(subject.images):
+        judged = {
+            form: metric_of(session, subject.images, subject.side, size)
+            for form, session in sessions.items()
+        }
+        return {form: metric for form, metric in judged.items() if metric is not None}, {}
+    test = subject.images.test
     classes: dict[ExportForm, Int64[ndarray, "n"]] = {
-        form: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
+        form: classes_of(session, test, subject.images, subject.side, size)
         for form, session in sessions.items()
     }
     reference = next(iter(classes.values()))
@@ -352,7 +370,9 @@ def _write_scripts(
     images = subject.images
     if images is None:
         return 0
-    shutil.copyfile(scripts / "infer.py", folder / "infer.py")
+    is_labelled = isinstance(images, ImageSet)
+    if is_labelled:
+        shutil.copyfile(scripts / "infer.py", folder / "infer.py")
     named = forms[-1] if config.precision is not None else forms[0]
     about = {
         "network": named.file,
@@ -364,10 +384,13 @@ def _write_scripts(
         "scale": 255,
         "mean": images.mean,
         "sd": images.sd,
-        "classes": images.classes,
+        "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
+        "task": images.target.value if isinstance(images, ImageSet) else images.name,
     }
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
+    if not has_classes(images):
+        return 0
     count = min(config.sample, len(images.test)) if subject.is_trained else 0
     if count:
         pixels = resized(images.test.pixels[:count], subject.side)
@@ -382,7 +405,7 @@ def _notes(accuracies: Mapping[ExportForm, FileAccuracy], subject: ExportSubject
     for form, accuracy in accuracies.items():
         if fp32 - accuracy.fraction > MOST_LOST:
             yield (
-                f"{form.file} loses {100 * (fp32 - accuracy.fraction):.2f} points of accuracy "
+                f"{form.file} loses {100 * (fp32 - accuracy.fraction):.2f} points of {subject.metric} "
                 f"against fp32, more than {100 * MOST_LOST:g}"
             )
     training = subject.training

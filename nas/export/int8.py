@@ -11,7 +11,8 @@ from numpy import ndarray
 from torch import nn
 
 from common.types.errors import UserError
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import Images
+from nas.accuracy.learners.data import LearnerData, TrainingData, has_classes
 from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import classes_of, prepared
 from nas.report.summary import Int8Accuracy
@@ -24,22 +25,28 @@ CALIBRATED_ON = 256
 
 
 def calibration(
-    images: ImageSet, side: int, batch_size: int
+    images: TrainingData, side: int, batch_size: int
 ) -> Iterator[Float32[ndarray, "b 3 side side"]]:
     """Batches of training images."""
+    if isinstance(images, LearnerData):
+        for inputs in images.inputs(CALIBRATED_ON).split(batch_size):
+            yield np.resize(inputs.numpy(), (batch_size, *inputs.shape[1:]))
+        return
     for start in range(0, min(CALIBRATED_ON, len(images.train)), batch_size):
         batch = prepared(images.train, images, side, slice(start, start + batch_size))
         yield np.resize(batch, (batch_size, *batch.shape[1:]))
 
 
 def int8_accuracy(
-    network: nn.Module, images: ImageSet, side: int, *, is_winner: bool
+    network: nn.Module, images: TrainingData, side: int, *, is_winner: bool
 ) -> Int8Accuracy:
     """Accuracy of a network's int8 file beside its fp32 file; on the test images only of a winner.
 
     Raises:
       UserError: if ONNX Runtime cannot quantise the network.
     """
+    if not has_classes(images):
+        raise TypeError(f"{images.title} has no classes")
 
     def judged(content: bytes, split: Images) -> Judged:
         classes = classes_of(OnnxSession(content), split, images, side, 1)

@@ -90,6 +90,11 @@ class Export:
         return self.forms[0]
 
     @property
+    def metric(self) -> str:
+        """Name of what the files are judged by."""
+        return "accuracy" if self.training is None else self.training.metric
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Reasons not to rely on the latencies, each once."""
         return tuple(dict.fromkeys(doubt for form in self.forms for doubt in form.latency.doubts))
@@ -98,9 +103,9 @@ class Export:
     def table(self) -> Table:
         """The files that were made: size, accuracy on test images, and latency with its kind."""
         table = Table(box=None, header_style="bold", pad_edge=False)
-        for name in ("file", "precision", "size", "accuracy", "latency"):
+        for name in ("file", "precision", "size", self.metric, "latency"):
             justify: JustifyMethod = "left" if name in {"file", "precision"} else "right"
-            table.add_column(name, justify=justify, no_wrap=name not in {"accuracy", "latency"})
+            table.add_column(name, justify=justify, no_wrap=name not in {self.metric, "latency"})
         kind = Kind.disturbed if self.doubts else Kind.measured
         unknown = "unknown" if self.trained else "untrained"
         for form in self.forms:

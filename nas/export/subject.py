@@ -14,7 +14,9 @@ from common.types.errors import UserError
 from common.types.task import Task
 from common.types.units import milliseconds
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import SPLIT_SEED, open_images
+from nas.accuracy.images.open import SPLIT_SEED
+from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.learners.opened import data_text, open_data
 from nas.accuracy.training.trained_folder import (
     RECORD,
     WEIGHTS,
@@ -43,7 +45,7 @@ class ExportSubject:
     searched: Searched | None = None  # where a search found it
     weights: Path | None = None  # safetensors
     training: Training | None = None  # where ours trained it
-    images: ImageSet | None = None
+    images: TrainingData | None = None
 
     @property
     def arch(self) -> str:
@@ -63,6 +65,16 @@ class ExportSubject:
         from nas.accuracy.training.untrained import own_side  # noqa: PLC0415 - imports torch
 
         return own_side(self.space, self.architecture, self.task)
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that the network is judged by."""
+        return "accuracy" if self.images is None else self.images.metric
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether it takes images with labels, for which there is `infer.py`."""
+        return isinstance(self.images, ImageSet)
 
     @property
     def title(self) -> str:
@@ -137,12 +149,12 @@ def subject_of(config: ExportConfig) -> ExportSubject:
     folder = trained_folder(run, network.arch)
     if config.weights is None and (folder / RECORD).is_file():
         return _of_training(folder, config, network)
-    data, side, seed = config.data, config.side, SPLIT_SEED
+    data, side, seed = _data(config), config.side, SPLIT_SEED
     others = sorted(run.glob(f"trained/*/{RECORD}"))
     if data is None and others:  # a search on images: those that it trained others on
         training = read_training(others[0].parent)
         data, side, seed = training.data, side or training.side, training.data_seed
-    images = None if data is None else open_images(data, side=side, seed=seed)
+    images = None if data is None else open_data(data, side=side, seed=seed)
     task = task_named(network.space, network.dataset) if images is None else images.task
     weights = _weights_file(config)
     return ExportSubject(
@@ -183,17 +195,16 @@ def _of_training(
         raise UserError(f"which={config.which.value} names a network of a search; leave it out")
     if network is None:
         network = _in_its_run(folder, text, config)
-    data = config.data or training.data
+    data = _data(config) or training.data
     side = training.side if config.side is None else config.side
-    images = open_images(data, side=side, seed=training.data_seed)
+    images = open_data(data, side=side, seed=training.data_seed)
     if images.digest != training.data_digest:
         raise UserError(
             f"data={data} are not the images that {folder} was trained on, so that its test images may "
             f"be among them; name those images with data="
         )
-    images = replace(
-        images, mean=training.mean, sd=training.sd
-    )  # those of the weights it began with
+    if isinstance(images, ImageSet):  # those of the weights it began with
+        images = replace(images, mean=training.mean, sd=training.sd)
     searched = None if network is None else network.searched
     weights = folder / WEIGHTS
     return ExportSubject(space, architecture, images.task, searched, weights, training, images)
@@ -218,9 +229,14 @@ def _of_architecture(config: ExportConfig) -> ExportSubject:
         raise UserError(f"which={config.which.value} names a network of a search; set run=")
     space = space_named(config.space)
     architecture = architecture_named(space, config.arch)
-    images = None if config.data is None else open_images(config.data, side=config.side)
+    data = _data(config)
+    images = None if data is None else open_data(data, side=config.side)
     task = task_named(space, config.dataset) if images is None else images.task
     return ExportSubject(space, architecture, task, weights=_weights_file(config), images=images)
+
+
+def _data(config: ExportConfig) -> str | None:
+    return data_text(config.data, config.task, config.learner)
 
 
 def _weights_file(config: ExportConfig) -> Path | None:

@@ -160,7 +160,12 @@ class Answer:
     @property
     def searched(self) -> str:
         """Name of the accuracy that was searched on."""
-        return f"{_SPLITS[self.summary.split]} accuracy"
+        return f"{_SPLITS[self.summary.split]} {self.metric}"
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return self.summary.settings.metric
 
     @property
     def is_short(self) -> bool:
@@ -263,7 +268,7 @@ class Answer:
         """Origin of each kind of number."""
         summary = self.summary
         return {
-            "accuracy": summary.accuracy_description,
+            self.metric: summary.accuracy_description,
             "latency": summary.latency_description,
             **{limit.cost: limit.source for limit in summary.limits.values()},
         }
@@ -275,10 +280,10 @@ class Answer:
         length = f", after {epochs} epochs" if with_epochs else ""
         searched_on = ", searched on" if self.summary.split == Split.test.value else ""
         note = f"{_SPLITS[self.summary.split]} images of {self.dataset}{length}{searched_on}"
-        yield KeyFigure("accuracy", network.accuracy.text_with_sd, note)
+        yield KeyFigure(self.metric, network.accuracy.text_with_sd, note)
         if network.test is not None and self.summary.split == Split.valid.value:
             length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
-            yield KeyFigure("test accuracy", network.test.text, f"never searched on{length}")
+            yield KeyFigure(f"test {self.metric}", network.test.text, f"never searched on{length}")
 
     def _int8_figures(self) -> Iterator[KeyFigure]:
         int8 = self.summary.int8
@@ -459,7 +464,7 @@ def network_columns(
     """Header and cells of the numbers of networks, without columns that would be empty."""
     columns = {
         answer.searched: [network.accuracy.text for network in networks],
-        "test accuracy": ["-" if n.test is None else n.test.text for n in networks],
+        f"test {answer.metric}": ["-" if n.test is None else n.test.text for n in networks],
         "latency": [
             _limited(network.latency.text, "T", network.latency_ms <= answer.summary.T_ms)
             for network in networks

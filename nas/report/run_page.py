@@ -107,7 +107,7 @@ def provenance(answer: Answer, machine: Environment, command: str) -> dict[str, 
             f"{summary.distinct_networks:,} distinct networks"
         ),
         **sources,
-        "accuracy": f"{answer.searched} on {answer.dataset}; {sources['accuracy']}",
+        answer.metric: f"{answer.searched} on {answer.dataset}; {sources[answer.metric]}",
         "latency": f"{summary.device}; {sources['latency']}",
         "date": machine.date,
         "time of the loop": f"{summary.seconds:.1f} s{since}",

@@ -46,7 +46,6 @@ _COLUMNS = (
     "seconds",
     "favourite",
     "place before",
-    "accuracy",
 )
 
 
@@ -102,9 +101,12 @@ def staged_page(
             Section("The network", [*network, *_classes(summary), *_charts(winner)]),
             Section(
                 "The stages",
-                [candidates(trials, epochs, problem, summary), _stages(summary.stages)],
+                [
+                    candidates(trials, epochs, problem, summary),
+                    _stages(summary.stages, answer.metric),
+                ],
             ),
-            Section("All trainings", [_trainings(trials, epochs, problem)]),
+            Section("All trainings", [_trainings(trials, epochs, problem, answer.metric)]),
         ],
         provenance=provenance(answer, environment, command)
         | ({"start of the winner": summary.start} if summary.start else {}),
@@ -118,6 +120,8 @@ def _charts(winner: TrainedWinner | None) -> Iterator[PagePart]:
 
 def _classes(summary: Summary) -> Iterator[Table]:
     """A row a class, the worst first."""
+    if not summary.by_class:
+        return
     ordered = sorted(summary.by_class, key=lambda result: result.right / result.images)
     yield Table(
         ["class", "test images", "right", "accuracy", "otherwise mostly"],
@@ -135,10 +139,10 @@ def _classes(summary: Summary) -> Iterator[Table]:
     )
 
 
-def _stages(stages: tuple[StageResult, ...]) -> Table:
+def _stages(stages: tuple[StageResult, ...], metric: str) -> Table:
     """A row a stage; the favourite is the network that the stage puts first."""
     return Table(
-        ["stage", *_COLUMNS],
+        ["stage", *_COLUMNS, metric],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
         "".join(note for name, note in _NOTES.items() if name in {stage.name for stage in stages})
         + "Accuracies are on validation images. Seconds of trainings are summed.",
@@ -158,7 +162,9 @@ def _cells(stage: StageResult) -> list[str]:
     ]
 
 
-def _trainings(trials: Trials, epochs: tuple[int, ...], problem: SearchProblem) -> Table:
+def _trainings(
+    trials: Trials, epochs: tuple[int, ...], problem: SearchProblem, metric: str
+) -> Table:
     rows = [
         [
             f"{trials.number[i] + 1:,}",
@@ -171,6 +177,6 @@ def _trainings(trials: Trials, epochs: tuple[int, ...], problem: SearchProblem) 
         ]
         for i in np.flatnonzero(trials.fidelity >= 0).tolist()
     ]
-    header = ["training", "epochs", "validation accuracy", "latency", "seconds", "architecture"]
+    header = ["training", "epochs", f"validation {metric}", "latency", "seconds", "architecture"]
     caption = "Accuracies after different numbers of epochs cannot be compared."
     return Table([*header, "error"], rows, caption)

@@ -82,6 +82,7 @@ class RunSettings:
     test_epochs: int  # and the test accuracies
     seed: int
     budget: int
+    metric: str = "accuracy"  # that networks are judged by
 
 
 @final

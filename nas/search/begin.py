@@ -71,7 +71,8 @@ def begin(
     for text in words:
         if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
-        if composed.data is not None and text.startswith(("reward", "controller")):
+        is_own = composed.data is not None or composed.learner is not None
+        if is_own and text.startswith(("reward", "controller")):
             raise UserError(f"{text}: own images are searched without it; leave it out")
     if composed.resume is None:
         command = shlex.join(["python", "-m", "nas.search", *words])

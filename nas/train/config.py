@@ -28,6 +28,8 @@ class TrainConfig:
     seed: int
     device: str  # auto, cpu, cuda, cuda:1, ...
     runs: str
+    task: str | None = None  # None: classification, or that of the run
+    learner: str | None = None  # FILE.py:NAME
     processes: int = 1  # that train together, each on a GPU of its own
 
     def check(self) -> None:
@@ -36,7 +38,7 @@ class TrainConfig:
         Raises:
           UserError: naming the first of them.
         """
-        if self.run is None and (self.arch is None or self.data is None):
+        if self.run is None and (self.arch is None or (self.data or self.learner) is None):
             raise UserError(
                 "name a network: run=<folder of a finished search>, or arch=<architecture> and data=<images>"
             )

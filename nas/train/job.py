@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Int64
@@ -28,16 +28,20 @@ from nas.accuracy.fine_tuning.trial import (
     PretrainedImages,
     PretrainedNetwork,
 )
-from nas.accuracy.images.image_set import class_weights
+from nas.accuracy.images.image_set import ImageSet, class_weights
 from nas.accuracy.images.open import SPLIT_SEED
+from nas.accuracy.learners.base import HasFindings, Metric
+from nas.accuracy.learners.data import LearnerData, TrainingSplit, has_classes
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
-from nas.accuracy.training.evaluation import logits_of
+from nas.accuracy.training.evaluation import logits_of, metric_of
 from nas.accuracy.training.optimization.replicas import agreed, place
+from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.recipe import Recipe, recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import (
+    PICTURES,
     RECORD,
     SCHEMA,
     Judged,
@@ -125,6 +129,10 @@ class TrainingJob:
         """
         if self._device.type == "cpu":
             take_share(0, 1)
+        if isinstance(self._subject.images, LearnerData) and self._config.processes > 1:
+            raise UserError(
+                f"processes={self._config.processes}: a learner of its own batches is trained in one"
+            )
         recipe = self._within_hours(self._config.chosen_recipe(self._subject.recipe))
         recipe = replace(recipe, lr=recipe.lr * self._start.rate)
         subject = self._subject
@@ -183,7 +191,9 @@ class TrainingJob:
             tested_s = judged_s * len(images.test) / max(1, len(images.valid))
             return int(agreed((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds))
 
-        with TrainingProgress(self._console, tensorboard, recipe.epochs, done) as progress:
+        with TrainingProgress(
+            self._console, tensorboard, recipe.epochs, done, images.metric
+        ) as progress:
             options = TrainingOptions(
                 seed=self._config.seed,
                 evaluate_every=recipe.epochs if is_judged_late else 1,
@@ -204,11 +214,9 @@ class TrainingJob:
         subject, images = self._subject, self._subject.images
         valid = None
         if self._config.images is TrainOn.train:
-            valid = Judged(trained.accuracy, len(images.valid))
-        logits = logits_of(self._network, images.test, images, device=self._device)
-        probabilities = logits.softmax(1).cpu().numpy()
-        answers, labels = probabilities.argmax(1), images.test.labels
-        test = Judged(float((answers == labels).mean()), len(images.test))
+            interval = None if has_classes(images) else self._metric(images.valid).interval
+            valid = Judged(trained.accuracy, len(images.valid), interval)
+        test, about = self._tested()
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
@@ -240,40 +248,88 @@ class TrainingJob:
             seconds=trained.seconds,
             device=_title(self._device),
             versions=versions(),
-            by_class=class_results(images.classes, labels, answers),
-            confusion=confusion_of(labels, answers, len(images.classes)),
-            worst=worst_of(images.classes, labels, probabilities),
             losses=trained.losses,
             accuracies=trained.accuracies,
+            metric=images.metric,
+            **about,
         )
         if place()[0] == 0:  # else another process writes it
             write_trained(subject.folder, self._network.state_dict(), training)
+        self._tell(recipe, trained, training)
+        return training
+
+    def _tell(self, recipe: Recipe, trained: Trained, training: Training) -> None:
+        """Say what came of it."""
+        images, valid, test = self._subject.images, training.valid, training.test
         for note in trained.notes:
             self._say(note)
         if not trained.is_complete:
             self._say(
                 f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
             )
-        on_valid = "" if valid is None else f", {_text(valid)} validation images"
+        judged = [
+            f"{_text(each)} {name} images"
+            for each, name in ((test, "test"), (valid, "validation"))
+            if each is not None
+        ]
         self._say(
-            f"accuracy {_text(test)} test images{on_valid}; {trained.epochs} epochs in {trained.seconds:.0f} s"
+            f"{images.metric} {', '.join(judged)}; {trained.epochs} epochs in {trained.seconds:.0f} s"
         )
-        if (class_weights(labels) != 1).any():
+        if has_classes(images) and (class_weights(images.test.labels) != 1).any():
             by_class = [result.right / result.images for result in training.by_class]
             self._say(
                 f"mean over the classes: {sum(by_class) / len(by_class):.2%} of their test images"
             )
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
-                f"the accuracy on the validation images was still rising after {trained.epochs} epochs: it is far "
+                f"the {images.metric} on the validation images was still rising after {trained.epochs} epochs: it is far "
                 f"from trained; allow more hours="
             )
-        if at_chance(test.fraction, test.sd, len(images.classes)):
+        if has_classes(images) and test and at_chance(test.fraction, test.sd, len(images.classes)):
             self._say(
                 "warning: that is no better than chance; train longer (epochs=, hours=), and check that the "
                 "classes' images differ"
             )
-        return training
+
+    def _tested(self) -> tuple[Judged | None, dict[str, Any]]:
+        """The metric on the test split, if there is one, and what the record holds beside it."""
+        images = self._subject.images
+        if has_classes(images):
+            return self._classes(images)
+        if not len(images.test):
+            return None, {}
+        metric = self._metric(images.test)
+        return Judged(metric.value, len(images.test), metric.interval), self._findings()
+
+    def _metric(self, split: TrainingSplit) -> Metric:
+        return metric_of(self._network, split, self._subject.images, device=self._device)
+
+    def _classes(self, images: ImageSet) -> tuple[Judged, dict[str, Any]]:
+        """Accuracy on the test images, and what the record holds of their classes."""
+        logits = logits_of(self._network, images.test, images, device=self._device)
+        probabilities = logits.softmax(1).cpu().numpy()
+        answers, labels = probabilities.argmax(1), images.test.labels
+        about = {
+            "by_class": class_results(images.classes, labels, answers),
+            "confusion": confusion_of(labels, answers, len(images.classes)),
+            "worst": worst_of(images.classes, labels, probabilities),
+        }
+        return Judged(float((answers == labels).mean()), len(images.test)), about
+
+    def _findings(self) -> dict[str, Any]:
+        """What a learner shows of the trained network: in the record, and pictures beside it."""
+        data, folder = self._subject.images, self._subject.folder / PICTURES
+        if not isinstance(data, LearnerData) or not isinstance(data.learner, HasFindings):
+            return {}
+        model = Normalised(self._network, None, None, self._device).eval()
+        with torch.no_grad():
+            findings = data.learner.findings(model)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for number, picture in enumerate(findings.pictures):
+            (folder / f"{number:02}.jpg").write_bytes(picture.jpeg)
+        captions = tuple(picture.caption for picture in findings.pictures)
+        return {"class_metrics": findings.classes, "pictures": captions}
 
 
 def _is_rising(trained: Trained) -> bool:

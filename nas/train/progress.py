@@ -20,9 +20,16 @@ _LINES = 20
 class TrainingProgress:
     """Shows each epoch; a consumer of `train`."""
 
-    def __init__(self, console: Console, tensorboard: Path | None, epochs: int, done: int) -> None:
+    def __init__(
+        self,
+        console: Console,
+        tensorboard: Path | None,
+        epochs: int,
+        done: int,
+        metric: str = "accuracy",
+    ) -> None:
         """Begins at the epoch after the `done` ones; without a folder there are no event files."""
-        self._console = console
+        self._console, self._metric = console, metric
         self._events: EventFile | None = None
         if tensorboard is not None:
             purge_from = done + 1 if done else None
@@ -48,8 +55,8 @@ class TrainingProgress:
         figures = f"loss {epoch.loss:.4f}"
         curves = {"loss": epoch.loss, "images per second": epoch.images_per_second}
         if epoch.accuracy is not None:
-            figures += f"  accuracy {epoch.accuracy:.2%}"
-            curves["accuracy"] = epoch.accuracy
+            figures += f"  {self._metric} {epoch.accuracy:.2%}"
+            curves[self._metric] = epoch.accuracy
         if self._events is not None:
             for name, value in curves.items():
                 self._events.scalar(f"training/{name}", value, epoch.number)

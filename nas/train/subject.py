@@ -14,7 +14,8 @@ from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
+from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.learners.opened import absolute_text, data_text, is_task, open_data
 from nas.accuracy.training.recipe import usual_recipe, with_augmentation
 from nas.accuracy.training.trained_folder import trained_folder
 from nas.report.answer import Status
@@ -24,7 +25,9 @@ from nas.spaces.registry import space_named
 from nas.spaces.trusted_code import trust
 from nas.train.config import TrainConfig
 
-_KINDS = {"data": (str, NoneType), "side": (int, NoneType), "augment": (str, NoneType)}
+_KINDS = {"side": (int, NoneType)} | dict.fromkeys(
+    ("data", "task", "learner", "augment"), (str, NoneType)
+)
 """Types of the stored settings that a training takes over."""
 
 
@@ -35,8 +38,8 @@ class TrainSubject:
 
     space: SearchSpace
     architecture: Int64[ndarray, "D"]
-    images: ImageSet
-    named: str  # the images, as `open_images` takes them
+    images: TrainingData
+    named: str  # the images, as `open_data` takes them
     run: Path  # folder
     augment: str = "auto"  # of the search
 
@@ -51,7 +54,8 @@ class TrainSubject:
         name = usual_recipe(self.space.name)
         if isinstance(self.space, HasWeights) and not self.space.is_new(self.architecture):
             name = "fine_tuning"
-        return with_augmentation(name, self.augment, self.named)
+        augment = self.augment if isinstance(self.images, ImageSet) else "none"
+        return with_augmentation(name, augment, self.named)
 
     @property
     def folder(self) -> Path:
@@ -60,9 +64,8 @@ class TrainSubject:
 
     @property
     def data(self) -> str:
-        """The images, as `open_images` takes them from any folder."""
-        path = Path(self.named).expanduser()
-        return str(path.absolute()) if path.exists() else self.named
+        """The images, as `open_data` takes them from any folder."""
+        return absolute_text(self.named)
 
 
 def subject_of(config: TrainConfig) -> TrainSubject:
@@ -72,8 +75,9 @@ def subject_of(config: TrainConfig) -> TrainSubject:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
     trust(config.space)
+    chosen = data_text(config.data, config.task, config.learner)
     if config.run is None:
-        space, named = space_named(config.space), str(config.data)
+        space, named = space_named(config.space), str(chosen)
         architecture = architecture_named(space, str(config.arch))
         images = _images_of(space, architecture, named, config.side)
         return TrainSubject(
@@ -90,13 +94,15 @@ def subject_of(config: TrainConfig) -> TrainSubject:
         architecture = space.parse(summary.best.arch)
     else:
         raise UserError(f"run={run}: {Status.none.value}; choose a network with arch=")
-    data, side = config.data or settings.get("data"), config.side or settings.get("side")
+    own = (settings.get(name) for name in ("data", "task", "learner"))
+    stored = data_text(*own, is_trusted=False)
+    data, side = chosen or stored, config.side or settings.get("side")
     if isinstance(space, HasWeights):  # the search knew its images by those of this side
         side = space.tasks[space.default_task].image_side
     if data is None:
         raise UserError(f"run={run} searched on a table, without images; choose them with data=")
-    images = open_images(data, side=side)
-    is_same = config.data is None and config.side in {None, settings.get("side")}
+    images = open_data(data, side=None if data.startswith("learner:") else side)
+    is_same = chosen in {None, stored} and config.side in {None, settings.get("side")}
     if is_same and sources.get("data") != images.digest:
         raise UserError(
             f"run={run} did not search on these images of {data}: they were changed, or an earlier "
@@ -116,10 +122,14 @@ def subject_of(config: TrainConfig) -> TrainSubject:
 
 def _images_of(
     space: SearchSpace, architecture: Int64[ndarray, "D"], data: str, side: int | None
-) -> ImageSet:
+) -> TrainingData:
     """The images as the network takes them; a pretrained one has a side and a normalisation."""
     if not isinstance(space, HasWeights):
-        return open_images(data, side=side)
+        return open_data(data, side=side)
+    if is_task(data):
+        raise UserError(
+            f"space={space.name} is for classification, not for {data.partition(':')[0]}"
+        )
     if side is not None:
         raise UserError(f"side={side}: a row of space={space.name} names its own, leave it out")
     from nas.accuracy.fine_tuning.trial import PretrainedImages  # noqa: PLC0415 - imports torch

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import Images, ImageSet, Target
 from nas.accuracy.learners.base import SPLITS, Learner, LearnerDescription, Metric
 
 if TYPE_CHECKING:
@@ -154,6 +154,15 @@ class LearnerData:
     def _split(self, number: int) -> LearnerSplit:
         return LearnerSplit(self.learner, SPLITS[number], self.about.counts[number])
 
+    def inputs(self, count: int) -> torch.Tensor:
+        """The first training inputs, or the example where batches have no tensor of its shape."""
+        import torch  # noqa: PLC0415 - takes seconds
+
+        shape, found = self.example.shape[1:], []
+        for batch in self.train.first(count).batches(torch.device("cpu")):
+            found += [part for part in _tensors(batch) if part.shape[1:] == shape][:1]
+        return torch.cat(found or [self.example]).float()[:count]
+
     def judged(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """The learner's metric.
 
@@ -178,6 +187,11 @@ TrainingData: TypeAlias = ImageSet | LearnerData
 TrainingSplit: TypeAlias = Images | LearnerSplit
 
 
+def has_classes(data: TrainingData) -> TypeGuard[ImageSet]:
+    """Whether data are images of one class each."""
+    return isinstance(data, ImageSet) and data.target is Target.classification
+
+
 def _carried(content: bytes) -> LearnerData:
     import cloudpickle  # noqa: PLC0415 - as above
 
@@ -189,6 +203,14 @@ def _items(batch: Any) -> int:
     while isinstance(batch, tuple | dict) and batch:
         batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
     return len(batch) if hasattr(batch, "__len__") else 1
+
+
+def _tensors(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return [tensor for part in batch for tensor in _tensors(part)]
+    return [batch] if hasattr(batch, "shape") else []
 
 
 def moved(batch: Any, device: torch.device) -> Any:

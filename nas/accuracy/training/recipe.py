@@ -129,7 +129,9 @@ def with_augmentation(name: str, augment: str, data: str | None) -> str:
     """
     if augment == "auto":
         usual = recipe_named(name).augmentation
-        augment = ",".join(each for each in usual if each != "flip" or data != "digits")
+        augment = ",".join(
+            each for each in usual if each != "flip" or not str(data).endswith("digits")
+        )
     text = f"{name.partition(':')[0]}:{augment or 'none'}"
     recipe_named(text)
     return text

@@ -21,6 +21,7 @@ from numpy import ndarray
 from common.files.atomic_file import replacing
 from common.files.typed_json import read_json, write_json
 from common.types.errors import UserError
+from nas.accuracy.learners.base import ClassMetric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,9 @@ RECORD = "training.json"
 
 WEIGHTS = "weights.safetensors"
 
+PICTURES = "pictures"
+"""Folder of what a learner shows, `00.jpg` and so on."""
+
 
 class TrainingState(Enum):
     """State of a training when its folder was written."""
@@ -44,10 +48,11 @@ class TrainingState(Enum):
 @final
 @dataclass(frozen=True)
 class Judged:
-    """Accuracy on the images of one split."""
+    """Accuracy, or another metric, on the images of one split."""
 
     fraction: float
     images: int
+    interval: tuple[float, float] | None = None  # 95 %, of another metric
 
     @property
     def sd(self) -> float:
@@ -152,6 +157,9 @@ class Training:
     worst: tuple[WrongImage, ...] = ()  # the surest first
     losses: tuple[float, ...] = ()  # of each epoch
     accuracies: tuple[float | None, ...] = ()  # after each epoch; None where it was not judged
+    metric: str = "accuracy"  # that they are
+    class_metrics: tuple[ClassMetric, ...] = ()  # of a learner of its own, on the test split
+    pictures: tuple[str, ...] = ()  # captions of its pictures
 
 
 def trained_folder(run: Path, arch: str) -> Path:

@@ -38,7 +38,7 @@ def pixels_of(path: str, cropped_to: int, side: int) -> Any:
 
 
 def main() -> None:
-    """Print the three most probable classes."""
+    """Print the three most probable classes, the labels that are shown, or the number."""
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("image")
@@ -57,6 +57,13 @@ def main() -> None:
 
     batch = np.repeat(normalised(pixels[None], about), about["batch"] or 1, axis=0)
     logits = network_of(network)(batch)[0]
+    if about["task"] == "regression":
+        print(f"{logits[0]:.4g}")
+        return
+    if about["task"] == "multilabel":
+        for number in np.flatnonzero(logits > 0):
+            print(f"{1 / (1 + np.exp(-logits[number])):6.2%}  {about['classes'][number]}")
+        return
     probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     for number in np.argsort(-probabilities)[:3]:
         print(f"{probabilities[number]:6.2%}  {about['classes'][number]}")

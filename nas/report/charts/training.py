@@ -6,6 +6,7 @@ import io
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -16,8 +17,9 @@ from PIL import Image
 from common.page.chart import axes, count_map, line
 from common.page.markup import chart_text
 from common.page.palette import BLUE, GREEN
-from common.page.parts import Columns, Figure, PagePart, Pictures
+from common.page.parts import Columns, Figure, PagePart, Pictures, Table
 from nas.accuracy.images.image_set import Images
+from nas.accuracy.learners.data import TrainingSplit
 from nas.accuracy.training.trained_folder import Training
 
 _PIXELS = 96
@@ -30,7 +32,8 @@ class TrainedWinner:
     """A training, and the test images as the network takes them."""
 
     training: Training
-    test: Images
+    test: TrainingSplit
+    pictures: Path  # folder of a learner's
 
     def charts(self) -> Iterator[PagePart]:
         """What is known of it; nothing for records of earlier versions."""
@@ -40,6 +43,25 @@ class TrainedWinner:
             yield self._confusion()
         if self.training.worst:
             yield self._worst()
+        if self.training.class_metrics:
+            yield self._class_metrics()
+        if self.training.pictures:
+            yield self._pictures()
+
+    def _class_metrics(self) -> Table:
+        worst_first = sorted(self.training.class_metrics, key=lambda each: each.value)
+        rows = [[each.name, f"{each.items:,}", f"{each.value:.1%}"] for each in worst_first]
+        header = ["class", "test items", self.training.metric]
+        return Table(header, rows, "The winner on the test split by class, the worst first.")
+
+    def _pictures(self) -> Pictures:
+        files = [self.pictures / f"{at:02}.jpg" for at in range(len(self.training.pictures))]
+        shown = [
+            (f"data:image/jpeg;base64,{b64encode(file.read_bytes()).decode()}", caption)
+            for file, caption in zip(files, self.training.pictures, strict=True)
+            if file.is_file()
+        ]
+        return Pictures("Test images", shown, "What the winner makes of them, the worst first.")
 
     def _learning(self) -> Columns:
         losses, accuracies = self.training.losses, self.training.accuracies
@@ -48,9 +70,11 @@ class TrainedWinner:
         curves = (
             ("Loss", "mean loss of an epoch", line("loss", epochs, losses, color=BLUE)),
             (
-                "Validation accuracy",
-                "accuracy [%]",
-                line("accuracy", *zip(*judged, strict=True), color=GREEN) if judged else None,
+                f"Validation {self.training.metric}",
+                f"{self.training.metric} [%]",
+                line(self.training.metric, *zip(*judged, strict=True), color=GREEN)
+                if judged
+                else None,
             ),
         )
         figures = [
@@ -76,6 +100,8 @@ class TrainedWinner:
         return Figure("Confusions", [trace], layout, caption, height=160 + 32 * max(6, len(names)))
 
     def _worst(self) -> Pictures:
+        if not isinstance(self.test, Images):
+            raise TypeError("pictures are of images")
         shown = [
             (
                 _address(self.test.pixels[wrong.index]),

@@ -27,6 +27,7 @@ from nas.accuracy.fine_tuning.trial import (
     tuned_checkpoint,
 )
 from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import has_classes
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.recipe import recipe_named
@@ -341,6 +342,7 @@ class FineTuned(StagedSearch):
         arch = space.text(space.tuned_to(row, depth))
         return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 
+<<<<<<< HEAD
     def _needs_new_weights(self, claimed: float) -> bool:
         """Whether the network from scratch is better than that, or regression on small pixels than all."""
         scratch = self._from_scratch
@@ -384,6 +386,15 @@ class FineTuned(StagedSearch):
         ends_s = time.monotonic() + seconds
         planned = self._planned_from_scratch(seconds)
         if planned is None:
+=======
+    def _compare_with_pixels(self) -> None:
+        """Say so where every network, frozen or tuned, is worse than regression on small pixels."""
+        if not has_classes(self._images):
+            return
+        results, pixels = self._proposer.results.values(), pixel_accuracy(self._images.train)
+        best = float(np.nanmax([result.accuracy for result in results]))
+        if best >= pixels:
+>>>>>>> a3752b8f (Search, train and export what a learner is for; show its metric)
             return
         train_winner(
             self._begun.experiment,

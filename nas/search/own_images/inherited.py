@@ -17,6 +17,8 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.base import Inherits, at_chance
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import has_classes
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.search.own_images.scoring import Scores
 from nas.search.own_images.staged import Staged
@@ -48,11 +50,13 @@ class Inherited(Staged):
         super().__init__(begun)
         space, task = self._space, self._problem.task
         normalisation = space.pretrained_normalisation
-        if normalisation is not None:
+        if normalisation is not None and isinstance(self._images, ImageSet):
             mean, sd = normalisation
             self._images = replace(self._images, mean=mean, sd=sd)
         network = space.network(space.smallest(), task)
-        if not any(isinstance(module, nn.Linear) for module in network.modules()):
+        if has_classes(self._images) and not any(
+            isinstance(each, nn.Linear) for each in network.modules()
+        ):
             raise UserError(
                 f"space={space.name}: the network has no nn.Linear, which a search trains as its classifier"
             )
@@ -116,7 +120,9 @@ class Inherited(Staged):
         if self._original is None:
             self._say(ms)
             return
-        self._say(f"{ms}; {self._original[1]:.2%} on validation images")
+        self._say(f"{ms}; {images.metric} {self._original[1]:.2%} on validation images")
+        if not has_classes(images):
+            return
         if not self._teaches:
             self._say(
                 f"warning: that is no better than chance; are its classes in the order "
@@ -131,9 +137,11 @@ class Inherited(Staged):
     @property
     def _teaches(self) -> bool:
         """Whether the trained network knows the classes."""
-        if self._original is None:
+        accuracy, images = 0.0 if self._original is None else self._original[1], self._images
+        if self._original is None or not isinstance(images, ImageSet):
             return False
-        accuracy, images = self._original[1], self._images
+        if not has_classes(images):
+            return True
         sd = math.sqrt(accuracy * (1 - accuracy) / len(images.valid))
         return not at_chance(accuracy, sd, len(images.classes))
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData, has_classes
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.supernet.classifier import fit_classifier
@@ -70,10 +71,11 @@ class Scores(Protocol):
 class ProxyScores:
     """Builds networks with the seed's weights, and scores them all on the same images."""
 
-    def __init__(self, space: SearchSpace, images: ImageSet, seed: int) -> None:
+    def __init__(self, space: SearchSpace, images: TrainingData, seed: int) -> None:
         self._space, self._task, self._seed = space, images.task, seed
         on_gpu = torch.cuda.is_available()
         take_share(0, 1)
+        on_gpu &= isinstance(images, ImageSet)  # the others need labelled images
         self._proxies = AGGREGATED if on_gpu else _ON_CPU
         self._signal = "aggregate" if on_gpu else "live_flops"
         self._batch = proxy_batch(images, _IMAGES)
@@ -102,7 +104,7 @@ class SupernetScores:
 
     space: HasSupernet
     shared: SharedNetwork
-    images: ImageSet
+    images: TrainingData
     side: int | None  # that images are resized to
     counts: tuple[int, int]
 
@@ -121,7 +123,7 @@ class SupernetScores:
 
 def supernet_scores(
     space: HasSupernet,
-    images: ImageSet,
+    images: TrainingData,
     side: int | None,
     path: Path,
     console: Console,
@@ -150,7 +152,7 @@ def supernet_scores(
         shared = initialised(space, images, seed, side)
         if isinstance(space, Inherits) and not done:
             absorb_statistics(module_of(shared), proxy_batch(images, _STATISTICS_ON))
-        if getattr(shared, "new_classifier", False):
+        if has_classes(images) and getattr(shared, "new_classifier", False):
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"
         console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)

@@ -17,6 +17,7 @@ from torch import nn
 from common.types.errors import UserError
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.own_images import Order
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
@@ -68,7 +69,8 @@ class Staged(StagedSearch):
     def _ranking_side(self) -> int | None:
         """Side that images are resized to for ranking; None: they keep their own, as on a GPU."""
         side = max(CPU_SIDE, self._images.side // CPU_SHRUNK)
-        if device_named("auto").type != "cpu" or self._images.side <= side:
+        is_own = not isinstance(self._images, ImageSet)  # whose targets may have a size
+        if is_own or device_named("auto").type != "cpu" or self._images.side <= side:
             return None
         return side
 
@@ -261,7 +263,7 @@ class Staged(StagedSearch):
             claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
         return claims
 
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int] | None:
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
         epochs = self._ranked_epochs(candidate)
         if not epochs:
             return None

@@ -24,10 +24,16 @@ from latency.probe.board import BoardError
 from latency.probe.connection import LostConnectionError
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
-from nas.accuracy.training.trained_folder import WEIGHTS, Training, read_training, trained_folder
+from nas.accuracy.training.trained_folder import (
+    PICTURES,
+    WEIGHTS,
+    Training,
+    read_training,
+    trained_folder,
+)
 from nas.accuracy.training.trial import checkpoint_of
 from nas.accuracy.training.untrained import own_side
 from nas.report.charts.training import TrainedWinner
@@ -212,7 +218,7 @@ class StagedSearch(ABC):
         events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
         for epoch, loss in enumerate(evaluation.losses, 1):
             events.scalar("training/loss", loss, epoch)
-        events.scalar("training/accuracy", evaluation.accuracy, epochs)
+        events.scalar(f"training/{self._images.metric}", evaluation.accuracy, epochs)
         events.close()
 
     def outcome(self, parts: Sequence[Trials]) -> Outcome:
@@ -270,7 +276,7 @@ class StagedSearch(ABC):
             int8=self._int8_of_winner(training),
         )
 
-    def _images_of(self, architecture: Int64[ndarray, "D"]) -> ImageSet:  # noqa: ARG002 - all take the same
+    def _images_of(self, architecture: Int64[ndarray, "D"]) -> TrainingData:  # noqa: ARG002 - all take the same
         """Images as the network takes them."""
         return self._images
 
@@ -445,6 +451,7 @@ class StagedSearch(ABC):
             test_epochs=epochs,
             seed=self._config.seed,
             budget=self._rule.draws,
+            metric=self._images.metric,
         )
 
     def page(self, summary: Summary, trials: Trials) -> str:
@@ -453,7 +460,8 @@ class StagedSearch(ABC):
         if summary.best is not None:
             row = self._problem.space.parse(summary.best.arch)
             training = read_training(trained_folder(self._folder, summary.best.arch))
-            trained = TrainedWinner(training, self._images_of(row).test)
+            folder_of = trained_folder(self._folder, summary.best.arch)
+            trained = TrainedWinner(training, self._images_of(row).test, folder_of / PICTURES)
         return staged_page(
             summary,
             trials,
@@ -514,7 +522,7 @@ class StagedSearch(ABC):
         """Accuracy that each candidate is ranked by, of those that were trained."""
 
     @abstractmethod
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int] | None:
+    def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
         """The network with the weights of its longest training, images and their side; None without."""
 
     @abstractmethod

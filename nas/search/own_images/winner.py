@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
@@ -46,7 +46,7 @@ class Winner:
 
 def train_winner(
     experiment: Experiment,
-    images: ImageSet,
+    images: TrainingData,
     run: Path,
     winner: Winner,
     console: Console,
@@ -97,7 +97,11 @@ def forget_checkpoint(run: Path, arch: str) -> None:
 
 
 def epochs_within(
-    images: ImageSet, architecture: Int64[ndarray, "D"], start: Start, recipe: str, seconds: float
+    images: TrainingData,
+    architecture: Int64[ndarray, "D"],
+    start: Start,
+    recipe: str,
+    seconds: float,
 ) -> float:
     """Epochs that fit, each judged on the validation images, with the test and the report after them."""
     began_s = time.monotonic()

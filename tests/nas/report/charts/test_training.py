@@ -43,7 +43,7 @@ def test_records_of_many_classes_and_mistakes_are_bounded():
     count = MOST_CLASSES + 1
     labels = np.arange(count)
     probabilities = np.roll(np.eye(count, dtype=np.float32), 1, axis=0)
-    names = tuple(map(str, labels))
+    names = tuple(map(str, labels), Path())
 
     assert confusion_of(labels, probabilities.argmax(1), count) == ()
     assert len(worst_of(names, labels, probabilities)) == MOST_WRONG
@@ -52,7 +52,7 @@ def test_records_of_many_classes_and_mistakes_are_bounded():
 def test_names_of_classes_are_text_on_the_page():
     labels = np.zeros(3, np.int64)
     record = training(labels, np.tile(np.array([0.2, 0.8], np.float32), (3, 1)))
-    winner = TrainedWinner(record, Images(np.zeros((3, 8, 8, 3), np.uint8), labels))
+    winner = TrainedWinner(record, Images(np.zeros((3, 8, 8, 3), np.uint8), labels), Path())
 
     html = HtmlPage("", "", "", sections=[Section("The network", [*winner.charts()])]).html()
 

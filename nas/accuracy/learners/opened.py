@@ -1,0 +1,130 @@
+"""What to train for, by its settings: `data=` and `task=`, or `learner=FILE.py:NAME`.
+
+Both become one text, `data`, `task:data` or `learner:FILE.py:NAME`, which runs and trainings store.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from common.files.python_file import object_of
+from common.types.errors import UserError
+from nas.accuracy.images.image_set import Target
+from nas.accuracy.images.open import SPLIT_SEED, open_images
+from nas.accuracy.learners.data import LearnerData, TrainingData
+
+TASKS = {
+    "segmentation": "nas.accuracy.learners.segmentation:Segmentation",
+    "detection": "nas.accuracy.learners.detection:Detection",
+}
+"""Learners of the package beside those of labelled images; built by data and side."""
+
+_OWN = "learner"
+_TRUSTED: set[str] = set()
+_OBJECTS: dict[str, object] = {}
+
+
+def give_learner(learner: object) -> str:
+    """Make an object known in this process, and return its name as a setting."""
+    name = f"object:{type(learner).__name__}"
+    _OBJECTS[name] = learner
+    return name
+
+
+def data_text(
+    data: str | None, task: str | None, learner: str | None, *, is_trusted: bool = True
+) -> str | None:
+    """The settings as one text; a learner that the command line names may be run, no stored one.
+
+    Raises:
+      UserError: if they name two, or an unknown task.
+    """
+    if learner is not None:
+        if data is not None or task is not None:
+            raise UserError(f"learner={learner} has its own batches; leave out data= and task=")
+        path, mark, name = learner.rpartition(":")
+        text = learner if learner in _OBJECTS else f"{Path(path).expanduser().absolute()}:{name}"
+        if not mark or not (learner in _OBJECTS or path.endswith(".py")):
+            raise UserError(f"learner={learner} is not FILE.py:NAME")
+        if is_trusted:
+            _TRUSTED.add(text)
+        return f"{_OWN}:{text}"
+    if task is None:
+        return data
+    names = [*(target.value for target in Target), *TASKS]
+    if task not in names:
+        raise UserError(f"task={task} is not one of {', '.join(names)}")
+    if data is None:
+        raise UserError(f"task={task} needs data=")
+    return data if task == Target.classification.value else f"{task}:{data}"
+
+
+def absolute_text(text: str) -> str:
+    """The text with the path that it names, from any folder."""
+    task, mark, data = text.partition(":") if is_task(text) else ("", "", text)
+    path = Path(data).expanduser()
+    return f"{task}{mark}{path.absolute() if path.exists() else data}"
+
+
+def is_task(text: str | None) -> bool:
+    """Whether a text names more than images to classify."""
+    names = {_OWN, *TASKS, *(target.value for target in Target)}
+    return text is not None and text.partition(":")[0] in names and ":" in text
+
+
+def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> TrainingData:
+    """Open what a text names.
+
+    Raises:
+      UserError: if it is not there, cannot be trained on, or is code that only a stored file names.
+      OSError: if it cannot be read.
+    """
+    if not is_task(text):
+        return open_images(text, side=side, seed=seed)
+    task, _, data = text.partition(":")
+    if task == _OWN:
+        return _own(data, side)
+    if task not in TASKS:
+        return open_images(data, side=side, seed=seed).learnt_as(Target(task))
+    module, _, name = TASKS[task].partition(":")
+    try:
+        built = getattr(import_module(module), name)(data, side)
+    except ModuleNotFoundError as error:
+        raise UserError(f"task={task} needs {error.name}") from error
+    return LearnerData.checked(built)
+
+
+def _own(learner: str, side: int | None) -> LearnerData:
+    if learner.startswith("object:"):
+        if learner not in _OBJECTS:
+            raise UserError(f"learner={learner} is an object of another process; give it again")
+        data = LearnerData.checked(_OBJECTS[learner])
+    elif learner not in _TRUSTED:
+        raise UserError(
+            f"the learner is Python code, {learner}; if you trust it, add learner={learner}"
+        )
+    else:
+        data = _loaded(learner)
+    if side is not None and side != data.side:
+        raise UserError(f"side={side}: inputs of learner={learner} have {data.side} pixels")
+    return data
+
+
+@lru_cache(maxsize=4)
+def _loaded(learner: str) -> LearnerData:
+    path, _, name = learner.rpartition(":")
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"learner={learner}: there is no file {file}")
+    try:
+        made: Any = object_of(file, name)
+        made = made() if isinstance(made, type) or not hasattr(made, "batches") else made
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # the author's code
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise UserError(f"learner={learner} raised {type(error).__name__}: {reason}") from error
+    return LearnerData.checked(made)
