@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from edgenas.suggestions import Suggestions as Suggestions
     from nas.accuracy.base import Accuracies as Accuracies
     from nas.accuracy.base import Split as Split
+    from nas.accuracy.learners.base import LearnerDescription as LearnerDescription
+    from nas.accuracy.learners.base import Metric as Metric
+    from nas.accuracy.learners.functions import learner as learner
     from nas.spaces.base import ChoiceSpace as ChoiceSpace
     from nas.spaces.function import choice as choice
     from nas.spaces.function import space as space
@@ -36,6 +39,8 @@ _MODULES = {
     "common.types.kind": ("Kind",),
     "common.types.task": ("Task",),
     "nas.accuracy.base": ("Accuracies", "Split"),
+    "nas.accuracy.learners.base": ("LearnerDescription", "Metric"),
+    "nas.accuracy.learners.functions": ("learner",),
     "nas.spaces.base": ("ChoiceSpace",),
     "nas.spaces.function": ("choice", "space"),
 }

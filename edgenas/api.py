@@ -21,12 +21,13 @@ from common.command.hydra_command import called, chosen_names, typed_call, word
 from common.types.errors import UserError
 from controller.base import ControllerConfig
 from edgenas.found import Found, Study
-from edgenas.networks import File, Settings, chosen_settings, space_name
+from edgenas.networks import File, Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
 from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
+from nas.accuracy.learners.base import Learner
 from nas.config.build import NAMES, add_part, build, live_settings, register, space_of_network
 from nas.measure import command as measure_command
 from nas.search import command as search_command
@@ -44,6 +45,8 @@ def search(
     network: object = None,
     dataset: str | None = None,
     data: File | None = None,
+    task: str | None = None,
+    learner: str | Learner | None = None,
     reward: str | Reward | Callable[..., Any] | None = None,
     controller: str | ControllerConfig | Callable[..., Any] | None = None,
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
@@ -73,6 +76,8 @@ def search(
         `settings` have the side of its images, {"side": 96}.
       dataset: a data set of the space.
       data: own images instead; the search ends with a trained network.
+      task: what they are for: "classification", "regression", "multilabel".
+      learner: instead, a `Learner`, `edgenas.learner(loss, metric, train, valid)`, or FILE.py:NAME.
       reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
       controller: name, a `ControllerConfig`, or a function (space, seeds) -> `Controller`.
       accuracy: name, an `AccuracyConfig`, an `Accuracy`, or a function from rows of choice indices
@@ -333,6 +338,9 @@ def _with_own_parts(arguments: Settings) -> Settings:
     if not isinstance(values["space"], str):
         name = space_name(values["space"])
         values["space"] = name if is_new else None
+    if not isinstance(values.get("learner"), str | None):
+        name = learner_name(values["learner"])
+        values["learner"] = name if is_new else None
     return values
 
 

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 from common.command.console import PlainConsole
 from common.command.hydra_command import typed_call
 from common.types.errors import UserError
+from nas.accuracy.learners.base import Learner
+from nas.accuracy.learners.opened import give_learner
 from nas.export import command as export_command
 from nas.export.config import ExportConfig
 from nas.spaces.base import SearchSpace
@@ -29,6 +31,8 @@ def train(
     arch: str | int | None = None,
     space: str | SearchSpace | None = None,
     data: File | None = None,
+    task: str | None = None,
+    learner: str | Learner | None = None,
     recipe: str | None = None,
     epochs: int | None = None,
     hours: float | None = None,
@@ -45,6 +49,8 @@ def train(
       arch: another architecture, its text or number.
       space: as in `search`.
       data: own images, as in `search`; those of the run by default.
+      task: as in `search`.
+      learner: as in `search`.
       recipe: "nas_bench_201" or "modern".
       epochs: number of epochs.
       hours: time that the epochs must fit in.
@@ -71,6 +77,8 @@ def export(
     space: str | SearchSpace | None = None,
     weights: File | None = None,
     data: File | None = None,
+    task: str | None = None,
+    learner: str | Learner | None = None,
     dataset: str | None = None,
     which: str | None = None,
     precision: str | None = None,
@@ -88,6 +96,8 @@ def export(
       space: as in `search`.
       weights: folder of a trained network, or a safetensors file.
       data: own images, as in `search`; those of the training by default.
+      task: as in `search`.
+      learner: as in `search`.
       dataset: a data set of the space, without images.
       which: "best", "mode" or "optimum" of the run.
       precision: "fp32", "fp16", "int8" or "all".
@@ -114,6 +124,11 @@ def space_name(space: str | SearchSpace | None) -> str | None:
     return give_space(space)
 
 
+def learner_name(learner: str | Learner | None) -> str | None:
+    """Name of a learner; an object becomes known by its own."""
+    return learner if learner is None or isinstance(learner, str) else give_learner(learner)
+
+
 def chosen_settings(arguments: Settings) -> Settings:
     """Settings among the arguments of a function, without those left out; files as text."""
     settings = arguments.get("settings")
@@ -125,6 +140,7 @@ def chosen_settings(arguments: Settings) -> Settings:
         )
     named = {name: value for name, value in arguments.items() if name not in _NO_SETTINGS}
     named["space"] = space_name(arguments["space"]) if "space" in arguments else None
+    named["learner"] = learner_name(arguments.get("learner"))
     return {
         name: str(value) if isinstance(value, Path) else value
         for name, value in {**named, **(settings or {})}.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -89,17 +90,26 @@ def print_next(
     folder: Path,
     page: Path | None,
     *,
+    own: str | None = None,
     is_exported: bool = False,
 ) -> None:
-    """Print where the page is and what can be done next, then the sources of the numbers."""
+    """Print where the page is and what can be done next, then the sources of the numbers.
+
+    `own` is what networks were trained for.
+    """
     answer = Answer(summary)
+    learner = (own or "").partition("learner:")[2]
     console.print()
     if page is not None:
         console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not is_exported:
         which = f" which={answer.which}" if answer.is_ranked else ""
         command = f"python -m nas.export run={folder}{which}{trusting(summary.settings.space)}"
-        if is_object(summary.settings.space):  # no command knows it
+        if learner:
+            command += f" learner={shlex.quote(learner)}"
+        if is_object(summary.settings.space) or learner.startswith(
+            "object:"
+        ):  # no command knows it
             command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
         console.print(Text(f"next: {command}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:

@@ -205,6 +205,17 @@ def _items(batch: Any) -> int:
     return len(batch) if hasattr(batch, "__len__") else 1
 
 
+def count_of(loader: Iterable[Any]) -> int:
+    """Items of a data loader, or of batches."""
+    dataset = getattr(loader, "dataset", None)
+    return sum(map(_items, loader)) if dataset is None else len(dataset)
+
+
+def first_tensor(batch: Any) -> Any:
+    """The first tensor of a batch; None without one."""
+    return next(iter(_tensors(batch)), None)
+
+
 def _tensors(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
         batch = list(batch.values())

@@ -24,13 +24,18 @@ TASKS = {
 
 _OWN = "learner"
 _TRUSTED: set[str] = set()
-_OBJECTS: dict[str, object] = {}
+_OBJECTS: dict[str, LearnerData] = {}
 
 
 def give_learner(learner: object) -> str:
-    """Make an object known in this process, and return its name as a setting."""
-    name = f"object:{type(learner).__name__}"
-    _OBJECTS[name] = learner
+    """Make an object known in this process, and return its name as a setting.
+
+    Raises:
+      UserError: if it is no learner.
+    """
+    data = LearnerData.checked(learner)
+    name = f"object:{data.name}"
+    _OBJECTS[name] = data
     return name
 
 
@@ -101,7 +106,7 @@ def _own(learner: str, side: int | None) -> LearnerData:
     if learner.startswith("object:"):
         if learner not in _OBJECTS:
             raise UserError(f"learner={learner} is an object of another process; give it again")
-        data = LearnerData.checked(_OBJECTS[learner])
+        data = _OBJECTS[learner]
     elif learner not in _TRUSTED:
         raise UserError(
             f"the learner is Python code, {learner}; if you trust it, add learner={learner}"

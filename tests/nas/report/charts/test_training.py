@@ -1,6 +1,7 @@
 """What the page shows of a winner: its confusions, its worst images, its learning curves."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 
