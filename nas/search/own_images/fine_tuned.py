@@ -342,14 +342,15 @@ class FineTuned(StagedSearch):
         arch = space.text(space.tuned_to(row, depth))
         return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 
-<<<<<<< HEAD
     def _needs_new_weights(self, claimed: float) -> bool:
         """Whether the network from scratch is better than that, or regression on small pixels than all."""
-        scratch = self._from_scratch
+        scratch, images = self._from_scratch, self._images
+        if not has_classes(images):
+            raise TypeError(f"{images.title} has no classes")
         best = np.nanmax([result.accuracy for result in self._proposer.results.values()])
         if scratch is not None and _valid(scratch[1]) > claimed:
             self._say(f"from scratch {_valid(scratch[1]):.1%}, pretrained {claimed:.1%} expected")
-        elif (pixels := pixel_accuracy(self._images.train)) > best:
+        elif (pixels := pixel_accuracy(images.train)) > best:
             self._say(f"regression on mere pixels {pixels:.1%}, pretrained networks {best:.1%}")
         else:
             return False
@@ -386,15 +387,6 @@ class FineTuned(StagedSearch):
         ends_s = time.monotonic() + seconds
         planned = self._planned_from_scratch(seconds)
         if planned is None:
-=======
-    def _compare_with_pixels(self) -> None:
-        """Say so where every network, frozen or tuned, is worse than regression on small pixels."""
-        if not has_classes(self._images):
-            return
-        results, pixels = self._proposer.results.values(), pixel_accuracy(self._images.train)
-        best = float(np.nanmax([result.accuracy for result in results]))
-        if best >= pixels:
->>>>>>> a3752b8f (Search, train and export what a learner is for; show its metric)
             return
         train_winner(
             self._begun.experiment,
