@@ -117,6 +117,8 @@ class Inherited(Staged):
         space, images = self._space, self._images
         whole = self._problem.oracle.answer(self._whole[None])
         ms = f"{space.origin}: {whole.ms[0]:.3g} ms, {Kind(int(whole.kind[0])).words}"
+        if self._problem.compared_ms(whole)[0] <= self._problem.limit_ms:
+            ms += f", within {self._problem.limits.label} as it is"
         if self._original is None:
             self._say(ms)
             return

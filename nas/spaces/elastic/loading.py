@@ -134,7 +134,11 @@ def _load(network: nn.Module, file: Path, named: str) -> None:
             if file.suffix == ".safetensors"
             else torch.load(file, map_location="cpu", weights_only=True)
         )
-    except (OSError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"weights={file} hold more than names and tensors; save the network's state_dict()"
+        ) from error
+    except (OSError, SafetensorError, RuntimeError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"weights={file} are no weights of a network: {reason}") from error
     for name in _NESTED:
@@ -153,4 +157,6 @@ def _load(network: nn.Module, file: Path, named: str) -> None:
             raise UserError(
                 f"weights={file}: {name} is of shape {shape}, and network={named} has {wanted.get(name)}"
             )
-    network.load_state_dict(weights)
+        if not bool(weights[name].isfinite().all()):
+            raise UserError(f"weights={file}: {name} holds numbers that are not finite")
+    network.load_state_dict(weights, strict=False)

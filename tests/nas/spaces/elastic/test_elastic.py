@@ -268,6 +268,11 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
 
     again = pickle.loads(pickle.dumps(space))  # noqa: S301 - written here
     assert torch.equal(again.whole[2].bias, tensors["2.bias"])
+    torch.save(space.whole, tmp_path / "module.pt")
+    torch.save({**tensors, "2.bias": torch.full((10,), torch.nan)}, tmp_path / "nan.pt")
+    for name, reason in (("module.pt", "state_dict"), ("nan.pt", r"2\.bias")):
+        with pytest.raises(UserError, match=reason):
+            elastic_space(network, str(tmp_path / name), side=32)
     (tmp_path / "other.pt").write_bytes(b"no checkpoint")
     with pytest.raises(UserError, match=r"other\.pt"):
         elastic_space(network, str(tmp_path / "other.pt"), side=32)
