@@ -80,7 +80,7 @@ def channel_groups(
 
 
 def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
-    """Whether the channels that a layer writes go through several reshapes, which an analysis may never leave."""
+    """Whether channels that a layer writes become others twice, in which an analysis may not end."""
     if not isinstance(module, nn.Conv2d | nn.Linear) or module not in graph.module2node:
         return False
     write = graph.get_pruner_of_module(module).prune_out_channels
@@ -94,7 +94,9 @@ def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
                 for dependency in node.dependencies
                 if dependency.is_triggered_by(handler)
             ]
-    return len({node for node, _ in seen if node.type.name == "RESHAPE"}) > 1
+    reshapes = {node for node, _ in seen if node.type.name == "RESHAPE"}
+    changes = [any(any(each.index_mapping) for each in node.dependencies) for node in reshapes]
+    return sum(changes) > 1
 
 
 def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Module) -> ChannelGroup:
