@@ -115,10 +115,10 @@ def classes_of(
 
 def prepared(
     images: Images, image_set: ImageSet, side: int, which: slice
-) -> Float32[ndarray, "n 3 side side"]:
+) -> Float32[ndarray, "n c side side"]:
     """Some of the images as a network for images of this side takes them."""
     about = {"mean": image_set.mean, "sd": image_set.sd}
-    inputs: Float32[ndarray, "n 3 h w"] = normalised(resized(images.pixels[which], side), about)
+    inputs: Float32[ndarray, "n c h w"] = normalised(resized(images.pixels[which], side), about)
     return inputs
 
 

@@ -48,7 +48,7 @@ class Latency:
 
 def timed_here(
     files: Mapping[ExportForm, bytes],
-    images: Float32[ndarray, "b 3 h w"],
+    images: Float32[ndarray, "b c h w"],
     timing: TimingConfig,
     name: str | None,
 ) -> dict[ExportForm, Latency]:
@@ -153,7 +153,7 @@ def tflite_session(content: bytes) -> Tflite:
 
 
 def _call(
-    form: ExportForm, content: bytes, images: Float32[ndarray, "b 3 h w"]
+    form: ExportForm, content: bytes, images: Float32[ndarray, "b c h w"]
 ) -> Callable[[], object]:
     if form.format is ExportFormat.tflite:
         return tflite_session(content).call(images)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
@@ -128,6 +129,24 @@ def scalar_loss(loss: Any, learner: str) -> Tensor:
             f"the loss of learner={learner} must be one number in a tensor, and is {shape}"
         )
     return loss.reshape(())
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """Say in one line what the code of a learner raises; torch's lack of memory passes.
+
+    Raises:
+      UserError: of whatever the block raises.
+    """
+    import torch  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except (UserError, torch.OutOfMemoryError):
+        raise
+    except (Exception, SystemExit) as error:  # the author's code
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise UserError(f"{what} raised {type(error).__name__}: {reason}") from error
 
 
 def normal_interval(mean: float, sd: float, n: int) -> tuple[float, float]:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.images.image_set import Images, ImageSet, Target
-from nas.accuracy.learners.base import SPLITS, Learner, LearnerDescription, Metric
+from nas.accuracy.learners.base import (
+    SPLITS,
+    Learner,
+    LearnerDescription,
+    Metric,
+    blamed,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -62,16 +68,17 @@ class LearnerData:
             missing = [each for each in _METHODS if not callable(getattr(learner, each, None))]
             raise UserError(f"learner={name} is no learner: it has no {', '.join(missing)}")
         data = cls(learner)
-        about = data.about
+        with blamed(f"learner={name}"):
+            about, shape = data.about, tuple(data.example.shape)
+            batches = [next(iter(learner.batches(split)), None) for split in SPLITS[:2]]
         if not isinstance(about, LearnerDescription):
             raise UserError(f"learner={name}: describe() must return a LearnerDescription")
-        if data.example.ndim != 4 or data.example.shape[-1] != data.example.shape[-2]:
-            shape = tuple(data.example.shape)
+        if len(shape) != 4 or shape[-1] != shape[-2]:
             raise UserError(
                 f"learner={name}: example_input() has shape {shape}, not (1, channels, side, side)"
             )
-        for split, count in zip(SPLITS[:2], about.counts, strict=False):
-            if not count or next(iter(learner.batches(split)), None) is None:
+        for split, count, batch in zip(SPLITS, about.counts, batches, strict=False):
+            if not count or batch is None:
                 raise UserError(f"learner={name} has no {split} batches")
         return data
 
@@ -169,8 +176,11 @@ class LearnerData:
         Raises:
           UserError: if it is no number between 0 and 1.
         """
-        metric = self.learner.metric(network, batches)
-        return metric if isinstance(metric, Metric) else Metric(self.metric, metric)
+        with blamed(f"the metric of learner={self.name}"):
+            metric = self.learner.metric(network, batches)
+        if not isinstance(metric, Metric):
+            raise UserError(f"the metric of learner={self.name} is a {type(metric).__name__}")
+        return metric
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send a learner of a script or a notebook to another process by its code."""

@@ -14,6 +14,7 @@ from common.files.python_file import object_of
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import Target
 from nas.accuracy.images.open import SPLIT_SEED, open_images
+from nas.accuracy.learners.base import blamed
 from nas.accuracy.learners.data import LearnerData, TrainingData
 
 TASKS = {
@@ -124,12 +125,7 @@ def _loaded(learner: str) -> LearnerData:
     file = Path(path)
     if not file.is_file():
         raise UserError(f"learner={learner}: there is no file {file}")
-    try:
+    with blamed(f"learner={learner}"):
         made: Any = object_of(file, name)
         made = made() if isinstance(made, type) or not hasattr(made, "batches") else made
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:  # the author's code
-        reason = (str(error) or repr(error)).splitlines()[0]
-        raise UserError(f"learner={learner} raised {type(error).__name__}: {reason}") from error
     return LearnerData.checked(made)

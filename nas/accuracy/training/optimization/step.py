@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nas.accuracy.learners.base import scalar_loss
+from nas.accuracy.learners.base import blamed, scalar_loss
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.of_images import ImageLearner
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
@@ -309,7 +309,9 @@ class LearnerStep(Step):
         losses = []
         for choose in self.subnetworks:
             choose()
-            loss = scalar_loss(self._data.learner.loss(self.model, batch), self._data.name)
+            with blamed(f"the loss of learner={self._data.name}"):
+                loss = self._data.learner.loss(self.model, batch)
+            loss = scalar_loss(loss, self._data.name)
             (loss * share).backward()
             losses.append(loss.detach().float())
         return losses[0]

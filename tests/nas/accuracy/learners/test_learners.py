@@ -72,6 +72,8 @@ class OwnLearner:
             yield {"x": pixels.permute(0, 3, 1, 2), "y": torch.from_numpy(images.labels)[which]}
 
     def loss(self, network, batch):
+        if callable(self._loss):
+            return self._loss()
         if self._loss is not None:
             return self._loss
         return functional.mse_loss(network(batch["x"])[:, 0], batch["y"] / 9)
@@ -141,6 +143,7 @@ def test_a_learner_of_ones_own_is_trained_and_resumed_bit_by_bit(digits, tmp_pat
         ({"loss": torch.tensor(float("nan"), requires_grad=True)}, DivergedTrainingError, "nan"),
         ({"loss": torch.ones(2, requires_grad=True)}, UserError, "(2,)"),
         ({"loss": 0.5}, UserError, "float"),
+        ({"loss": lambda: 1 / 0}, UserError, "ZeroDivisionError"),
         ({"value": 1.5}, UserError, "1.5"),
         ({"value": float("nan")}, UserError, "nan"),
         ({"batches": 0}, UserError, "train"),

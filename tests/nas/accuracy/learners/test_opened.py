@@ -1,0 +1,84 @@
+"""What to train for, by `data=`, `task=` and `learner=`."""
+
+import textwrap
+
+import pytest
+
+from common.types.errors import UserError
+from nas.accuracy.learners.data import LearnerData
+from nas.accuracy.learners.opened import data_text, open_data
+
+LEARNER = """
+import torch
+from torch.nn import functional
+from nas.accuracy.learners.functions import learner
+
+BATCH = (torch.zeros(4, 1, 8, 8), torch.zeros(4))
+LOADERS = ([BATCH] * 2, [BATCH], [])
+
+def closeness(network, batches):
+    return 0.5
+
+def mine():
+    return learner(lambda network, batch: network(batch[0]).mean(), closeness, *LOADERS)
+
+def without():
+    return learner(lambda network, batch: 0, closeness, LOADERS[0], [])
+
+def broken():
+    return 1 / 0
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "task.py"
+    path.write_text(textwrap.dedent(LEARNER))
+    return path
+
+
+def test_a_file_has_a_learner_of_two_functions(file):
+    data = open_data(data_text(None, None, f"{file}:mine"))
+
+    assert isinstance(data, LearnerData)
+    assert (data.metric, data.side, data.task.channels) == ("closeness", 8, 1)
+    assert (len(data.train), len(data.valid), len(data.test)) == (8, 4, 0)
+
+
+def test_a_stored_name_runs_nothing(file):
+    (file.parent / "ran.py").write_text("raise SystemExit")
+    text = data_text(None, None, f"{file.parent / 'ran.py'}:mine", is_trusted=False)
+
+    with pytest.raises(UserError, match="learner="):
+        open_data(text)
+
+
+def test_a_task_changes_what_is_learnt_of_the_same_images():
+    values = open_data(data_text("digits", "regression", None), side=4)
+    classes = open_data(data_text("digits", "classification", None), side=4)
+
+    assert (values.task.num_classes, classes.task.num_classes) == (1, 10)
+    assert values.digest != classes.digest
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (("digits", "driving", None), "task=driving"),
+        ((None, "regression", None), "data="),
+        (("digits", None, "task.py:mine"), "data="),
+        ((None, None, "task:mine"), "FILE.py"),
+        ((None, None, "{file}:without"), "valid"),
+        ((None, None, "{file}:broken"), "ZeroDivisionError"),
+        ((None, None, "{file}:nothing"), "nothing"),
+        ((None, None, "/none.py:mine"), "/none.py"),
+    ],
+)
+def test_settings_that_cannot_work_are_named(file, settings, named):
+    data, task, learner = settings
+
+    def opened():
+        return open_data(data_text(data, task, learner and learner.format(file=file)))
+
+    with pytest.raises(UserError, match=named):
+        opened()
