@@ -23,7 +23,7 @@ from nas.spaces.registry import space_named
 
 DEVICE = "here/torch/fp32/b1"
 
-OTHER_CONTROLLERS = ("guided", "uniform", "evolution", "local_search", "nsga2")
+OTHER_CONTROLLERS = ("tpe", "guided", "uniform", "evolution", "local_search", "nsga2")
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,7 @@ def test_the_space_is_what_the_house_was_not_built_for(space):
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     "controller",
-    [
-        "rnn",
-        "tpe",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_CONTROLLERS),
-    ],
+    ["rnn", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_CONTROLLERS)],
 )
 def test_every_controller_searches_it(controller, search, tmp_path, space):
     status, told, error = search(f"controller={controller}", "reward=constrained")

@@ -20,13 +20,11 @@ QUICK = (
 
 
 @pytest.fixture
-def experiment(synthetic_tables, monkeypatch):
-    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
-
+def experiment():
     def built(*overrides):
         register()
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            return build(compose("search", ["accuracy=table", *overrides]))
+            return build(compose("search", ["accuracy=surrogate", *overrides]))
 
     yield built
     GlobalHydra.instance().clear()
