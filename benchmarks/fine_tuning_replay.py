@@ -110,7 +110,9 @@ def tables(path: Path, seed: int = 0) -> dict[str, Table]:
             changes = rng.normal(np.mean(differences), np.std(differences), len(chosen))
             valid[epochs] = np.array(
                 [
-                    mean[key, epochs][0] if (key, epochs) in mean else mean[key, longest][0] + change
+                    mean[key, epochs][0]
+                    if (key, epochs) in mean
+                    else mean[key, longest][0] + change
                     for key, change in zip(chosen, changes, strict=True)
                 ]
             )
