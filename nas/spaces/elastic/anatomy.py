@@ -234,7 +234,7 @@ def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterat
     side = example.shape[-1]
     step = 32 if side >= 128 else 8 if side >= 64 else 4
     smaller = {step * round(side * fraction / step) for fraction in SIDE_FRACTIONS}
-    for each in sorted(each for each in smaller if 0 < each < side):
+    for each in sorted(each for each in smaller if 8 <= each < side):
         try:
             with torch.no_grad():
                 resized = tensors_of(network(example[..., :each, :each]))
