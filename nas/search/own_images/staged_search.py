@@ -62,6 +62,9 @@ GPU_WORKERS = 8
 FINALISTS = 3
 """Candidates whose accuracy after quantisation decides among them, of a search for int8."""
 
+_PREDICTED = 8
+"""Candidates among which the finalists are those of the best claims less the loss predicted for int8."""
+
 _WINNER = 3
 """Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
 
@@ -338,21 +341,24 @@ class StagedSearch(ABC):
         """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
         if not self._is_int8:
             return order
-        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.int8 import int8_accuracy, predicted_loss  # noqa: PLC0415 - imports onnxruntime
 
         worth, claims = {}, self._claims(left_s)
-        for at in order[:FINALISTS]:
-            ranked = self._as_ranked(at)
-            if ranked is None:  # what an untrained network loses says nothing
-                continue
-            network, images, side = ranked
+        trained_networks = {
+            at: ranked
+            for at in order[:_PREDICTED]
+            if (ranked := self._as_ranked(at)) is not None  # untrained, what it loses says nothing
+        }
+        expected = {at: claims[at] - predicted_loss(*each) for at, each in trained_networks.items()}
+        for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
+            network, images, side = trained_networks[at]
             began_s = time.monotonic()
             accuracy = int8_accuracy(network, images, side, is_winner=False)
             self._quantised_s = max(self._quantised_s, time.monotonic() - began_s)
             worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
             self._say(
                 f"finalist {self._problem.space.text(self._drawn_candidates.architectures[at])}: "
-                f"{accuracy.valid_text}"
+                f"{accuracy.valid_text}; predicted loss {claims[at] - expected[at]:.2%}"
             )
         best = sorted(worth, key=lambda at: -worth[at])
         return [*best, *(at for at in order if at not in worth)]

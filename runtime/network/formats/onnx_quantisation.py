@@ -16,7 +16,7 @@ from common.files.atomic_file import naming
 _SUMS = {"Add", "AveragePool", "BatchNormalization"}
 """ONNX Runtime's 8-bit sums are slower than its fp32 ones, and a sum of branches needs more than 8 bits."""
 
-_LEAST_RANGE = 1e-4
+LEAST_RANGE = 1e-4
 """Range that each scale covers at least: of an activation, and of a channel's weights, which may well be below 0.01.
 
 An activation that is always 0, as behind a `none` of NAS-Bench-201, would have scale 1, to which ONNX Runtime rounds the
@@ -73,7 +73,7 @@ def quantised(
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
                     op_types_to_quantize=sorted(kinds - _SUMS) if sums_in_fp32 else None,
-                    extra_options={"MinimumRealRange": _LEAST_RANGE},
+                    extra_options={"MinimumRealRange": LEAST_RANGE},
                 )
         except OSError:
             raise

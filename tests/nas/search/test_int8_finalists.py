@@ -5,30 +5,51 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from nas.accuracy.images.open import open_images
-from nas.search.own_images.staged_search import FINALISTS, StagedSearch
+from nas.export.int8 import predicted_loss
+from nas.search.own_images.staged_search import StagedSearch
 
 
-def test_an_untrained_finalist_is_not_judged_and_follows_those_that_are(tmp_path):
-    images = open_images("digits", side=8, cache=tmp_path)
+@pytest.fixture
+def images(tmp_path):
+    return open_images("digits", side=8, cache=tmp_path)
+
+
+def network(largest=1.0):
+    """A network with a channel of this range that its classifier does not read."""
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 10))
-    said = []
+    made = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 10))
+    with torch.no_grad():
+        made[0].weight[0] *= largest
+        made[2].weight *= 20
+        made[2].weight[:, :36] = 0
+    return made
+
+
+def test_the_predicted_loss_is_of_activations_that_8_bits_do_not_resolve(images):
+    assert abs(predicted_loss(network(), images, 8)) < 0.05
+    assert predicted_loss(network(1e5), images, 8) > 0.3
+
+
+def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(images):
+    ranked = [None, network(1e5), network(), network(), network(), network()]
+    lines = []
     search = SimpleNamespace(
         _is_int8=True,
-        _claims=lambda _left_s: np.array([0.9, 0.8, 0.7, 0.6]),
-        _as_ranked=lambda at: None if at == 0 else (network, images, 8),
+        _claims=lambda _left_s: np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]),
+        _as_ranked=lambda at: ranked[at] and (ranked[at], images, 8),
         _problem=SimpleNamespace(space=SimpleNamespace(text=str)),
-        _drawn_candidates=SimpleNamespace(architectures=[0, 1, 2, 3]),
+        _drawn_candidates=SimpleNamespace(architectures=range(6)),
         _quantised_s=0.0,
-        _say=said.append,
+        _say=lines.append,
     )
 
-    order = StagedSearch._by_int8(search, [0, 1, 2, 3], 10.0)
+    order = StagedSearch._by_int8(search, [0, 1, 2, 3, 4, 5], 10.0)
 
-    assert order == [1, 2, 0, 3]
-    assert len(said) == FINALISTS - 1
+    assert order == [2, 3, 4, 0, 1, 5]
+    assert [line.split(":")[0] for line in lines] == ["finalist 2", "finalist 3", "finalist 4"]
     assert search._quantised_s > 0
