@@ -25,8 +25,8 @@ from nas.accuracy.learners.detection import Detection
 from nas.accuracy.learners.segmentation import Segmentation
 from nas.accuracy.supernet.training import inherited
 from nas.accuracy.training.untrained import renew_statistics
+from nas.config.build import STARTS
 from nas.spaces.elastic.loading import named_space
-from nas.spaces.elastic.starts import START_OF
 from runtime.network.formats.onnx_export import onnx_bytes
 
 LEARNERS = {"segmentation": Segmentation, "detection": Detection}
@@ -47,7 +47,7 @@ class Bench:
             scenes, pixels=scenes.pixels.to(self.device), targets=scenes.targets.to(self.device)
         )
         outputs = self.learner.describe().outputs
-        self.space = named_space(f"{START_OF[asked.task]}/{outputs},,{asked.side}")
+        self.space = named_space(f"{STARTS[asked.task]}/{outputs},,{asked.side}")
         self.task = next(iter(self.space.tasks.values()))
         self.record = {"task": asked.task, "seed": asked.seed, "epochs": asked.epochs}
         self.began_s = time.time()

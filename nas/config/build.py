@@ -88,6 +88,15 @@ NAMES: dict[str, dict[str, str]] = {
 _PRETRAINED, _ELASTIC, _HERE = "pretrained", "elastic", "here"
 """Name of the space that has weights, and of this machine as a device."""
 
+STARTS = {
+    "segmentation": "lraspp_mobilenet_v3_large",
+    "detection": "ssdlite320_mobilenet_v3_large",
+}
+"""Network of torchvision that a task begins with."""
+
+_TASK_SIDE = 128
+"""Pixels of the images of such a task, by default."""
+
 FROM_SCRATCH = "residual"
 """Name of the space of own images where no weights are at hand."""
 
@@ -357,6 +366,7 @@ def _space(config: SearchConfig) -> SearchSpace:
     Raises:
       UserError: if there is none, or it needs what other settings lack.
     """
+    _choose_start(config)
     config.space = _space_name(config)
     trust(config.space)
     space = space_named(config.space)
@@ -368,6 +378,23 @@ def _space(config: SearchConfig) -> SearchSpace:
         if config.space == _PRETRAINED and not _has_weights():
             raise UserError(f"space={_PRETRAINED}: {no_weights()}")
     return space
+
+
+def _choose_start(config: SearchConfig) -> None:
+    """Begin with the task's network of torchvision, for as many classes as the data have.
+
+    Raises:
+      UserError: if the data cannot be opened.
+    """
+    start = STARTS.get(str(config.data).partition(":")[0])
+    if start is None or config.space not in {FROM_SCRATCH, _ELASTIC}:
+        return
+    config.side = config.side or _TASK_SIDE
+    if config.network in {None, start}:
+        from nas.accuracy.learners.opened import open_data  # noqa: PLC0415 - as of a search on images
+
+        data = open_data(str(config.data), side=config.side)
+        config.network = f"{start}/{data.task.num_classes}"
 
 
 def _space_name(config: SearchConfig) -> str:
@@ -571,7 +598,9 @@ def _accuracy(
 
     begins_with_weights = isinstance(space, HasWeights)
     if isinstance(chosen, AutoAccuracyConfig):
-        inherits = InheritedConfig() if isinstance(space, Inherits) else StagedConfig()
+        is_new = config.weights is None and str(config.network).partition("/")[0] in STARTS.values()
+        inherited = InheritedConfig(recipe="from_scratch" if is_new else "fine_tuning")
+        inherits = inherited if isinstance(space, Inherits) else StagedConfig()
         chosen = config.accuracy = FineTuningConfig() if begins_with_weights else inherits
     if isinstance(chosen, FineTuningConfig) is not begins_with_weights:
         raise UserError(f"this accuracy= is not for space={config.space}; leave it out")

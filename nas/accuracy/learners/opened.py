@@ -95,12 +95,14 @@ def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> 
         return _own(data, side)
     if task not in TASKS:
         return open_images(data, side=side, seed=seed).learnt_as(Target(task))
+    return _built(task, data, side)
+
+
+@lru_cache(maxsize=1)
+def _built(task: str, data: str, side: int | None) -> LearnerData:
+    """The data of a learner of the package, which a command reads once."""
     module, _, name = TASKS[task].partition(":")
-    try:
-        built = getattr(import_module(module), name)(data, side)
-    except ModuleNotFoundError as error:
-        raise UserError(f"task={task} needs {error.name}") from error
-    return LearnerData.checked(built)
+    return LearnerData.checked(getattr(import_module(module), name)(data, side))
 
 
 def _own(learner: str, side: int | None) -> LearnerData:

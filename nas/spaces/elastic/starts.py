@@ -84,9 +84,3 @@ STARTS: dict[str, Callable[[str, int, int], nn.Module]] = {
     "ssdlite320_mobilenet_v3_large": single_shot,
 }
 """Builders by the name that torchvision gives a network: of name, classes and side."""
-
-START_OF = {
-    "segmentation": "lraspp_mobilenet_v3_large",
-    "detection": "ssdlite320_mobilenet_v3_large",
-}
-"""Network that a task begins with by default."""

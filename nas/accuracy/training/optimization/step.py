@@ -118,7 +118,7 @@ class Step(ABC):
         self._body_lr = torch.tensor(recipe.lr * recipe.body_lr, device=device)
         groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
         if recipe.body_lr != 1:
-            head = {*last_linear(model.network).parameters()}
+            head = {*_head(model.network)}
             body = [weight for weight in self._weights.values() if weight not in head]
             groups = [{"params": list(head)}, {"params": body, "lr": self._body_lr}]
         self._optimizer = torch.optim.SGD(
@@ -320,6 +320,14 @@ class LearnerStep(Step):
 def last_linear(network: nn.Module) -> nn.Linear:
     """The classifier."""
     return [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
+
+
+def _head(network: nn.Module) -> Iterator[nn.Parameter]:
+    """Weights that are new: of the modules that the network names, or of its classifier."""
+    for name in getattr(network, "heads", ()):
+        yield from network.get_submodule(name).parameters()
+    if not hasattr(network, "heads"):
+        yield from last_linear(network).parameters()
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
