@@ -63,6 +63,7 @@ class Pictures(PagePart):
     title: str
     images: Sequence[tuple[str, str]]  # `data:` address and text
     caption: str = ""
+    are_wide: bool = False
 
 
 @final

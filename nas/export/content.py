@@ -22,6 +22,7 @@ from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import LearnerData, has_classes
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
+from nas.export.answers import write_answers
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
@@ -100,7 +101,7 @@ def fill(
         (folder / form.file).write_bytes(content)
 
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
-    sample = _write_scripts(folder, subject, config, [*files])
+    sample = _write_scripts(folder, subject, config, [*files], network)
     if config.device is None:
         batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
         latencies = timed_here(files, batch, config.timing, config.board)
@@ -362,7 +363,11 @@ def _accuracies(
 
 
 def _write_scripts(
-    folder: Path, subject: ExportSubject, config: ExportConfig, forms: Sequence[ExportForm]
+    folder: Path,
+    subject: ExportSubject,
+    config: ExportConfig,
+    forms: Sequence[ExportForm],
+    network: nn.Module,
 ) -> int:
     """The scripts and what they read; the number of test images that are put in."""
     scripts = Path(__file__).parent / "on_board"
@@ -387,6 +392,9 @@ def _write_scripts(
         "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
         "task": images.target.value if isinstance(images, ImageSet) else images.name,
     }
+    if subject.draws_answers and isinstance(images, LearnerData):
+        shutil.copyfile(scripts / "infer_task.py", folder / "infer.py")
+        about |= write_answers(folder, images.learner, network)
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
     if not has_classes(images):

@@ -15,7 +15,7 @@ from common.types.task import Task
 from common.types.units import milliseconds
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
-from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.learners.opened import data_text, open_data
 from nas.accuracy.training.trained_folder import (
     RECORD,
@@ -73,8 +73,18 @@ class ExportSubject:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether it takes images with labels, for which there is `infer.py`."""
+        """Whether it takes images with labels."""
         return isinstance(self.images, ImageSet)
+
+    @property
+    def draws_answers(self) -> bool:
+        """Whether `infer.py` draws masks or boxes."""
+        if not isinstance(self.images, LearnerData):
+            return False
+        from nas.accuracy.learners.detection import Detection  # noqa: PLC0415 - imports torch
+        from nas.accuracy.learners.segmentation import Segmentation  # noqa: PLC0415 - as above
+
+        return isinstance(self.images.learner, Segmentation | Detection)
 
     @property
     def title(self) -> str:

@@ -61,7 +61,8 @@ class TrainedWinner:
             for file, caption in zip(files, self.training.pictures, strict=True)
             if file.is_file()
         ]
-        return Pictures("Test images", shown, "What the winner makes of them, the worst first.")
+        caption = "What the winner makes of them, the worst first; where there are two, the left is the truth."
+        return Pictures("Test images", shown, caption, are_wide=True)
 
     def _learning(self) -> Columns:
         losses, accuracies = self.training.losses, self.training.accuracies
