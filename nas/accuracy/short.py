@@ -128,9 +128,9 @@ class SideBySide:
 
 
 def proxy_batch(images: TrainingData, count: int) -> Float[Tensor, "n c h w"]:
-    """The first training images, which are in random order, normalised; of a learner, its example."""
+    """The first training images, which are in random order, normalised."""
     if isinstance(images, LearnerData):
-        return images.example
+        return images.inputs(count)
     pixels = np.asarray(images.train.pixels[:count], np.float32) / 255
     mean, sd = (np.array(values, np.float32) for values in (images.mean, images.sd))
     return torch.from_numpy((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

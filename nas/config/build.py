@@ -599,7 +599,7 @@ def _accuracy(
     begins_with_weights = isinstance(space, HasWeights)
     if isinstance(chosen, AutoAccuracyConfig):
         is_new = config.weights is None and str(config.network).partition("/")[0] in STARTS.values()
-        inherited = InheritedConfig(recipe="from_scratch" if is_new else "fine_tuning")
+        inherited = InheritedConfig(recipe="scenes" if is_new else "fine_tuning")
         inherits = inherited if isinstance(space, Inherits) else StagedConfig()
         chosen = config.accuracy = FineTuningConfig() if begins_with_weights else inherits
     if isinstance(chosen, FineTuningConfig) is not begins_with_weights:

@@ -295,7 +295,7 @@ def _calibration_text(subject: ExportSubject) -> str:
 def _errors(
     sessions: Mapping[ExportForm, Session],
     inputs: Inputs,
-    expected: Float32[ndarray, "n classes"],
+    expected: Float32[ndarray, "n ..."],
     config: ExportConfig,
 ) -> dict[ExportForm, float]:
     """Largest absolute difference of a logit against torch."""

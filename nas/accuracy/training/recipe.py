@@ -73,6 +73,7 @@ RECIPES = {
             rand_augment_from=40,
             label_smoothing=0.1,
         ),
+        Recipe("scenes", epochs=60, lr=0.02, weight_decay=1e-4, warm_up=0.1, clip=1.0),
         Recipe(
             "fine_tuning",
             epochs=30,

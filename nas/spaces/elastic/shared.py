@@ -66,8 +66,8 @@ class SharedElastic(nn.Module):
         row: Int64[ndarray, "D"] = np.frombuffer(key, np.int64)
         return sub_network(self.network, self._kept(row))
 
-    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
-        """Logits of the chosen architecture, of images of the task's side."""
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:
+        """Outputs of the chosen architecture, of images of the task's side."""
         images = resized(images, self._side(self._chosen))
         if (self._chosen == self._largest).all():
             logits: Tensor = self.network(images)

@@ -1,0 +1,69 @@
+"""`task=segmentation`: a search with a tiny network of one's own, its page, its export."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from scene_folder import write_scenes
+from searching import one_line, only_run
+
+from nas.accuracy.training.trained_folder import read_training, trained_folder
+
+pytest.importorskip("torch_pruning")
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Net(nn.Sequential):
+    heads = ("6",)
+
+def build():
+    torch.manual_seed(0)
+    return Net(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(),
+        nn.Conv2d(16, 16, 3, 1, 1), nn.BatchNorm2d(16), nn.ReLU(),
+        nn.Conv2d(16, 3, 1), nn.Upsample(scale_factor=2),
+    )
+"""
+
+
+def test_a_segmenter_is_searched_drawn_and_exported(search_here, tmp_path):
+    (tmp_path / "net.py").write_text(SOURCE)
+    scenes, runs = write_scenes(tmp_path / "scenes"), tmp_path / "runs"
+    settings = (
+        f"network={tmp_path}/net.py:build", "task=segmentation", f"data={scenes}", "side=48", "T=1000ms",
+        "latency=probe", "device=here", "latency.on_disturbance=flag", "networks=6", "executor=threads",
+        "hours=0.006", "epochs=2", "export=true",
+    )  # fmt: skip
+
+    done = search_here(runs, *settings)
+
+    assert done.returncode == 0, done.stderr
+    run = only_run(runs)
+    best = json.loads((run / "summary.json").read_text())["best"]
+    training = read_training(trained_folder(run, best["arch"]))
+    assert training.metric == "mIoU"
+    assert {each.name for each in training.class_metrics} >= {"0"}
+    assert len(training.pictures) == 2
+    assert "mIoU" in (run / "report.html").read_text()
+    drawn = tmp_path / "drawn.png"
+    subprocess.run(
+        [sys.executable, "infer.py", scenes / "images" / "0.png", drawn],
+        cwd=run / "export",
+        check=True,
+    )
+    assert drawn.is_file()
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        (["task=segmentation"], "data="),
+        (["task=painting", "data=digits"], "painting"),
+        (["task=segmentation", "data=digits"], "images"),
+    ],
+)
+def test_tasks_that_cannot_be_learnt_are_one_line(search_here, tmp_path, settings, hint):
+    assert hint in one_line(search_here(tmp_path, *settings))
