@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import onnx
 import torch
@@ -18,7 +18,7 @@ from runtime.network.formats.onnx_export import onnx_bytes
 ANSWERS = "answers.onnx"
 
 
-def write_answers(folder: Path, learner: Learner, network: nn.Module) -> dict[str, object]:
+def write_answers(folder: Path, learner: Learner, network: nn.Module) -> dict[str, Any]:
     """Write the file; returns what `infer.py` needs to know of it."""
     is_detector = isinstance(learner, Detection)
     answering = _Objects(network) if is_detector else _Classes(network)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -379,7 +380,7 @@ def _write_scripts(
     if is_labelled:
         shutil.copyfile(scripts / "infer.py", folder / "infer.py")
     named = forms[-1] if config.precision is not None else forms[0]
-    about = {
+    about: dict[str, Any] = {
         "network": named.file,
         "input": "input_0",
         "batch": config.fixed_batch,

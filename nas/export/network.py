@@ -22,7 +22,7 @@ from common.types.task import Task
 from nas.accuracy.training.untrained import renew_statistics
 from nas.spaces.base import SearchSpace
 
-Session = Callable[[Float32[ndarray, "b c h w"]], Float32[ndarray, "b classes"]]
+Session = Callable[[Float32[ndarray, "b c h w"]], Float32[ndarray, "b ..."]]
 """A file in its runtime: images to logits."""
 
 IMAGES = 4
@@ -95,14 +95,14 @@ def with_weights(
     return network.eval()
 
 
-def outputs_of(network: nn.Module, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+def outputs_of(network: nn.Module, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:
     """Logits of images that come one at a time."""
     with torch.inference_mode():
         return torch.cat([network(image[None]) for image in images])
 
 
 def require_same_elsewhere(
-    folder: Path, images: Float[Tensor, "n c h w"], expected: Float[Tensor, "n classes"]
+    folder: Path, images: Float[Tensor, "n c h w"], expected: Float[Tensor, "n ..."]
 ) -> None:
     """Import `network.py` in a fresh interpreter, load the weights, compare every bit.
 
@@ -135,7 +135,7 @@ def require_same_elsewhere(
 
 def logits_of(
     session: Session, images: Float32[ndarray, "n c h w"], batch_size: int
-) -> Float32[ndarray, "n classes"]:
+) -> Float32[ndarray, "n ..."]:
     """Logits of a file, a batch at a time; the last one is filled up with its own images."""
     logits = []
     for start in range(0, len(images), batch_size):
