@@ -86,6 +86,7 @@ _LONG = (
     "tests/latency/sources/test_probe_command.py",
     "tests/nas/test_readme.py",
     "tests/nas/test_transfer.py",
+    "tests/test_strange_values.py",
     "tests/test_wheel.py",
 )
 """Half of the time of all tests; their files hold a few long ones."""

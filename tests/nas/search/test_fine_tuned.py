@@ -133,6 +133,7 @@ def trained(monkeypatch):
     monkeypatch.setattr(staged, "train_winner", first_is_worse)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "_FROM_SCRATCH_EPOCHS", 1)
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "epochs_within", lambda *_: 2.0)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 0.0)
     return trained
 
@@ -160,7 +161,7 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
     monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
     monkeypatch.setattr(FineTuned, "_better_rule_of_thumb", lambda *_: None)
 
-    _, summary = searched("hours=0.03")
+    _, summary = searched("hours=0.1")
 
     (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
     assert summary["best"]["arch"] == scratch["favourite"]
