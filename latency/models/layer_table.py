@@ -1,8 +1,7 @@
 """Measured layers of one device in a file, and the latencies of networks that they predict.
 
 The file is a compressed CSV with one row for each distinct layer: its words, its microseconds and how often it
-was timed. The JSON beside it says of which device, how a network's time follows from those of its layers, and how
-well networks were predicted that the fit did not see. `nas.measure layers=` writes both; some come with the package.
+was timed. The JSON beside it says of which device, and how well networks were predicted that the fit did not see. `nas.measure layers=` writes both; some come with the package.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,9 +33,14 @@ FEWEST_NETWORKS = 10
 """Networks that a layer model takes: it is judged on those that it has not seen."""
 
 _FOLDS = 5
-_EMBEDDED = Path(__file__).with_name("layer_tables")
+_LEAST_US = 0.1
+_OWN_SHARE = 0.1
+EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
 _MOST_BYTES = 2**26
+
+
+_UNJUDGED = Quality(math.nan, math.nan, math.nan, math.nan)
 
 
 @final
@@ -58,8 +63,6 @@ class LayerTable:
     us: Float64[ndarray, "n"]
     times: Int64[ndarray, "n"]
     networks: int
-    sum_weight: float  # a network takes so much of the sum of its layers,
-    layer_us: float  # and this for each of them; below 0 where the profile itself takes time
     quality: Quality  # of networks that were held out
     uncertainty: ResidualUncertainty
 
@@ -70,14 +73,11 @@ class LayerTable:
 
     def predict_ms(self, layers: Sequence[str]) -> float:
         """Milliseconds of a network, by the words of its layers."""
-        us = self.sum_weight * self.model.predict_us(layers).sum() + self.layer_us * len(layers)
-        return float(us) / 1e3
+        return float(self.model.predict_us(layers).sum()) / 1e3
 
 
-def layer_table(
-    device: str, networks: Sequence[ProfiledNetwork], folds: Int64[ndarray, "n"] | None = None
-) -> tuple[LayerTable, Float64[ndarray, "n"]]:
-    """The table of profiled networks, and milliseconds of each by a fit that saw none of its fold.
+def layer_table(device: str, networks: Sequence[ProfiledNetwork]) -> LayerTable:
+    """The table of profiled networks, judged on networks that were held out by fifths.
 
     Raises:
       UserError: if there are too few networks.
@@ -86,44 +86,52 @@ def layer_table(
         raise UserError(
             f"{len(networks)} networks were profiled undisturbed, and a layer model takes {FEWEST_NETWORKS}"
         )
-    if folds is None:
-        folds = np.random.default_rng(0).permutation(len(networks)) % _FOLDS
+    folds = np.random.default_rng(0).permutation(len(networks)) % _FOLDS
     predicted_ms = np.empty(len(networks))
     for fold in np.unique(folds):
-        rest = _fitted(
+        rest = fitted_table(
             device, [each for each, at in zip(networks, folds, strict=True) if at != fold]
         )
         for i in np.flatnonzero(folds == fold).tolist():
             predicted_ms[i] = rest.predict_ms([layer for layer, _ in networks[i].layers])
     ms = np.array([each.ms for each in networks])
     residuals = of_residuals(np.log(ms / predicted_ms))
-    return _fitted(device, networks, judge(predicted_ms, ms), residuals), predicted_ms
+    return fitted_table(device, networks, judge(predicted_ms, ms), residuals)
 
 
-def _fitted(
+def fitted_table(
     device: str,
     networks: Sequence[ProfiledNetwork],
-    quality: Quality | None = None,
+    quality: Quality = _UNJUDGED,
     uncertainty: ResidualUncertainty | None = None,
 ) -> LayerTable:
+    """The distinct layers of all networks, each with the median of its times."""
     by_layer: dict[str, list[float]] = {}
     for network in networks:
-        for layer, us in network.layers:
+        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
             by_layer.setdefault(layer, []).append(us)
-    sums = np.array([(sum(us for _, us in each.layers), len(each.layers)) for each in networks])
-    ms = np.array([each.ms for each in networks])
-    (sum_weight, layer_us), *_ = np.linalg.lstsq(sums / ms[:, None] / 1e3, np.ones(len(ms)))
     return LayerTable(
         device,
         [*by_layer],
         np.array([np.median(times) for times in by_layer.values()]),
         np.array([len(times) for times in by_layer.values()]),
         len(networks),
-        float(sum_weight),
-        float(layer_us),
-        quality or Quality(np.nan, np.nan, np.nan, np.nan),
+        quality,
         uncertainty or of_residuals(np.zeros(1)),
     )
+
+
+def without_profiling(network: ProfiledNetwork) -> list[float]:
+    """Microseconds of each layer, which sum to the network's own time without a profile.
+
+    The profile takes as long at each layer, up to nine tenths of it; a sum that is too small is scaled.
+    """
+    us, whole_us = np.maximum([us for _, us in network.layers], _LEAST_US), 1e3 * network.ms
+    if us.sum() <= whole_us:
+        return list((us * whole_us / us.sum()).tolist())
+    costs = np.linspace(0, us.max(), 1000)
+    rest = np.maximum(us - costs[:, None], _OWN_SHARE * us)
+    return list(rest[np.abs(rest.sum(1) - whole_us).argmin()].tolist())
 
 
 def has_layers(networks: Iterable[Sequence[LayerTime]], count: int) -> bool:
@@ -144,7 +152,7 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         packed.write("".join(f'"{a}",{b},{c}\n' for a, b, c in lines).encode())
     origin = {
         "device": table.device,
-        **{name: getattr(table, name) for name in ("networks", "sum_weight", "layer_us")},
+        "networks": table.networks,
         "quality": asdict(table.quality),
         "uncertainty": asdict(table.uncertainty),
         **facts,
@@ -160,11 +168,11 @@ def open_layer_table(device: str) -> LayerTable:
       UserError: if there is none, or it cannot be read.
     """
     name = f"{slug_of(device)}_layers.csv.gz"
-    for path in (data_folder() / name, _EMBEDDED / name):
+    for path in (data_folder() / name, EMBEDDED / name):
         if path.exists():
             return read_layer_table(path)
     known = ", ".join(
-        json.loads(each.read_text())["device"] for each in sorted(_EMBEDDED.glob("*.json"))
+        json.loads(each.read_text())["device"] for each in sorted(EMBEDDED.glob("*.json"))
     )
     raise UserError(
         f"device={device} has no measured layers: there is no {data_folder() / name}; `python -m nas.measure "
@@ -190,8 +198,6 @@ def read_layer_table(path: Path) -> LayerTable:
             np.array(us, np.float64),
             np.array(times, np.int64),
             int(origin["networks"]),
-            float(origin["sum_weight"]),
-            float(origin["layer_us"]),
             Quality(**{name: float(value) for name, value in origin["quality"].items()}),
             ResidualUncertainty(
                 float(origin["uncertainty"]["sd"]),
@@ -200,8 +206,7 @@ def read_layer_table(path: Path) -> LayerTable:
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(f"{path} is no table of layers: {error}") from error
-    is_sound = header == _COLUMNS and np.isfinite(table.us).all() and (table.us >= 0).all()
-    if not is_sound or not np.isfinite([table.sum_weight, table.layer_us]).all():
+    if header != _COLUMNS or not np.isfinite(table.us).all() or (table.us < 0).any():
         raise UserError(f"{path} is no table of layers: a time in it is none")
     return table
 

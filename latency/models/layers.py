@@ -26,8 +26,11 @@ from numpy import ndarray
 _FEWEST = 20
 """Layers of a kind that it takes for a model of its own; one model of all kinds predicts the others."""
 
-_LEAST_US = 0.3
-"""Shortest time; ONNX Runtime counts whole microseconds."""
+_LEAST_US = 0.05
+"""Shortest time of a layer."""
+
+_TREES = 40
+"""Of each kind's forest; boosted trees are added where there are layers enough."""
 
 _TENSOR = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 _KERNEL = re.compile(r"\((\d+)(?:x(\d+))?:(\d+)\)")
@@ -68,32 +71,37 @@ class LayerModel:
         return us
 
 
-def fit_layers(layers: Sequence[str], us: Float64[ndarray, "n"]) -> LayerModel:
-    """Fit a model of each kind to layers and their microseconds; equal input gives equal models."""
+def fit_layers(
+    layers: Sequence[str], us: Float64[ndarray, "n"], *, trees: int = _TREES
+) -> LayerModel:
+    """Fit a model of each kind to layers and their microseconds; equal input gives equal models.
+
+    Without trees it is linear, as the published predictors of layers are.
+    """
     us, names, features = (
         np.maximum(us, _LEAST_US),
         np.array([*map(kind_of, layers)]),
         _features(layers),
     )
-    kinds = {"": _fit(features, us, trees=20)}
+    kinds = {"": _fit(features, us, trees // 2)}
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):
         if count >= _FEWEST:
-            kinds[str(name)] = _fit(features[names == name], us[names == name])
+            kinds[str(name)] = _fit(features[names == name], us[names == name], trees)
     return LayerModel(kinds)
 
 
-def _fit(
-    features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: int = 100
-) -> _KindModel:
+def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: int) -> _KindModel:
     from scipy.optimize import nnls  # noqa: PLC0415 - half a second that a table does not need
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - as above
 
     weights, _ = nnls(_inputs(features) / us[:, None], np.ones(len(us)))  # of the relative error
+    if not trees:
+        return _KindModel(weights, ())
     factor, logs = np.log(us / _linear(features, weights)), np.log1p(features)
     fitted = [ExtraTreesRegressor(trees, max_features=0.6, random_state=0).fit(logs, factor)]
     if len(us) > 3 * _FEWEST:
         boosted = HistGradientBoostingRegressor(
-            max_iter=200, learning_rate=0.06, min_samples_leaf=5, random_state=0
+            max_iter=100, learning_rate=0.1, min_samples_leaf=5, random_state=0
         )
         fitted.append(boosted.fit(logs, factor))
     return _KindModel(weights, fitted)

@@ -117,7 +117,7 @@ def write_layers(
         for row in folder.rows()
         if not row["disturbances"] and row.get("layers")
     ]
-    table, _ = layer_table(folder.device_id, networks)
+    table = layer_table(folder.device_id, networks)
     path = folder.path / f"{folder.slug}_layers.csv.gz"
     write_layer_table(path, table, {"space": config.space, "date": _now(), **facts})
     say(

@@ -57,14 +57,14 @@ def test_layers_between_those_of_the_fit_are_predicted_and_unseen_kinds_roughly(
 
 
 def test_held_out_networks_are_predicted_and_the_file_predicts_alike(networks, tmp_path):
-    table, held_out_ms = tables.layer_table("a/onnxruntime/fp32/b1", networks)
+    table = tables.layer_table("a/onnxruntime/fp32/b1", networks)
     path = tmp_path / "a_layers.csv.gz"
 
     tables.write_layer_table(path, table, {})
     read = tables.read_layer_table(path)
 
     assert table.quality.spearman > 0.95
-    assert held_out_ms == pytest.approx([each.ms for each in networks], rel=0.2)
+    assert table.quality.median_error < 0.1
     layers = [layer for layer, _ in networks[0].layers]
     assert read.predict_ms(layers) == pytest.approx(networks[0].ms, rel=0.1)
     assert (read.networks, read.quality) == (12, table.quality)
@@ -81,7 +81,7 @@ def test_too_few_networks_are_refused(networks):
     [("a.json", '"networks"', '"n"'), ("a.json", "{", ""), ("a.csv.gz", "", None)],
 )
 def test_a_damaged_file_is_refused_by_its_name(networks, tmp_path, name, before, after):
-    table, _ = tables.layer_table("a", networks)
+    table = tables.layer_table("a", networks)
     tables.write_layer_table(tmp_path / "a.csv.gz", table, {})
     damaged = tmp_path / name
     if after is None:

@@ -25,8 +25,6 @@ def oracle():
         np.array([100.0, 100.0]),
         np.array([1, 1]),
         10,
-        1.0,
-        -1.0,
         Quality(1.0, 1.0, 1.0, 0.0),
         of_residuals(np.array([-0.1, 0.1])),
     )
