@@ -46,6 +46,14 @@ from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 
 FOLDS = 5
+FACTS = {
+    "measured": "by python -m benchmarks.fitting.layers, inside networks of timm, torchvision and the spaces; one thread",
+    "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
+    "versions": {"onnxruntime": "1.32.0"},
+    "date": "2026-11-23",
+    "card": "benchmarks/results/layers.md, Inside whole networks; networks of unlike families are predicted less well",
+}
+"""Of the tables that come with the package."""
 SIDES = (96, 128, 160, 192, 224)
 FIXED = ("deit", "levit", "fastvit", "efficientformer", "mobilevit", "edgenext", "alexnet")
 """Networks that take images of 224 pixels alone."""
@@ -206,7 +214,7 @@ def main(board: str, paths: list[Path]) -> None:
         if board != "-":
             table = layer_table(f"{board}/onnxruntime/{precision}/b1", networks)
             write_layer_table(
-                EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz", table, {}
+                EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz", table, FACTS
             )
 
 

@@ -96,3 +96,12 @@ def test_a_damaged_file_is_refused_by_its_name(networks, tmp_path, name, before,
 def test_a_device_without_layers_is_refused_by_its_name():
     with pytest.raises(UserError, match="device=none"):
         tables.open_layer_table("none/onnxruntime/fp32/b1")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_table_comes_with_the_package(precision):
+    table = tables.open_layer_table(f"epyc-vm/onnxruntime/{precision}/b1")
+
+    assert len(table.layers) > 1000
+    assert table.quality.spearman > 0.95
+    assert 0 < table.uncertainty.margin(0.9) < 1
