@@ -25,6 +25,7 @@ def training(labels, probabilities):
     values |= {"recipe": {}, "epochs": 2, "seed": 0, "valid": None, "test": None, "seconds": 1.0}
     values |= {"versions": {}, "by_class": (), "classes": CLASSES}
     values |= {"losses": (2.0, 1.0), "accuracies": (None, 0.75)}
+    values |= {"metric": "accuracy", "class_metrics": (), "pictures": ()}
     values["confusion"] = confusion_of(labels, probabilities.argmax(1), len(CLASSES))
     values["worst"] = worst_of(CLASSES, labels, probabilities)
     return Training(**values)
@@ -44,7 +45,7 @@ def test_records_of_many_classes_and_mistakes_are_bounded():
     count = MOST_CLASSES + 1
     labels = np.arange(count)
     probabilities = np.roll(np.eye(count, dtype=np.float32), 1, axis=0)
-    names = tuple(map(str, labels), Path())
+    names = tuple(map(str, labels))
 
     assert confusion_of(labels, probabilities.argmax(1), count) == ()
     assert len(worst_of(names, labels, probabilities)) == MOST_WRONG
