@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from common.files.python_file import object_of
 from common.types.errors import UserError
 from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.elastic.starts import STARTS
+from nas.spaces.elastic.starts import STARTS, with_own_names
 from nas.spaces.trusted_code import MARK, require_trusted
 
 _NESTED = ("state_dict", "model", "model_state_dict")
@@ -146,8 +146,10 @@ def _load(network: nn.Module, file: Path, named: str) -> None:
     if not isinstance(weights, Mapping):
         raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
     weights = {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+    weights = with_own_names(network, weights)
     wanted = _shapes(network.state_dict())
     heads = tuple(f"{head}." for head in getattr(network, "heads", ()))
+    heads += ("anchors",) * bool(heads)  # of the side
     for name in [name for name in wanted if name.startswith(heads)] if heads else ():
         if name not in weights or tuple(weights[name].shape) != wanted[name]:
             weights[name] = network.state_dict()[name]  # of other classes

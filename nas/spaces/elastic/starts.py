@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, final
 
@@ -10,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nas.spaces.pretrained.timm_library import library
+
+_COUNTED = re.compile(r"(backbone\.features\.1\.0\.)(\d+)\.")
 
 
 @final
@@ -55,6 +58,8 @@ class SingleShot(nn.Module):
     def __init__(self, model: Any, side: int) -> None:
         super().__init__()
         self.backbone, self.head = model.backbone, model.head
+        last = self.backbone.features[1]
+        last[0] = nn.Sequential(*last[0])  # torchvision counts a part of a block from 1
         boxes = library("torchvision.models.detection.image_list")
         images = torch.zeros(1, 3, side, side)
         with torch.no_grad():
@@ -68,6 +73,17 @@ class SingleShot(nn.Module):
         offsets = answers["bbox_regression"]
         anchors = self.anchors.expand(offsets.shape)
         return torch.cat([answers["cls_logits"], offsets, anchors], -1)
+
+
+def with_own_names(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a file of torchvision by the names that a start gives them."""
+    numbers = {part[2] for part in map(_COUNTED.match, weights) if part}
+    if not isinstance(network, SingleShot) or "0" in numbers:
+        return weights
+    return {
+        _COUNTED.sub(lambda part: f"{part[1]}{int(part[2]) - 1}.", name): tensor
+        for name, tensor in weights.items()
+    }
 
 
 def single_shot(name: str, classes: int, side: int) -> SingleShot:

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from common.types.errors import UserError
+from nas.spaces.elastic import loading
 from nas.spaces.elastic.loading import named_space
 from nas.spaces.elastic.starts import single_shot
+from nas.spaces.pretrained.timm_library import library
 
 pytest.importorskip("torch_pruning")
 if find_spec("torchvision") is None:
@@ -35,6 +37,23 @@ def test_a_detector_gives_its_anchors_beside_logits_and_offsets():
 
     assert outputs.shape == (2, len(network.anchors), 3 + 4 + 4)
     assert torch.equal(outputs[1, :, -4:], network.anchors)
+
+
+def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
+    build = library("torchvision.models.detection").ssdlite320_mobilenet_v3_large
+    saved = build(weights=None, weights_backbone=None, num_classes=91).state_dict()
+    torch.save(saved, tmp_path / "coco.pth")
+    network = single_shot("ssdlite320_mobilenet_v3_large", classes=3, side=32)
+
+    loading._load(network, tmp_path / "coco.pth", "ssdlite")
+
+    weights = network.state_dict()
+    assert torch.equal(
+        weights["backbone.features.0.0.0.weight"], saved["backbone.features.0.0.0.weight"]
+    )
+    assert torch.equal(
+        weights["backbone.features.1.0.0.0.weight"], saved["backbone.features.1.0.1.0.weight"]
+    )
 
 
 def test_an_unknown_start_is_refused():
