@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.int8 import CALIBRATED_ON, calibration
+from nas.export.int8 import CALIBRATED_ON, bias_corrected, calibration
 from nas.export.latency import Latency, tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
@@ -68,7 +69,7 @@ MOST_LOST = 0.01
 
 SAMPLE = "test_images.npz"
 
-Inputs = Float32[ndarray, "n c h w"]
+Inputs = Float32[ndarray, "n 3 h w"]
 
 
 def fill(
@@ -231,7 +232,9 @@ def _tflite_files(
         fp32 = tflite_bytes(network, example)
         files = {ExportPrecision.fp32: without_names(fp32)}
         if ExportPrecision.int8 in subject.precisions(config):
-            int8 = tflite_quantised(fp32, _calibration(subject, batch_size))
+            corrected = _corrected(network, subject)
+            exact = fp32 if corrected is network else tflite_bytes(corrected, example)
+            int8 = tflite_quantised(exact, _calibration(subject, batch_size))
             files[ExportPrecision.int8] = without_names(int8)
             notes += [
                 f"the quantiser has no int8 of {operation}, which runs in fp32; another activation may"
@@ -251,14 +254,10 @@ def _onnx_files(
     network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
 ) -> dict[ExportPrecision, bytes]:
     batch_size = config.fixed_batch or 1
-    example = np.resize(inputs, (batch_size, *inputs.shape[1:]))
+    example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
+    written = partial(onnx_bytes, opset=config.opset, dynamic_batch=config.fixed_batch is None)
     try:
-        fp32 = onnx_bytes(
-            network,
-            [torch.from_numpy(example)],
-            opset=config.opset,
-            dynamic_batch=config.fixed_batch is None,
-        )
+        fp32 = written(network, [example])
         OnnxSession(fp32)
     except (RuntimeError, ValueError) as refused:
         raise UserError(f"opset={config.opset}: {refused}") from refused
@@ -268,10 +267,19 @@ def _onnx_files(
         files[ExportPrecision.fp16] = half(fp32)
     if ExportPrecision.int8 in wanted:
         try:
-            files[ExportPrecision.int8] = quantised(fp32, _calibration(subject, batch_size))
+            exact = written(_corrected(network, subject), [example])
+            files[ExportPrecision.int8] = quantised(exact, _calibration(subject, batch_size))
         except ValueError as refused:
             raise UserError(str(refused)) from refused
     return files
+
+
+def _corrected(network: nn.Module, subject: ExportSubject) -> nn.Module:
+    """What becomes the int8 file of a trained network."""
+    images = subject.images
+    if images is None or not subject.is_trained or not has_classes(images):
+        return network
+    return bias_corrected(network, images, subject.side)
 
 
 def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nas.accuracy.images.open import open_images
-from nas.export.int8 import predicted_loss
+from nas.export.int8 import _Rounding, bias_corrected, predicted_loss
 from nas.search.own_images.staged_search import StagedSearch
 
 
@@ -33,6 +33,25 @@ def network(largest=1.0):
 def test_the_predicted_loss_is_of_activations_that_8_bits_do_not_resolve(images):
     assert abs(predicted_loss(network(), images, 8)) < 0.05
     assert predicted_loss(network(1e5), images, 8) > 0.3
+
+
+def test_channels_that_rounding_shifts_are_shifted_back(images):
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(8)
+    made = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with torch.no_grad():
+        made[0].weight[:, 0, 0, 0] = 20  # the others have few steps of 20 / 127
+    exact = _Rounding(made, images, 8).exact
+    before = norm.running_mean.clone()
+
+    corrected = bias_corrected(made, images, 8)
+
+    shifts = [
+        (_Rounding(each, images, 8).rounded() - exact).mean(0).abs().max()
+        for each in (made, corrected)
+    ]
+    assert shifts[1] < 0.01 * shifts[0]
+    assert torch.equal(norm.running_mean, before)
 
 
 def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(images):
