@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -86,6 +86,8 @@ class LayersLatency:
 @dataclass
 class LayersLatencyConfig(LatencyConfig):
     """The layer model of a device, of any space."""
+
+    any_side: ClassVar[bool] = True
 
     def build(self, device: str, space: Space, task: Task) -> LayersLatency:
         """Open the device's table of layers.

@@ -626,7 +626,8 @@ def _latency(
       UserError: if it cannot answer for this device, or for images of this side.
     """
     timed = _timed_side(space)
-    if config.data is not None and task.image_side != timed and not config.latency.is_live:
+    is_any = config.latency.is_live or config.latency.any_side
+    if config.data is not None and task.image_side != timed and not is_any:
         raise UserError(
             f"side={task.image_side}: latencies of device={config.device} are known for images of "
             f"{timed} pixels; leave side out, or measure live with latency=probe"
