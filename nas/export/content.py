@@ -69,7 +69,7 @@ MOST_LOST = 0.01
 
 SAMPLE = "test_images.npz"
 
-Inputs = Float32[ndarray, "n 3 h w"]
+Inputs = Float32[ndarray, "n c h w"]
 
 
 def fill(

@@ -32,7 +32,7 @@ _BATCH = 32
 
 def calibration(
     images: TrainingData, side: int, batch_size: int
-) -> Iterator[Float32[ndarray, "b 3 side side"]]:
+) -> Iterator[Float32[ndarray, "b c side side"]]:
     """Batches of training images."""
     if isinstance(images, LearnerData):
         for inputs in images.inputs(CALIBRATED_ON).split(batch_size):
