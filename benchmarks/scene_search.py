@@ -31,6 +31,9 @@ from runtime.network.formats.onnx_export import onnx_bytes
 
 LEARNERS = {"segmentation": Segmentation, "detection": Detection}
 LR, TUNING_LR, WEIGHT_DECAY, CLIP = 2e-3, 1.4e-3, 1e-4, 5.0
+_TIMING_S = 50.0
+"""For exports and latencies."""
+
 SHARE = 0.5
 """Of the widths, of the rule of thumb."""
 
@@ -118,9 +121,22 @@ class Bench:
         os.sched_setaffinity(0, before)
         return 1e3 * np.median(taken[3:], 0)
 
+    def plan(self, seconds):
+        """As many epochs as fit, by the time of one: 2 for the start, about 5 for the rest."""
+        self.train(self.space.whole_for(self.task), 1, LR)
+        began_s = time.time()
+        self.train(self.space.whole_for(self.task), 1, LR)
+        epoch_s = time.time() - began_s
+        left_s = seconds - (time.time() - self.began_s) - self.asked.score_s - _TIMING_S
+        self.asked.epochs = int(np.clip(left_s / (7.5 * epoch_s), 2, 30))
+        self.asked.start_epochs = 2 * self.asked.epochs
+        self.note(epoch_s=epoch_s, epochs=self.asked.epochs)
+
     def run(self):
         """The start, the rule of thumb, the search and its winner."""
         asked, space = self.asked, self.space
+        if asked.seconds is not None:
+            self.plan(asked.seconds)
         start = self.train(space.whole_for(self.task), asked.start_epochs, LR)
         self.note(start=self.judged(start, "test"), images=len(self.learner.scenes.files))
         space.whole.load_state_dict(start.cpu().state_dict())
@@ -197,7 +213,7 @@ def main():
     parser.add_argument("--task", choices=list(LEARNERS), required=True)
     for name, default in (
         ("seed", 0), ("side", 128), ("batch", 128), ("start-epochs", 24), ("epochs", 12), ("timed", 20), ("rounds", 15),
-        ("finalists", 6), ("scored-on", 2), ("core", None),
+        ("finalists", 6), ("scored-on", 2), ("core", None), ("seconds", None),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--score-s", type=float, default=60.0)
