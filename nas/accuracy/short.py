@@ -42,6 +42,7 @@ class SideBySide:
         source: str,
         description: str,
         checkpoints: Path | None = None,
+        keeps_best: bool = False,
     ) -> None:
         """Uploads the images.
 
@@ -54,10 +55,11 @@ class SideBySide:
           source: name stored beside every result.
           description: where the numbers come from, one line.
           checkpoints: folder that each training leaves its checkpoint in.
+          keeps_best: accuracies are those of the beginnings, where no epoch improves them.
         """
         self.fidelities, self.source, self.description = fidelities, source, description
         self._images, self._network, self._recipe = images, network, recipe
-        self._checkpoints = checkpoints
+        self._checkpoints, self._keeps_best = checkpoints, keeps_best
         self._pool = TrainingPool(images, side_by_side=at_once)
         self._pool.__enter__()
         self._closed = False
@@ -104,6 +106,7 @@ class SideBySide:
                 evaluate_every=epochs,
                 checkpoint=checkpoint,
                 checkpoint_every=epochs,
+                keeps_best=self._keeps_best,
             ),
         )
         training.add_done_callback(finished)

@@ -19,7 +19,8 @@ from common.files.safe_file import require_regular
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
-from nas.accuracy.supernet.training import inherited, module_of
+from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.supernet.training import RECALIBRATED_ON, inherited, module_of, recalibrate
 
 
 def save_supernet(path: Path, shared: SharedNetwork) -> None:
@@ -61,8 +62,15 @@ class Inheriting:
     space: HasSupernet
     path: Path
     side: int | None = None  # of the images that networks are built for; None: the task's
+    images: TrainingData | None = (
+        None  # that give a network its own statistics; None: the supernet's
+    )
+    most: int = RECALIBRATED_ON  # of these images
 
     def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The network of an architecture, for the task's images."""
         shared = load_supernet(self.space, task, self.path)
-        return inherited(self.space, shared, architecture, task, self.side)
+        network = inherited(self.space, shared, architecture, task, self.side)
+        if self.images is not None:
+            recalibrate(network, self.images, most=self.most)
+        return network

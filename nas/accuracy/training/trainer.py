@@ -102,7 +102,7 @@ class TrainingOptions:
     """Epochs that fit into the time after this one; the schedule ends with them, or the recipe's."""
     planned: int | None = None  # epochs that are expected to fit at first; None: the recipe's
     keeps_best: bool = False
-    """End with the weights of the most accurate epoch, those of the beginning included."""
+    """End with the weights of the most accurate epoch, or those of the network or of `continues`."""
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
@@ -171,6 +171,7 @@ def training(
     run = _Training(sources, network, recipe, options, slot)
     checkpoint = options.checkpoint
     identity = run.identity()
+    best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
     past = Progress()
     if checkpoint is not None:
         past = load_checkpoint(checkpoint, run.step.state(), identity)
@@ -178,7 +179,10 @@ def training(
         past = carry_over(options.continues, run.step.state())
     end = min(recipe.epochs, options.planned or recipe.epochs)
     run.reschedule(0, end)
-    best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
+    if options.keeps_best and past.losses:
+        continued = yield from run.accuracy()
+        with run.step.averaged():
+            best.consider(continued)
     while len(past.losses) < end:
         epoch = len(past.losses)
         is_last = epoch + 1 == end

@@ -38,6 +38,7 @@ class TrialTraining:
     network: NetworkOf
     recipe: Recipe  # with any number of epochs
     checkpoints: Path | None = None  # a folder that every worker sees
+    keeps_best: bool = False  # the accuracy is that of the beginning, where no epoch improves it
 
     def __call__(
         self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
@@ -57,7 +58,12 @@ class TrialTraining:
             network,
             self.images,
             replace(self.recipe, epochs=fidelity.epochs),
-            TrainingOptions(seed=seed, checkpoint=checkpoint, evaluate_every=fidelity.epochs),
+            TrainingOptions(
+                seed=seed,
+                checkpoint=checkpoint,
+                evaluate_every=fidelity.epochs,
+                keeps_best=self.keeps_best,
+            ),
         )
         return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
 

@@ -178,5 +178,10 @@ def supernet_scores(
                 )
         save_supernet(path, shared)
         checkpoint.unlink(missing_ok=True)
-    counts = _FEW if isinstance(space, Inherits) and not torch.cuda.is_available() else _MANY
-    return SupernetScores(space, load_supernet(space, images.task, path), images, side, counts)
+    shared = load_supernet(space, images.task, path)
+    return SupernetScores(space, shared, images, side, image_counts(space))
+
+
+def image_counts(space: HasSupernet) -> tuple[int, int]:
+    """Images that give a network of a supernet its statistics, and that judge it, at most."""
+    return _FEW if isinstance(space, Inherits) and not torch.cuda.is_available() else _MANY

@@ -28,7 +28,7 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import own_side, untrained
-from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
+from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner, epochs_within
 from nas.train.job import Start
@@ -188,7 +188,8 @@ class Staged(StagedSearch):
         """Builder of the networks to train, on images resized to `side`."""
         space = self._problem.space
         if self._inherits and isinstance(space, HasSupernet):
-            return Inheriting(space, self._supernet, side)
+            most, _ = image_counts(space)
+            return Inheriting(space, self._supernet, side, self._images, most)
         return partial(untrained, space, side=side)
 
     def _trainings(self) -> SlowAccuracySource:
@@ -203,10 +204,11 @@ class Staged(StagedSearch):
                 self._fidelities,
                 at_once=self._parallel,
                 checkpoints=self._checkpoints,
+                keeps_best=self._inherits,
                 **named,
             )
         return Evaluated(
-            TrialTraining(self._images, network, recipe, self._checkpoints),
+            TrialTraining(self._images, network, recipe, self._checkpoints, self._inherits),
             self._fidelities,
             workers=self._config.executor,
             slots=self._parallel,

@@ -17,6 +17,7 @@ from nas.accuracy.supernet.training import (
     seconds_of_epoch,
     train_supernet,
 )
+from nas.accuracy.training.evaluation import accuracy_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import EDGES
 from nas.spaces.nas_bench_201.supernet import SharedCell, SharedCellNetwork, distinct_networks
@@ -164,6 +165,18 @@ def test_a_network_inherits_the_weights_of_its_path(tmp_path):
     shared.choose(row)
 
     assert torch.equal(network.train()(pixels), shared(pixels))
+
+
+def test_a_network_with_statistics_of_its_own_is_as_accurate_as_its_score(tmp_path):
+    space, brightness = Small(), images()
+    shared = train_supernet(space, brightness, epochs=2, seed=3, device="cpu")
+    save_supernet(tmp_path / "supernet", shared)
+    row = distinct_networks(np.random.default_rng(2), 1)[0]
+
+    network = Inheriting(space, tmp_path / "supernet", None, brightness)(row, brightness.task)
+
+    score = path_accuracy(space, shared, row, brightness, device="cpu")
+    assert accuracy_of(network, brightness.valid, brightness, device="cpu") == score
 
 
 def test_recalibration_gives_a_network_the_statistics_of_the_training_images():

@@ -196,6 +196,19 @@ def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
     assert trained.accuracy > trained.accuracies[-1]
 
 
+def test_a_training_that_goes_on_from_a_worse_one_ends_as_its_network_began(
+    tiny, brightness, tmp_path
+):
+    network, spoilt = tiny(), tmp_path / "spoilt"
+    run(network, brightness)
+    before, harmful = weights(network), replace(SHORT, lr=50.0)
+    run(tiny(), brightness, harmful, checkpoint=spoilt)
+
+    run(network, brightness, replace(harmful, epochs=6), continues=spoilt, keeps_best=True)
+
+    assert_equal(network, before)
+
+
 def test_the_best_weights_are_those_that_were_judged(tiny, brightness):
     network = tiny()
     recipe = replace(SHORT, ema=0.5)

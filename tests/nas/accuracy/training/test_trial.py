@@ -13,7 +13,9 @@ import pytest
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
 from nas.accuracy.slow import Fidelity
+from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.trainer import train
 from nas.accuracy.training.trial import TrialTraining
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.executor import Evaluated, Workers
@@ -39,6 +41,18 @@ def test_a_trial_is_sent_to_a_process_and_trained_there_to_the_same_accuracy(dig
     assert len(sent) < 30_000
     assert here.accuracy == there.accuracy > 0
     assert here.seconds > 0
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_trial_that_only_harms_is_worth_what_it_began_with(digits):
+    network, harmful = SPACE.network(SKIPS, digits.task), replace(RECIPES["nas_bench_201"], lr=50.0)
+    train(network, digits, replace(RECIPES["nas_bench_201"], epochs=2))
+    before = accuracy_of(network, digits.valid, digits)
+
+    trial = TrialTraining(digits, lambda *_: network, harmful, keeps_best=True)
+
+    assert trial(SKIPS, Fidelity("1 epoch", 1), 3).accuracy == pytest.approx(before)
+    assert before > 0.15
 
 
 @pytest.mark.slow
