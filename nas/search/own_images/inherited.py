@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,9 @@ from latency.base import Latencies
 from nas.accuracy.base import Inherits, at_chance
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import has_classes
+from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.untrained import untrained
 from nas.search.own_images.scoring import Scores
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner
@@ -210,8 +212,30 @@ class Inherited(Staged):
         )
         return (*before, rule)
 
+    def _decided(self, order: list[int], ends_s: float) -> Winner:
+        """As of every search; the trained network instead, if that is better and within the limits."""
+        winner = super()._decided(order, ends_s)
+        is_whole = (self._drawn_candidates.architectures == self._whole).all(-1)
+        if self._original is None or not is_whole.any():
+            return winner
+        if self._begins_with(winner) >= self._original[1]:
+            return winner
+        return super()._decided([int(is_whole.argmax()), *order], ends_s)
+
+    def _begins_with(self, winner: Winner) -> float:
+        """Accuracy on the validation images of the best weights that a winner's training begins with."""
+        start, images = self._start(winner), self._images
+        network = start.network(self._space.parse(winner.arch), images.task)
+        accuracy = accuracy_of(network, images.valid, images)
+        if start.continues is None:
+            return accuracy
+        network.load_state_dict(weights_of(start.continues))
+        return max(accuracy, accuracy_of(network, images.valid, images))
+
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)
+        if self._original is not None and winner.arch == self._space.text(self._whole):
+            start = replace(start, network=partial(untrained, self._space))
         origin, teacher = self._space.origin, None
         if self._teaches and self._original is not None:
             origin, teacher = f"{origin}, which taught it", self._original[0]

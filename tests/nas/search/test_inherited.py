@@ -1,7 +1,9 @@
 """`python -m nas.search network=...`: a whole search on digits, and settings that do not go with it."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from searching import HERE, one_line, only_run
@@ -9,7 +11,13 @@ from torch import nn
 
 import edgenas
 from common.types.errors import UserError
+from nas.accuracy.images.open import open_images
+from nas.accuracy.own_images import Order
+from nas.accuracy.supernet.stored import save_supernet
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.search.own_images.inherited import Inherited
+from nas.spaces.elastic.loading import elastic_space
+from nas.trials.staged.candidates import Candidates
 
 pytest.importorskip("torch_pruning")
 
@@ -84,6 +92,34 @@ def test_settings_that_do_not_go_with_a_network_are_one_line(
     settings = [f"network={network}", *settings]
 
     assert hint in one_line(search_here(tmp_path, *settings))
+
+
+@pytest.mark.parametrize(("accuracy", "winner"), [(1.0, 1), (0.0, 0)])
+def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, accuracy, winner):
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    images = open_images("digits", side=8, cache=tmp_path / "cache")
+    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=8)
+    save_supernet(tmp_path / "supernet.safetensors", space.supernet(images.task))
+    rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
+    columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
+    vars(search).update(
+        _candidates=Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0),
+        _config=SimpleNamespace(epochs=2, precision=None, seed=0),
+        _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
+        _rule=SimpleNamespace(recipe="fine_tuning", order=Order.supernet),
+        _proposer=SimpleNamespace(results={}),
+        _images=images,
+        _folder=tmp_path,
+        _original=(space.original(images.task), accuracy),
+    )
+
+    decided = search._decided([0, 1], 0.0)
+
+    assert decided.arch == space.text(rows[winner])
+    network = search._start(decided).network(rows[winner], images.task)
+    is_trained_one = torch.equal(network[0].weight, space.whole[0].weight)
+    assert is_trained_one == bool(winner)
 
 
 def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
