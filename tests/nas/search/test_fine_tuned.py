@@ -208,6 +208,8 @@ def trained_longer_from_the_same_weights(run, training):
         (["data=digits", "space=nas_bench_201", "augment=blur"], "augment=blur"),
         (["data=digits", "space=nas_bench_201", "augment=blur", *HERE], "augment=blur"),
         (["augment=flip"], "augment=flip"),
+        (["data=digits", "task=regression", "precision=int8"], "precision=int8"),
+        (["data=digits", "task=regression", "space=pretrained"], "space=pretrained"),
         (["data=digits", "reward=mnasnet"], "reward=mnasnet"),
         (["data=digits", "controller=guided"], "controller=guided"),
         (["data=digits", "accuracy=fine_tuning"], "accuracy="),
