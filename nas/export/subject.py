@@ -205,7 +205,7 @@ def _of_training(
         raise UserError(f"which={config.which.value} names a network of a search; leave it out")
     if network is None:
         network = _in_its_run(folder, text, config)
-    data = _data(config) or training.data
+    data = _data(config, training.data) or training.data
     side = training.side if config.side is None else config.side
     images = open_data(data, side=side, seed=training.data_seed)
     if images.digest != training.data_digest:
@@ -245,8 +245,8 @@ def _of_architecture(config: ExportConfig) -> ExportSubject:
     return ExportSubject(space, architecture, task, weights=_weights_file(config), images=images)
 
 
-def _data(config: ExportConfig) -> str | None:
-    return data_text(config.data, config.task, config.learner)
+def _data(config: ExportConfig, stored: str | None = None) -> str | None:
+    return data_text(config.data, config.task, config.learner, stored=stored)
 
 
 def _weights_file(config: ExportConfig) -> Path | None:

@@ -75,9 +75,9 @@ def subject_of(config: TrainConfig) -> TrainSubject:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
     trust(config.space)
-    chosen = data_text(config.data, config.task, config.learner)
+    own = (config.data, config.task, config.learner)
     if config.run is None:
-        space, named = space_named(config.space), str(chosen)
+        space, named = space_named(config.space), str(data_text(*own))
         architecture = architecture_named(space, str(config.arch))
         images = _images_of(space, architecture, named, config.side)
         return TrainSubject(
@@ -94,8 +94,9 @@ def subject_of(config: TrainConfig) -> TrainSubject:
         architecture = space.parse(summary.best.arch)
     else:
         raise UserError(f"run={run}: {Status.none.value}; choose a network with arch=")
-    own = (settings.get(name) for name in ("data", "task", "learner"))
-    stored = data_text(*own, is_trusted=False)
+    named_before = (settings.get(name) for name in ("data", "task", "learner"))
+    stored = data_text(*named_before, is_trusted=False)
+    chosen = data_text(*own, stored=stored)
     data, side = chosen or stored, config.side or settings.get("side")
     if isinstance(space, HasWeights):  # the search knew its images by those of this side
         side = space.tasks[space.default_task].image_side

@@ -41,9 +41,16 @@ def give_learner(learner: object) -> str:
 
 
 def data_text(
-    data: str | None, task: str | None, learner: str | None, *, is_trusted: bool = True
+    data: str | None,
+    task: str | None,
+    learner: str | None,
+    *,
+    is_trusted: bool = True,
+    stored: str | None = None,
 ) -> str | None:
     """The settings as one text; a learner that the command line names may be run, no stored one.
+
+    Data without a task have that of the `stored` text.
 
     Raises:
       UserError: if they name two, or an unknown task.
@@ -58,9 +65,11 @@ def data_text(
         if is_trusted:
             _TRUSTED.add(text)
         return f"{_OWN}:{text}"
+    names = [*(target.value for target in Target), *TASKS]
+    if task is None and data is not None and stored is not None and not is_task(data):
+        task = next((name for name in names if stored.startswith(f"{name}:")), None)
     if task is None:
         return data
-    names = [*(target.value for target in Target), *TASKS]
     if task not in names:
         raise UserError(f"task={task} is not one of {', '.join(names)}")
     if data is None:

@@ -53,6 +53,19 @@ def test_a_stored_name_runs_nothing(file):
         open_data(text)
 
 
+@pytest.mark.parametrize(
+    ("data", "task", "text"),
+    [
+        ("again", None, "regression:again"),
+        ("again", "classification", "again"),
+        (None, None, None),
+    ],
+)
+def test_data_without_a_task_have_the_stored_one(data, task, text):
+    assert data_text(data, task, None, stored="regression:digits") == text
+    assert data_text("again", None, None, stored="learner:/task.py:mine") == "again"
+
+
 def test_a_task_changes_what_is_learnt_of_the_same_images():
     values = open_data(data_text("digits", "regression", None), side=4)
     classes = open_data(data_text("digits", "classification", None), side=4)
