@@ -26,10 +26,10 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     """
     config, problem = experiment.config, experiment.problem
     further = "".join(f"{limit}, " for limit in problem.limits.each)
-    aim = f"reward={choices['reward']}"
+    aim = f"reward={choices.get('reward')}"
     if config.objectives is not None:
         aim = f"objectives=[{','.join(config.objectives)}]"
-    how = f"{aim}, controller={choices['controller']}, seed {config.seed}, {config.budget:,} trials"
+    how = f"{aim}, controller={choices.get('controller')}, seed {config.seed}, {config.budget:,} trials"
     if problem.margin:
         allowed_ms = problem.limit_ms * math.exp(-problem.margin)
         further += f"predictions up to {allowed_ms:.3g} ms (confidence {problem.confidence:g}), "

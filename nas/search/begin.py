@@ -34,6 +34,9 @@ _SOURCES = ("space", "accuracy", "latency", "device", "data")
 _AUTO, _PROBE = "auto", "probe"
 """Names of latency sources: that of a search that names none, and that of a live board."""
 
+_BY_CONTROLLER = ("reward", "controller")
+"""Groups that searches on own images do without."""
+
 
 @final
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def begin(
         if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
         is_own = composed.data is not None or composed.learner is not None
-        if is_own and text.startswith(("reward", "controller")):
+        if is_own and text.startswith(_BY_CONTROLLER):
             raise UserError(f"{text}: own images are searched without it; leave it out")
     if composed.resume is None:
         command = shlex.join(["python", "-m", "nas.search", *words])
@@ -138,6 +141,9 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     if experiment.images is not None and not knows_side:
         values["side"] = experiment.images.side  # the space's default, for commands that read it
     choices, latency = dict(asked.choices), experiment.config.latency
+    if experiment.images is not None:
+        for group in _BY_CONTROLLER:
+            del choices[group], values[group]
     if (
         latency.is_live and choices["latency"] == _AUTO
     ):  # a board was measured without being asked to
@@ -161,7 +167,9 @@ def _interrupted(path: Path, repeated: DictConfig, words: Sequence[str]) -> _Ask
     stored = load_settings(folder.config)
     if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
         raise UserError(f"{folder.config} holds no settings of a search")
-    choices = stored_choices(folder.config, stored, list(NAMES))
+    is_own = any(stored["values"].get(name) is not None for name in ("data", "task", "learner"))
+    groups = [group for group in NAMES if not (is_own and group in _BY_CONTROLLER)]
+    choices = stored_choices(folder.config, stored, groups)
     waits = waiting(words, choices["latency"])
     others = [text for text in words if not text.startswith("resume=") and text not in waits]
     require_repeated(folder.config, stored["values"], choices, repeated, others)
