@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
+from common.types.errors import UserError
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.image_set import ImageSet
@@ -32,8 +33,9 @@ from nas.accuracy.supernet.training import (
 )
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.optimization.step import copied
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trainer import Epoch
+from nas.accuracy.training.trainer import DivergedTrainingError, Epoch
 from nas.accuracy.training.untrained import untrained
 from nas.spaces.base import SearchSpace
 from nas.train.progress import TrainingProgress
@@ -134,10 +136,11 @@ def supernet_scores(
 ) -> SupernetScores:
     """Train a supernet into a file, or go on with its training; read it if it is there.
 
-    One that was trained before is not trained on where an epoch would take too long.
+    One that was trained before stays as it was where an epoch would take too long, or its loss is not
+    finite.
 
     Raises:
-      DivergedTrainingError: if the loss is not finite.
+      UserError: if the loss of another one is not finite.
       OSError: if a file cannot be written.
     """
     take_share(0, 1)
@@ -150,32 +153,39 @@ def supernet_scores(
             least = 0 if isinstance(space, Inherits) else 1
             epochs = max(least, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
         shared = initialised(space, images, seed, side)
-        if isinstance(space, Inherits) and not done:
+        if isinstance(space, Inherits):
             absorb_statistics(module_of(shared), proxy_batch(images, _STATISTICS_ON))
         if has_classes(images) and getattr(shared, "new_classifier", False):
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"
         console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)
-        with TrainingProgress(
-            console, path.parent / "tensorboard" / "supernet", max(1, epochs), done
-        ) as progress:
+        before = copied(module_of(shared).state_dict())
+        try:
+            with TrainingProgress(
+                console, path.parent / "tensorboard" / "supernet", max(1, epochs), done
+            ) as progress:
 
-            def on_epoch(epoch: Epoch) -> None:
-                progress(epoch)
-                check()
+                def on_epoch(epoch: Epoch) -> None:
+                    progress(epoch)
+                    check()
 
-            if epochs:
-                shared = train_supernet(
-                    space,
-                    images,
-                    epochs=epochs,
-                    seed=seed,
-                    on_epoch=on_epoch,
-                    checkpoint=checkpoint,
-                    stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
-                    side=side,
-                    shared=shared,
-                )
+                if epochs:
+                    shared = train_supernet(
+                        space,
+                        images,
+                        epochs=epochs,
+                        seed=seed,
+                        on_epoch=on_epoch,
+                        checkpoint=checkpoint,
+                        stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
+                        side=side,
+                        shared=shared,
+                    )
+        except DivergedTrainingError as error:
+            if not isinstance(space, Inherits):
+                raise UserError(f"supernet: {error}; choose another seed=") from error
+            console.print(f"supernet: {error}; taken as it was trained before", soft_wrap=True)
+            module_of(shared).load_state_dict(before)
         save_supernet(path, shared)
         checkpoint.unlink(missing_ok=True)
     shared = load_supernet(space, images.task, path)

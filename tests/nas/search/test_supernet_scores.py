@@ -1,5 +1,8 @@
 """Scores by a supernet that is trained into the folder of a search."""
 
+from dataclasses import replace
+from io import StringIO
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +13,7 @@ from torch import nn
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.short import proxy_batch
+from nas.search.own_images import scoring
 from nas.search.own_images.scoring import supernet_scores
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 
@@ -72,3 +76,25 @@ def test_a_trained_network_has_the_statistics_of_the_images_before_its_parts_are
     (variance,) = (value for name, value in weights.items() if name.endswith("1.running_var"))
     batch = proxy_batch(images(), 16)
     assert torch.allclose(variance, trained[0](batch).var((0, 2, 3)), rtol=1e-3)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_trained_network_whose_adaptation_diverges_is_scored_as_it_was(tmp_path, monkeypatch):
+    pytest.importorskip("torch_pruning")
+    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
+    from nas.spaces.elastic.shared import SharedElastic  # noqa: PLC0415 - as above
+
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    trained = nn.Sequential(*layers, nn.Linear(16, 2))
+    space, path = elastic_space(trained, side=8), tmp_path / "supernet.safetensors"
+    harmful = replace(SharedElastic.recipe, lr=1e30, clip=None)
+    monkeypatch.setattr(SharedElastic, "recipe", harmful)
+    monkeypatch.setattr(scoring, "seconds_of_epoch", lambda *_, **__: 1.0)
+    console = Console(file=StringIO())
+
+    supernet_scores(space, images(), None, path, console, seed=0, seconds=1e4, check=lambda: None)
+
+    weights = load_file(path)
+    assert torch.equal(weights["network.0.weight"], trained[0].weight)
+    assert "diverged" in console.file.getvalue()
