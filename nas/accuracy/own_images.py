@@ -114,7 +114,7 @@ class OwnImagesConfig(AccuracyConfig):
         return OwnImages(
             images,
             self.by,
-            f"trained on {len(images.train):,} images of {images.title}, {pixels}"
+            f"trained on {len(images.train):,} {images.items} of {images.title}, {pixels}"
             f"recipe {self.recipe}; judged on {len(images.valid):,}",
         )
 

@@ -69,7 +69,7 @@ def _against_fp32(form: Form, record: Export) -> str:
 
 _ROWS: tuple[tuple[str, Callable[[Form, Export], str]], ...] = (
     ("file", lambda form, _: f"`{form.file}`"),
-    ("{} on the test images", _accuracy),
+    ("{} on the test split", _accuracy),
     ("95 % interval", _interval),
     ("against fp32", _against_fp32),
     ("latency, median", lambda form, _: f"{form.latency.median_ms:.3f} ms"),
@@ -141,7 +141,7 @@ def _data(subject: ExportSubject) -> Iterator[tuple[str, str]]:
     shape = f"{images.side} x {images.side} pixels"
     if subject.side != images.side:
         shape += f", resized to {subject.side} x {subject.side} for this network"
-    yield "data", f"{images.title}: {counts} images, {shape}"
+    yield "data", f"{images.title}: {counts} {images.items}, {shape}"
     yield "data's SHA-256", images.digest
 
 

@@ -348,7 +348,7 @@ def _accuracies(
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test, size = subject.images.test, config.fixed_batch or 1
-    tell(f"evaluating on {len(test):,} test images")
+    tell(f"evaluating on {len(test):,} test {subject.images.items}")
     if not has_classes(subject.images):
         judged = {
             form: metric_of(session, subject.images, subject.side, size)
@@ -430,7 +430,7 @@ def _notes(accuracies: Mapping[ExportForm, FileAccuracy], subject: ExportSubject
         of_training = training.test.fraction
         if abs(fp32 - of_training) > MOST_LOST / 2:
             yield (
-                f"the fp32 file has {fp32:.2%} on the test images, and the training reported "
+                f"the fp32 file has {fp32:.2%} on the test split, and the training reported "
                 f"{of_training:.2%}"
             )
 

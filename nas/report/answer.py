@@ -279,7 +279,8 @@ class Answer:
         with_epochs = self.is_short or network.accuracy.kind is Kind.trained
         length = f", after {epochs} epochs" if with_epochs else ""
         searched_on = ", searched on" if self.summary.split == Split.test.value else ""
-        note = f"{_SPLITS[self.summary.split]} images of {self.dataset}{length}{searched_on}"
+        items = f"{_SPLITS[self.summary.split]} {self.summary.settings.items}"
+        note = f"{items} of {self.dataset}{length}{searched_on}"
         yield KeyFigure(self.metric, network.accuracy.text_with_sd, note)
         if network.test is not None and self.summary.split == Split.valid.value:
             length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""

@@ -35,8 +35,8 @@ _TITLES = {
     "full": "the winner",
 }
 _NOTES = {
-    "proxies": "The favourite of the proxies has a score and no accuracy; place before is that by FLOPs. ",
-    "supernet": "The accuracy of the supernet is with inherited weights. ",
+    "proxies": "The favourite of the proxies has a score alone; place before is that by FLOPs. ",
+    "supernet": "The supernet is judged with inherited weights. ",
     "frozen": "The accuracy of frozen features is on images that were left out one by one. ",
 }
 _COLUMNS = (
@@ -92,7 +92,7 @@ def staged_page(
     return HtmlPage(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
-            f"One search of {settings.space.partition(':')[0]} on own images, ranked by {settings.controller}, "
+            f"One search of {settings.space.partition(':')[0]}, ranked by {settings.controller}, "
             f"seed {settings.seed}; the winner was trained for {settings.epochs} epochs"
         ),
         answer=answer_parts(answer),
@@ -145,7 +145,7 @@ def _stages(stages: tuple[StageResult, ...], metric: str) -> Table:
         ["stage", *_COLUMNS, metric],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
         "".join(note for name, note in _NOTES.items() if name in {stage.name for stage in stages})
-        + "Accuracies are on validation images. Seconds of trainings are summed.",
+        + f"The {metric} is that of the validation split. Seconds of trainings are summed.",
     )
 
 
@@ -178,5 +178,5 @@ def _trainings(
         for i in np.flatnonzero(trials.fidelity >= 0).tolist()
     ]
     header = ["training", "epochs", f"validation {metric}", "latency", "seconds", "architecture"]
-    caption = "Accuracies after different numbers of epochs cannot be compared."
+    caption = "Trainings of different lengths cannot be compared."
     return Table([*header, "error"], rows, caption)

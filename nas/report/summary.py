@@ -83,6 +83,7 @@ class RunSettings:
     seed: int
     budget: int
     metric: str = "accuracy"  # that networks are judged by
+    items: str = "images"  # that they are judged on
 
 
 @final

@@ -192,7 +192,12 @@ class TrainingJob:
             return int(agreed((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds))
 
         with TrainingProgress(
-            self._console, tensorboard, recipe.epochs, done, images.metric
+            self._console,
+            tensorboard,
+            recipe.epochs,
+            done,
+            metric=images.metric,
+            items=images.items,
         ) as progress:
             options = TrainingOptions(
                 seed=self._config.seed,
@@ -268,7 +273,7 @@ class TrainingJob:
                 f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
             )
         judged = [
-            f"{_text(each)} {name} images"
+            f"{_text(each)} {name} {images.items}"
             for each, name in ((test, "test"), (valid, "validation"))
             if each is not None
         ]
@@ -282,7 +287,7 @@ class TrainingJob:
             )
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
-                f"the {images.metric} on the validation images was still rising after {trained.epochs} epochs: it is far "
+                f"the {images.metric} on the validation {images.items} was still rising after {trained.epochs} epochs: it is far "
                 f"from trained; allow more hours="
             )
         if has_classes(images) and test and at_chance(test.fraction, test.sd, len(images.classes)):

@@ -26,10 +26,12 @@ class TrainingProgress:
         tensorboard: Path | None,
         epochs: int,
         done: int,
+        *,
         metric: str = "accuracy",
+        items: str = "images",
     ) -> None:
         """Begins at the epoch after the `done` ones; without a folder there are no event files."""
-        self._console, self._metric = console, metric
+        self._console, self._metric, self._items = console, metric, items
         self._events: EventFile | None = None
         if tensorboard is not None:
             purge_from = done + 1 if done else None
@@ -53,14 +55,14 @@ class TrainingProgress:
         """Show an epoch."""
         self.epoch_s = epoch.seconds
         figures = f"loss {epoch.loss:.4f}"
-        curves = {"loss": epoch.loss, "images per second": epoch.images_per_second}
+        curves = {"loss": epoch.loss, f"{self._items} per second": epoch.images_per_second}
         if epoch.accuracy is not None:
             figures += f"  {self._metric} {epoch.accuracy:.2%}"
             curves[self._metric] = epoch.accuracy
         if self._events is not None:
             for name, value in curves.items():
                 self._events.scalar(f"training/{name}", value, epoch.number)
-        figures += f"  {epoch.images_per_second:,.0f} images/s"
+        figures += f"  {epoch.images_per_second:,.0f} {self._items}/s"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=epoch.number, description=figures)
         elif epoch.number % self._every == 0 or epoch.number == epoch.epochs:

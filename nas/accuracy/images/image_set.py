@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import sha256
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt8
@@ -98,6 +98,7 @@ class ImageSet:
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
     has_drawn_splits: bool = False  # validation or test images are from the training images
     target: Target = Target.classification
+    items: ClassVar[str] = "images"
 
     @property
     def side(self) -> int:

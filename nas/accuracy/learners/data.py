@@ -108,6 +108,11 @@ class LearnerData:
         return self.about.metric
 
     @property
+    def items(self) -> str:
+        """What the splits hold, as reports name it."""
+        return "images" if self.about.mean else "items"
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; empty without any."""
         return self.about.classes

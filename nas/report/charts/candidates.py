@@ -57,7 +57,7 @@ def candidates(
     return Figure(
         "Candidates",
         [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
-        axes(answer.latency_axis, "accuracy on validation images [%]")
+        axes(answer.latency_axis, answer.accuracy_axis)
         | limit_line(problem.limit_ms, answer.limit),
-        "Accuracies after different numbers of epochs cannot be compared.",
+        "Trainings of different lengths cannot be compared.",
     )

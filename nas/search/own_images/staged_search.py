@@ -458,6 +458,7 @@ class StagedSearch(ABC):
             seed=self._config.seed,
             budget=self._rule.draws,
             metric=self._images.metric,
+            items=self._images.items,
         )
 
     def page(self, summary: Summary, trials: Trials) -> str:

@@ -41,7 +41,7 @@ def test_a_file_has_a_learner_of_two_functions(file):
     data = open_data(data_text(None, None, f"{file}:mine"))
 
     assert isinstance(data, LearnerData)
-    assert (data.metric, data.side, data.task.channels) == ("closeness", 8, 1)
+    assert (data.metric, data.items, data.side) == ("closeness", "items", 8)
     assert (len(data.train), len(data.valid), len(data.test)) == (8, 4, 0)
 
 
