@@ -20,7 +20,7 @@ from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.fine_tuned import FineTuned
 from nas.spaces.pretrained.pool import NEW_WEIGHTS
-from nas.spaces.pretrained.space import pretrained_space
+from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
 from nas.spaces.pretrained.timm_library import timm
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
@@ -29,6 +29,9 @@ try:
     timm()
 except UserError as error:
     pytest.skip(str(error), allow_module_level=True)
+
+UNTIMED = ("hours=10", "executor=threads")
+"""Of a search that ends as soon as every network was tuned."""
 
 
 @pytest.fixture
@@ -42,6 +45,19 @@ def weights(tmp_path):
         state = timm().create_model(name, num_classes=3).state_dict()
         save_file(state, folder / f"{name}.safetensors", about)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def few_trainings(monkeypatch):
+    """Networks at the smallest side, each tuned for one epoch: a search ends before its time does."""
+    every_network = PretrainedSpace.every_network
+
+    def at_the_smallest_side(space):
+        rows = every_network(space)
+        return rows[rows[:, 1] == 0]
+
+    monkeypatch.setattr(PretrainedSpace, "every_network", at_the_smallest_side)
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
 
 
 @pytest.fixture
@@ -74,10 +90,11 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     tmp_path, weights, images, search_here, monkeypatch
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
+    monkeypatch.setattr(nas.search.own_images.staged_search, "_PREDICTED", 2)
     runs = tmp_path / "runs"
 
-    settings = ("hours=0.004", "epochs=1", "precision=int8")
-    done = search_here(runs, images, f"weights={weights}", *HERE, "T=1s", *settings)
+    settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")
+    done = search_here(runs, images, f"weights={weights}", *HERE, *settings)
 
     assert done.returncode == 0, done.stderr
     summary = json.loads((only_run(runs) / "summary.json").read_text())
@@ -107,10 +124,10 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
 @pytest.fixture
 def searched(tmp_path, weights, images, search_here):
     """Folder and summary of a search for two epochs, when it is called."""
-    settings = (images, f"weights={weights}", "pool=test_resnet", "epochs=2", *HERE, "T=1s")
+    settings = ("pool=test_resnet", "epochs=2", "T=1s", *UNTIMED)
 
-    def search(hours):
-        done = search_here(tmp_path / "runs", *settings, hours)
+    def search():
+        done = search_here(tmp_path / "runs", images, f"weights={weights}", *HERE, *settings)
         assert done.returncode == 0, done.stderr
         folder = only_run(tmp_path / "runs")
         return folder, json.loads((folder / "summary.json").read_text())
@@ -131,7 +148,6 @@ def trained(monkeypatch):
         return replace(training, valid=worse) if len(trained) == 1 else training
 
     monkeypatch.setattr(staged, "train_winner", first_is_worse)
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "_FROM_SCRATCH_EPOCHS", 1)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "epochs_within", lambda *_: 2.0)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 0.0)
@@ -143,7 +159,7 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
 ):
     monkeypatch.setattr(FineTuned, "_from_scratch", None)
 
-    folder, summary = searched("hours=0.1")
+    folder, summary = searched()
 
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
@@ -161,7 +177,7 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
     monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
     monkeypatch.setattr(FineTuned, "_better_rule_of_thumb", lambda *_: None)
 
-    _, summary = searched("hours=0.1")
+    _, summary = searched()
 
     (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
     assert summary["best"]["arch"] == scratch["favourite"]
