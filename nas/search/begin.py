@@ -56,6 +56,8 @@ def begin(
     words: Sequence[str],
     console: Console,
     on_trials: OnTrials = nothing,
+    *,
+    began_s: float | None = None,
 ) -> Run:
     """The run that the settings ask for, announced and with its folder; `complete` searches.
 
@@ -65,12 +67,13 @@ def begin(
       words: the settings that differ from the defaults, as on the command line.
       console: prints sources, progress and result.
       on_trials: called with each batch of finished trials.
+      began_s: when the time of the search began, on the monotonic clock; None: now.
 
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
       OSError: if a folder cannot be written.
     """
-    began_s = time.monotonic()
+    began_s = time.monotonic() if began_s is None else began_s
     for text in words:
         if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")

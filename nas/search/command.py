@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import psutil
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -58,7 +60,9 @@ def _run(composed: DictConfig) -> None:
     else:
         from nas.search.begin import begin  # noqa: PLC0415 - as above
 
-        begin(composed, choices, words, PlainConsole()).complete()
+        age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
+        began_s = time.monotonic() - max(0.0, age_s)
+        begin(composed, choices, words, PlainConsole(), began_s=began_s).complete()
 
 
 def search(

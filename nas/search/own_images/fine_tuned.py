@@ -46,7 +46,7 @@ from nas.search.own_images.winner import (
 from nas.search.strategy import Outcome
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
-from nas.trials.executor import Evaluated, Workers
+from nas.trials.executor import Evaluated
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import FineTunings
 from nas.trials.staged.forecast import COSTS
@@ -62,9 +62,6 @@ RATES = (1.0, 0.4)
 
 FROZEN_NETWORKS = 10
 """Networks whose frozen features fit into their time, on fewer images if need be."""
-
-_BRIEF_S = 600.0
-"""Time of a search of which the start of a process, which imports timm, would be a notable part."""
 
 LEAST_EPOCHS, LEAST_IMAGES = 3, 4000
 """Epochs of the winner, or images that it sees, or fewer of its layers are tuned.
@@ -125,7 +122,6 @@ class FineTuned(StagedSearch):
 
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
-        is_brief = self._parallel == 1 and self._seconds <= _BRIEF_S
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         stages, rows = self._tunings, self._tunings.candidates.architectures
         is_kept = self._is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
@@ -138,7 +134,7 @@ class FineTuned(StagedSearch):
                 {row.tobytes() for row in rows[is_kept]},
             ),
             self._fidelities,
-            workers=Workers.threads if is_brief else self._config.executor,
+            workers=self._executor,
             slots=self._parallel,
             prepare=take_share,
             source=self._accuracy.source,

@@ -90,12 +90,12 @@ class Staged(StagedSearch):
     def _ends_s(self) -> dict[str, float]:
         """End of each stage but the winner's, in seconds from the beginning.
 
-        Where the candidates took longer than their share, the stages share what is left, or half of
-        the whole time if that is more.
+        Where the candidates took longer than their share, the stages share what is left, or a tenth
+        of the whole time if that is more.
         """
         shares, begun_s = self._rule.shares, time.monotonic() - self._began_s
         spent_s = max(self._drawn_candidates.seconds, begun_s)  # images and boards take time, too
-        left_s = max(self._seconds - spent_s, self._seconds / 2)
+        left_s = max(self._seconds - spent_s, self._seconds / 10)
         ends = {"scores": spent_s}
         for stage in ("short", "longer"):
             spent_s += left_s * shares[stage] / (1 - shares["scores"])
@@ -210,7 +210,7 @@ class Staged(StagedSearch):
         return Evaluated(
             TrialTraining(self._images, network, recipe, self._checkpoints, self._inherits),
             self._fidelities,
-            workers=self._config.executor,
+            workers=self._executor,
             slots=self._parallel,
             prepare=take_share,
             **named,

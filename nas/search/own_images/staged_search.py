@@ -71,6 +71,9 @@ _WINNER = 3
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
 
+_BRIEF_S = 600.0
+"""Time of a search of which the start of a process, which imports torch, would be a notable part."""
+
 _EARLY = 0.05
 """Share of the time that is left where the user hears why."""
 
@@ -122,6 +125,13 @@ class StagedSearch(ABC):
             return 1
         on_gpus = GPU_WORKERS * torch.cuda.device_count()
         return self._config.workers or max(1, on_gpus)
+
+    @property
+    def _executor(self) -> Workers:
+        """As set; the start of one other process would take a notable part of a brief search."""
+        chosen, is_brief = self._config.executor, self._seconds <= _BRIEF_S
+        is_alone = chosen is Workers.processes and self._parallel == 1
+        return Workers.threads if is_alone and is_brief else chosen
 
     @property
     def _seconds(self) -> float:

@@ -130,6 +130,8 @@ def test_a_live_device_is_asked_for_some_networks_and_a_model_predicts_others():
     assert (found.latency_kind[~measured] == Kind.regression).all()
     truth_ms = live.oracle.answer(found.architectures).ms
     assert np.median(np.abs(np.log(found.latency_ms / truth_ms))) < 0.05
+    late = draw(live, 0, 2000, 0.0)
+    assert 0 < (late.latency_kind == Kind.regression).sum() <= MEASURED
 
 
 def test_those_without_a_score_in_time_are_dropped_and_most_flops_come_first():
