@@ -52,7 +52,7 @@ from nas.export.record import (
 from nas.export.subject import ExportSubject
 from nas.report.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import least_exact, quantised
+from runtime.network.formats.onnx_quantisation import least_exact, onnx_in_fp32, quantised
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.network.formats.tflite_export import (
     in_fp32,
@@ -211,9 +211,14 @@ def written_forms(
     notes: list[str] = []
     for form in dict.fromkeys(config.formats):
         if form is ExportFormat.onnx:
-            written = _onnx_files(network, subject, config, inputs)
+            written, kept = _onnx_files(network, subject, config, inputs)
         else:
-            written = _tflite_files(network, subject, config, inputs, notes)
+            written, kept = _tflite_files(network, subject, config, inputs)
+        notes += [
+            f"network-int8.{form.value}: its runtime has no int8 of {operation}, which runs in fp32; "
+            f"another layer may"
+            for operation in dict.fromkeys(kept)
+        ]
         files |= {ExportForm(precision, form): content for precision, content in written.items()}
     return files, notes
 
@@ -223,26 +228,22 @@ def _tflite_files(
     subject: ExportSubject,
     config: ExportConfig,
     inputs: Inputs,
-    notes: list[str],
-) -> dict[ExportPrecision, bytes]:
-    """One batch size a file: 1 where `batch=dynamic` leaves it open."""
+) -> tuple[dict[ExportPrecision, bytes], list[str]]:
+    """One batch size a file: 1 where `batch=dynamic` leaves it open; operations that int8 leaves in fp32."""
     batch_size = config.fixed_batch or 1
     example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
     try:
         fp32 = tflite_bytes(network, example)
-        files = {ExportPrecision.fp32: without_names(fp32)}
+        files, kept = {ExportPrecision.fp32: without_names(fp32)}, []
         if ExportPrecision.int8 in subject.precisions(config):
             corrected = _corrected(network, subject)
             exact = fp32 if corrected is network else tflite_bytes(corrected, example)
             int8 = tflite_quantised(exact, _calibration(subject, batch_size))
             files[ExportPrecision.int8] = without_names(int8)
-            notes += [
-                f"the quantiser has no int8 of {operation}, which runs in fp32; another activation may"
-                for operation in dict.fromkeys(in_fp32(int8))
-            ]
+            kept = in_fp32(int8)
     except ValueError as refused:
         raise UserError(str(refused)) from refused
-    return files
+    return files, kept
 
 
 def session_of(form: ExportForm, content: bytes) -> Session:
@@ -252,7 +253,8 @@ def session_of(form: ExportForm, content: bytes) -> Session:
 
 def _onnx_files(
     network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
-) -> dict[ExportPrecision, bytes]:
+) -> tuple[dict[ExportPrecision, bytes], list[str]]:
+    """Each file, and operations that int8 leaves in fp32."""
     batch_size = config.fixed_batch or 1
     example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
     written = partial(onnx_bytes, opset=config.opset, dynamic_batch=config.fixed_batch is None)
@@ -261,7 +263,7 @@ def _onnx_files(
         OnnxSession(fp32)
     except (RuntimeError, ValueError) as refused:
         raise UserError(f"opset={config.opset}: {refused}") from refused
-    files = {ExportPrecision.fp32: fp32}
+    files, kept = {ExportPrecision.fp32: fp32}, []
     wanted = subject.precisions(config)
     if ExportPrecision.fp16 in wanted:
         files[ExportPrecision.fp16] = half(fp32)
@@ -271,7 +273,8 @@ def _onnx_files(
             files[ExportPrecision.int8] = quantised(exact, _calibration(subject, batch_size))
         except ValueError as refused:
             raise UserError(str(refused)) from refused
-    return files
+        kept = onnx_in_fp32(files[ExportPrecision.int8])
+    return files, kept
 
 
 def _corrected(network: nn.Module, subject: ExportSubject) -> nn.Module:

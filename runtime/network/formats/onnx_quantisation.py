@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
@@ -15,6 +17,9 @@ from common.files.atomic_file import naming
 
 _SUMS = {"Add", "AveragePool", "BatchNormalization"}
 """ONNX Runtime's 8-bit sums are slower than its fp32 ones, and a sum of branches needs more than 8 bits."""
+
+_HEAVY = {"Conv", "ConvTranspose", "Einsum", "Gemm", "GRU", "LSTM", "MatMul", "RNN"}
+"""Operations that take most of a network's time, by their names where they are left in fp32."""
 
 LEAST_RANGE = 1e-4
 """Range that each scale covers at least: of an activation, and of a channel's weights, which may well be below 0.01.
@@ -43,7 +48,6 @@ def quantised(
       ValueError: if ONNX Runtime cannot quantise the network.
     """
     import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
-    import onnxruntime  # noqa: PLC0415 - as above
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - as above
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - as above
 
@@ -51,19 +55,17 @@ def quantised(
         exported, optimised, prepared, made = (
             Path(folder) / f"{name}.onnx" for name in ("given", "optimised", "prepared", "int8")
         )
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(optimised)
-        options.log_severity_level = 3
+        refused = ""
         try:
             with naming(Path(folder)):
-                # by its path: onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
                 exported.write_bytes(onnx)
-                onnxruntime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
+                _optimise(exported, optimised, "ORT_ENABLE_BASIC")
                 quant_pre_process(  # which until 1.31 drops what it optimised itself
                     str(optimised), str(prepared), skip_optimization=True, skip_symbolic_shape=True
                 )
-                kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
+                graph = onnx_format.load(prepared).graph
+                refused = _not_finite(graph)
+                kinds = {node.op_type for node in graph.node}
                 quantize_static(
                     prepared,
                     made,
@@ -79,8 +81,51 @@ def quantised(
             raise
         except Exception as error:  # its errors have no common base class
             reason = str(error).partition("\n")[0]
-            raise ValueError(f"ONNX Runtime cannot quantise this network: {reason}") from error
+            raise ValueError(
+                f"ONNX Runtime cannot quantise {refused or 'this network'}: {reason}; replace the layer, "
+                f"or leave int8 out by precision=fp32"
+            ) from error
         return made.read_bytes()
+
+
+def _optimise(exported: Path, optimised: Path, level: str) -> None:
+    """Write a file as ONNX Runtime optimises it."""
+    import onnxruntime  # noqa: PLC0415 - only where int8 is asked for
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.optimized_model_filepath = str(optimised)
+    options.log_severity_level = 3
+    # by its path: onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
+    onnxruntime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
+
+
+def _not_finite(graph: Any) -> str:
+    """The first operation with weights that are not finite: kind and layer; empty without one."""
+    from onnx.numpy_helper import to_array  # noqa: PLC0415 - only where int8 is asked for
+
+    broken = {each.name for each in graph.initializer if not np.isfinite(to_array(each)).all()}
+    return next((_named(node) for node in graph.node if broken & {*node.input}), "")
+
+
+def _named(node: Any) -> str:
+    return f"{node.op_type} ({_layer(node.name)})"
+
+
+def _layer(name: str) -> str:
+    return name.strip("/").rpartition("/")[0].rpartition("/")[2] or name.strip("/")
+
+
+def onnx_in_fp32(int8: bytes) -> list[str]:
+    """Heavy operations of an int8 network that ONNX Runtime computes in fp32, as it has no other: kind and layer."""
+    import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
+
+    with tempfile.TemporaryDirectory() as folder:
+        made, optimised = Path(folder) / "int8.onnx", Path(folder) / "optimised.onnx"
+        made.write_bytes(int8)
+        _optimise(made, optimised, "ORT_ENABLE_EXTENDED")
+        nodes = onnx_format.load(optimised).graph.node
+    return [_named(node) for node in nodes if node.op_type.removeprefix("Fused") in _HEAVY]
 
 
 def least_exact(
@@ -102,7 +147,7 @@ def least_exact(
         )
     decibels = {name: float(error["xmodel_err"]) for name, error in errors.items()}
     layers = sorted(decibels, key=decibels.__getitem__)[:most]
-    return [(layer.split("/")[-2] if "/" in layer else layer, decibels[layer]) for layer in layers]
+    return [(_layer(layer), decibels[layer]) for layer in layers]
 
 
 class _Calibration:

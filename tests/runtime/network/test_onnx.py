@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
+from runtime.network.formats.onnx_quantisation import onnx_in_fp32, quantised
 from runtime.network.formats.onnx_session import OnnxSession, Provider
 from runtime.network.models.nas_bench_201 import CellNetwork, example_input
 
@@ -78,6 +78,19 @@ def test_biases_beside_zeros_and_small_weights_survive_int8(build, channels):
 
     error = np.abs(OnnxSession(int8)(images.numpy()) - expected).max()
     assert error < 0.05 * np.abs(expected).max()
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
+def test_layers_that_stay_in_fp32_or_are_refused_are_named():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(4, 4, 2), nn.Conv2d(4, 4, 1))
+    images = torch.randn(1, 3, 8, 8)
+
+    assert onnx_in_fp32(quantised(onnx_bytes(network.eval(), [images]), [images.numpy()])) == [
+        "ConvTranspose (1)"
+    ]
+    nn.init.constant_(network[2].weight, np.nan)
+    with pytest.raises(ValueError, match=r"Conv \(2\).*precision=fp32"):
+        quantised(onnx_bytes(network, [images]), [images.numpy()])
 
 
 def test_two_inputs_keep_their_order():
