@@ -83,7 +83,8 @@ def compose(parquet, out, count, seed=0, sides=SIDES):
                 }
             )
     categories = [{"id": label + 1, "name": names[label]} for label in sorted(names)]
-    content = {"images": images, "annotations": annotations, "categories": categories}
+    info = {"description": f"Synthetic scenes of CIFAR-10 objects, seed {seed}"}
+    content = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     (out / "annotations.json").write_text(json.dumps(content))
     lines = ["background", *(names[label] for label in sorted(names))]
     (out / "classes.txt").write_text("\n".join(lines) + "\n")

@@ -377,7 +377,7 @@ class Answer:
         summary, network = self.summary, self.network
         sources = (summary.device, summary.accuracy_description, summary.latency_description)
         if any("synthetic" in text.lower() for text in sources):
-            yield "these numbers are synthetic: they say nothing about real networks"
+            yield "the data are synthetic: these numbers say nothing about real ones"
         if (words := tail_in_words(summary.device)) is not None:
             yield words
         if network is not None and network.at_chance:

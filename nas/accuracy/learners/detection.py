@@ -20,9 +20,18 @@ from common.files.safe_file import read_text
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
-from nas.accuracy.learners.scenes import SIDE, WORST, SceneBatches, Scenes, beside, colour, restored
+from nas.accuracy.learners.scenes import (
+    ANNOTATIONS,
+    SIDE,
+    WORST,
+    SceneBatches,
+    Scenes,
+    beside,
+    colour,
+    restored,
+    title_of,
+)
 
-ANNOTATIONS = "annotations.json"
 _MOST_BOXES = 100
 """Of an image."""
 
@@ -176,8 +185,7 @@ class Detection:
 
     def describe(self) -> LearnerDescription:
         """The images and the classes, the background first."""
-        title = printable(self.folder.resolve().name)
-        return self.scenes.described(title, self.classes, "mAP")
+        return self.scenes.described(title_of(self.folder), self.classes, "mAP")
 
     def example_input(self) -> Float[Tensor, "1 3 side side"]:
         """Noise in the shape of an image."""

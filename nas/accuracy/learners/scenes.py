@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import io
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,7 +18,9 @@ from numpy import ndarray
 from PIL import Image
 from torch import Tensor
 
+from common.files.safe_file import read_text
 from common.types.errors import UserError
+from common.types.printable import printable
 from nas.accuracy.images.decode import FORMATS, MOST_PIXELS
 from nas.accuracy.images.source import safe_name
 from nas.accuracy.learners.base import LearnerDescription, LearnerPicture
@@ -27,6 +30,8 @@ MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 Augment: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Changes images and their targets at random."""
+
+ANNOTATIONS = "annotations.json"
 
 SIDE, BATCH = 128, 32
 """Pixels that images are resized to by default, and images of a batch."""
@@ -173,6 +178,15 @@ def image_files(folder: Path) -> tuple[Path, ...]:
         raise UserError(f"there is no folder {folder}")
     suffixes = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm"}
     return tuple(sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes))
+
+
+def title_of(folder: Path) -> str:
+    """What COCO's JSON calls the data, or the folder's name."""
+    try:
+        title = str(json.loads(read_text(folder / ANNOTATIONS))["info"]["description"])[:100]
+    except (OSError, UserError, ValueError, TypeError, LookupError, RecursionError):
+        title = ""
+    return printable(title.strip() or folder.resolve().name)
 
 
 WORST = 12

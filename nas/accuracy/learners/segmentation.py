@@ -14,7 +14,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 from common.types.errors import UserError
-from common.types.printable import printable
 from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
 from nas.accuracy.learners.scenes import (
     SIDE,
@@ -27,6 +26,7 @@ from nas.accuracy.learners.scenes import (
     read_image,
     restored,
     size_of,
+    title_of,
 )
 
 UNLABELLED = 255
@@ -150,8 +150,7 @@ class Segmentation:
 
     def describe(self) -> LearnerDescription:
         """The images and their classes."""
-        title = printable(self.folder.resolve().name)
-        return self.scenes.described(title, self.classes, "mIoU")
+        return self.scenes.described(title_of(self.folder), self.classes, "mIoU")
 
     def example_input(self) -> Float[Tensor, "1 3 side side"]:
         """Noise in the shape of an image."""

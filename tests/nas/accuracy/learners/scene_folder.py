@@ -37,5 +37,6 @@ def write_scenes(folder, count=20, classes=2):
 
 
 def write_annotations(folder, images, annotations, categories):
-    content = {"images": images, "annotations": annotations, "categories": categories}
+    info = {"description": "Synthetic squares"}
+    content = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     (folder / "annotations.json").write_text(json.dumps(content))

@@ -39,6 +39,7 @@ def test_a_perfect_network_has_every_pixel(folder):
     assert (metric.name, metric.value, metric.interval) == ("mIoU", 1.0, (1.0, 1.0))
     assert learner.describe().counts == (16, 2, 2)
     assert learner.describe().outputs == 3
+    assert learner.describe().title == "Synthetic squares"
     batch = next(iter(learner.batches("train")))
     assert float(learner.loss(Perfect(), batch)) < 1e-3
     findings = learner.findings(Perfect())
