@@ -120,7 +120,7 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
     yield "trained on", f"{training.trained_on}, {training.seconds:,.0f} s on {training.device}"
     for name, judged in (("validation", training.valid), ("test", training.test)):
         if judged is not None:
-            accuracy = f"{judged.fraction:.2%} of {judged.images:,} {name} images"
+            accuracy = f"{judged.fraction:.2%} of {judged.images:,}"
             yield f"{name} {training.metric}, by the training", accuracy
     worst = sorted(training.by_class, key=lambda result: result.right / result.images)[:_WORST]
     if worst:

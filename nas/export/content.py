@@ -301,7 +301,7 @@ def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
 def _calibration_text(subject: ExportSubject) -> str:
     if subject.images is None:
         return "noise: for its latency only"
-    return f"{min(CALIBRATED_ON, len(subject.images.train)):,} training images"
+    return f"{min(CALIBRATED_ON, len(subject.images.train)):,} training {subject.images.items}"
 
 
 def _errors(
