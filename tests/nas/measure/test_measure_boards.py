@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 import numpy as np
 import psutil
@@ -14,6 +15,7 @@ import latency.probe.config
 import nas.measure.command
 from common.files.keyed_table import read_csv_table
 from latency.measuring.journal import layers_of, read
+from latency.models.layers import fit_layers
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 QUICK = (
@@ -210,6 +212,7 @@ def test_a_board_that_cannot_be_measured_is_one_line(run, tmp_path, overrides, e
 
 def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, monkeypatch):
     monkeypatch.setattr(latency.models.layer_table, "FEWEST_NETWORKS", 2)
+    monkeypatch.setattr(latency.models.layer_table, "fit_layers", partial(fit_layers, trees=0))
 
     status, _, stderr = run("device=cmd://", "networks=3", "layers=5")
 
