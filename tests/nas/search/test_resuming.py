@@ -86,7 +86,7 @@ def going_on_from(out):
     ],
     ids=["evolution", "guided"],
 )
-@pytest.mark.parametrize("copied", [4, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("copied", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples(
     tmp_path, synthetic_tables, monkeypatch, settings, copied
 ):
