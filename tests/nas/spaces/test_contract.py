@@ -131,7 +131,7 @@ def test_what_is_switched_off_does_not_make_another_network(space, seed):
     np.testing.assert_array_equal(space.canonical(space.normal(rows)), space.canonical(rows))
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(seeds)
 def test_any_leading_axes_are_kept(space, seed):
     rows = sampled(space, seed, 6)
@@ -189,6 +189,7 @@ def test_where_nothing_is_switched_off_neighbours_are_neighbours_of_each_other(s
             assert is_row_of(row, space.neighbours(neighbour))
 
 
+@settings(max_examples=20)
 @given(seeds)
 def test_features_are_finite_numbers_with_names(space, seed):
     features = space.features(sampled(space, seed, 20))
@@ -198,6 +199,7 @@ def test_features_are_finite_numbers_with_names(space, seed):
     assert np.isfinite(features).all()
 
 
+@settings(max_examples=20)
 @given(seeds)
 def test_equal_networks_are_in_one_group(space, seed):
     rows = sampled(space, seed, 20)
@@ -207,6 +209,7 @@ def test_equal_networks_are_in_one_group(space, seed):
     np.testing.assert_array_equal(groups[:20], groups[20:])
 
 
+@settings(max_examples=20)
 @given(seeds)
 def test_costs_are_positive(space, seed):
     rows = sampled(space, seed, 20)
@@ -235,7 +238,7 @@ def test_a_network_has_the_parameters_that_it_costs_and_a_logit_for_each_class(s
         assert torch.isfinite(logits).all()
 
 
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(seeds)
 def test_the_source_alone_makes_the_same_network(space, seed):
     (row,) = sampled(space, seed)
