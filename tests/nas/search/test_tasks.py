@@ -6,6 +6,8 @@ import pytest
 from scene_folder import write_scenes
 from searching import HERE, one_line, only_run
 
+import nas.search.own_images.scoring
+import nas.search.own_images.staged
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 
 pytest.importorskip("torch_pruning")
@@ -27,12 +29,15 @@ def build():
 """
 
 
-def test_a_segmenter_is_searched_and_drawn(search_here, tmp_path):
+def test_a_segmenter_is_searched_and_drawn(search_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(nas.search.own_images.staged, "EPOCHS", (1, 2))
+    monkeypatch.setattr(nas.search.own_images.scoring, "_EPOCHS", 5)
     (tmp_path / "net.py").write_text(SOURCE)
     scenes, runs = write_scenes(tmp_path / "scenes"), tmp_path / "runs"
     settings = (
         f"network={tmp_path}/net.py:build", "task=segmentation", f"data={scenes}", "side=48", "T=1s",
-        *HERE, "latency=probe", "networks=6", "executor=threads", "hours=0.003", "epochs=2",
+        *HERE, "latency=probe", "networks=6", "executor=threads", "hours=10", "epochs=2",
+        "accuracy=inherited", "accuracy.draws=40",
     )  # fmt: skip
 
     done = search_here(runs, *settings)
