@@ -51,7 +51,8 @@ FACTS = {
     "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
     "versions": {"onnxruntime": "1.32.0"},
     "date": "2026-11-23",
-    "card": "benchmarks/results/layers.md, Inside whole networks; networks of unlike families are predicted less well",
+    "card": "benchmarks/results/layers.md, Inside whole networks; networks of unlike families are predicted less well: "
+    "in int8, 18 % of NAS-Bench-201's were within 10 %, and of residual 0 of 8",
 }
 """Of the tables that come with the package."""
 SIDES = (96, 128, 160, 192, 224)

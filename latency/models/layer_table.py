@@ -65,6 +65,7 @@ class LayerTable:
     networks: int
     quality: Quality  # of networks that were held out
     uncertainty: ResidualUncertainty
+    card: str = ""  # where its figures stand, and which networks are predicted less well
 
     @cached_property
     def model(self) -> LayerModel:
@@ -203,6 +204,7 @@ def read_layer_table(path: Path) -> LayerTable:
                 float(origin["uncertainty"]["sd"]),
                 tuple(map(float, origin["uncertainty"]["quantiles"])),
             ),
+            str(origin.get("card", "")),
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(f"{path} is no table of layers: {error}") from error

@@ -50,9 +50,10 @@ class LayersLatency:
     @property
     def description(self) -> str:
         """Where the times of the layers come from, and how well they predict networks."""
+        card = f"; {self.table.card}" if self.table.card else ""
         return (
             f"layers: predicted by the sum of a network's layers, from {len(self.table.layers):,} measured "
-            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality})"
+            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality}){card}"
         )
 
     @property
