@@ -29,7 +29,7 @@ from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.int8 import CALIBRATED_ON, bias_corrected, calibration
+from nas.export.int8 import CALIBRATED_ON, bias_corrected, calibration, predicted_loss
 from nas.export.latency import Latency, tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
@@ -147,7 +147,7 @@ def fill(
             for form, content in files.items()
         ),
         sample=sample,
-        calibration=_calibration_text(subject) if int8 else None,
+        calibration=_calibration_text(network, subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
             _compared_of(subject),
@@ -298,10 +298,16 @@ def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
     yield from calibration(subject.images, subject.side, batch_size)
 
 
-def _calibration_text(subject: ExportSubject) -> str:
-    if subject.images is None:
+def _calibration_text(network: nn.Module, subject: ExportSubject) -> str:
+    """Images that int8 is calibrated on, and what it is predicted to lose on them."""
+    images = subject.images
+    if images is None:
         return "noise: for its latency only"
-    return f"{min(CALIBRATED_ON, len(subject.images.train)):,} training {subject.images.items}"
+    text = f"{min(CALIBRATED_ON, len(images.train)):,} training images"
+    if not subject.is_trained or not has_classes(images):
+        return text
+    points = 100 * predicted_loss(network, images, subject.side)
+    return f"{text}, predicted to lose {points:.2f} points there before correction"
 
 
 def _errors(
