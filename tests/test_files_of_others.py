@@ -227,7 +227,8 @@ def value_of(kind):
     if type(None) in inner:
         return value_of(inner[0])
     if origin in {tuple, dict}:
-        return [value_of(inner[0])] if origin is tuple else {"measured": value_of(inner[1])}
+        values = [value_of(item) for item in inner if item is not Ellipsis]
+        return values if origin is tuple else {"measured": values[1]}
     return {str: "measured", int: 3, float: 1.5, bool: True}[kind]
 
 

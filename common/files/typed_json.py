@@ -63,9 +63,12 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
         return None if value is None and type(None) in inner else _checked(value, other, where)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind, where)
-    if origin is tuple:  # of any length: tuple[T, ...]
-        items = enumerate(_typed(value, list, where))
-        return tuple(_checked(item, inner[0], f"{where}[{i}]") for i, item in items)
+    if origin is tuple:
+        items = _typed(value, list, where)
+        kinds = inner[:1] * len(items) if inner[-1] is Ellipsis else inner
+        if len(items) != len(kinds):
+            raise ValueError(f"{where} has {len(items)} items, not {len(kinds)}")
+        return tuple(_checked(item, kinds[i], f"{where}[{i}]") for i, item in enumerate(items))
     if origin is dict:
         named = _typed(value, dict, where)
         return {name: _checked(item, inner[1], f"{where}.{name}") for name, item in named.items()}

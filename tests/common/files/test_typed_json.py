@@ -24,6 +24,7 @@ class Outer:
     best: Inner | None
     each: tuple[Inner, ...]
     shares: dict[str, float]
+    interval: tuple[float, str] | None = None
 
 
 WHOLE = Outer(
@@ -32,6 +33,7 @@ WHOLE = Outer(
     best=Inner(1.5, None),
     each=(Inner(2.0, "a"), Inner(0.1, "é")),
     shares={"x": 0.25},
+    interval=(1.5, "b"),
 )
 
 
@@ -70,6 +72,8 @@ def test_an_unknown_field_is_passed_over_and_a_whole_number_is_a_float(path):
         (lambda stored: stored.update(each={}), "each"),
         (lambda stored: stored["shares"].update(x=None), "shares.x"),
         (lambda stored: stored["best"].update(ms=10**400), "best.ms"),
+        (lambda stored: stored.update(interval=[1.5]), "interval"),
+        (lambda stored: stored.update(interval=["b", 1.5]), "interval[0]"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_name_of_the_field(path, change, named):
