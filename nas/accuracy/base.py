@@ -163,6 +163,9 @@ class HasWeights(Keys, Protocol):
     def every_network(self) -> Int64[ndarray, "n D"]:
         """All networks at all their sides, of which the classifier alone is tuned."""
 
+    def require_weights(self, architectures: Int64[ndarray, "n D"]) -> None:
+        """Check the files of these networks' weights."""
+
     def new_networks(self) -> Int64[ndarray, "n D"]:
         """Networks that begin with new weights all the same, the smallest first."""
 

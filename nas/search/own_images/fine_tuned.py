@@ -194,6 +194,7 @@ class FineTuned(StagedSearch):
                 f"no pretrained network is within {problem.limits.label}"
                 f"{problem.limits.least(costs)}; raise that, or add smaller networks with weights="
             )
+        space.require_weights(rows)
         prior, flops = space.prior(rows), self._flops(rows)
         layers = space.canonical(rows)
         _, first, group = np.unique(layers, axis=0, return_index=True, return_inverse=True)

@@ -101,6 +101,18 @@ class PretrainedSpace(ChoiceSpace):
         """All networks at hand at all their sides, of which the classifier alone is tuned."""
         return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
 
+    def require_weights(self, architectures: Int64[ndarray, "n 3"]) -> None:
+        """Check the files of these networks: digests, and shapes of the weights.
+
+        Raises:
+          UserError: if one is another file, or of another network.
+        """
+        from nas.spaces.pretrained.weights import require_weights  # noqa: PLC0415 - imports torch
+
+        for number in np.unique(architectures[:, 0]).tolist():
+            if self._networks[number].file is not None:
+                require_weights(self._networks[number])
+
     def new_networks(self) -> Int64[ndarray, "n 3"]:
         """Networks that begin with new weights, the smallest first."""
         rows = self._at_all_sides(range(len(self.pool), len(self._networks)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.spaces.pretrained.pool import PooledNetwork
@@ -22,21 +24,44 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
         weights = load_file(file)
     except (SafetensorError, OSError) as error:
         raise UserError(f"weights: {file} is not a safetensors file: {error}") from error
-    wanted = network.state_dict()
-    new = {f"{name}." for name in classifiers(network)}
+    copied = _copied(network, weights, f"{file}, and {pooled.architecture}")
+    for name, values in copied.items():
+        if not bool(torch.isfinite(values).all()):
+            raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
+    network.load_state_dict(copied, strict=False)
+
+
+def require_weights(pooled: PooledNetwork) -> None:
+    """Check the digest of the file and the shapes of its weights, of which none is computed with.
+
+    Raises:
+      UserError: as `load_weights`.
+    """
+    file = pooled.weights_file()
+    try:
+        with safe_open(file, "pt") as opened:
+            shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"weights: {file} is not a safetensors file: {error}") from error
+    with torch.device("meta"):
+        weights = {name: torch.empty(shape) for name, shape in shapes.items()}
+        _copied(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
+
+
+def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> dict[str, Tensor]:
+    """The weights of all but the classifier, which are those of the network."""
+    wanted, copied = network.state_dict(), {}
+    new = tuple(f"{name}." for name in classifiers(network))
     for name in sorted(wanted.keys() | weights.keys()):
-        if name.startswith(tuple(new)) or name.endswith("num_batches_tracked"):
-            weights.pop(name, None)
+        if name.startswith(new) or name.endswith("num_batches_tracked"):
             continue
         shapes = [tuple(part[name].shape) if name in part else None for part in (weights, wanted)]
         if shapes[0] != shapes[1]:
             raise UserError(
-                f"weights: {name} in {file} is of shape {shapes[0]}, and {pooled.architecture} has "
-                f"{shapes[1]}: it is another network"
+                f"weights: {name} is of shape {shapes[0]} in {between} has {shapes[1]}: it is another network"
             )
-        if not bool(torch.isfinite(weights[name]).all()):
-            raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
-    network.load_state_dict(weights, strict=False)
+        copied[name] = weights[name]
+    return copied
 
 
 def classifiers(network: nn.Module) -> tuple[str, ...]:

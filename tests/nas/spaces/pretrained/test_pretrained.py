@@ -158,6 +158,8 @@ def test_weights_of_another_network_are_refused(tmp_path):
 
     with pytest.raises(UserError, match="another network"):
         space.start(space.control(), TASK)
+    with pytest.raises(UserError, match="another network"):
+        space.require_weights(space.every_network())
 
 
 def test_a_file_whose_digest_differs_is_refused(tmp_path, space):
@@ -166,6 +168,8 @@ def test_a_file_whose_digest_differs_is_refused(tmp_path, space):
     space.start(space.parse("network=test_efficientnet side=96 tuning=all"), TASK)
     with pytest.raises(UserError, match="SHA256SUMS"):
         space.start(space.parse("network=test_resnet side=96 tuning=all"), TASK)
+    with pytest.raises(UserError, match="SHA256SUMS"):
+        space.require_weights(space.every_network())
 
 
 def test_a_pickle_is_not_loaded(tmp_path):
