@@ -124,7 +124,9 @@ class FineTuned(StagedSearch):
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
         frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         stages, rows = self._tunings, self._tunings.candidates.architectures
-        is_kept = self._is_int8 | (stages.network == stages.network[stages.rule_of_thumb])
+        is_kept = (self._int8 is not None) | (
+            stages.network == stages.network[stages.rule_of_thumb]
+        )
         return Evaluated(
             FineTuningTrial(
                 self._pretrained,
@@ -466,7 +468,7 @@ class FineTuned(StagedSearch):
             self._fidelities[best.fidelity],
         )
         arch, ranked = text(row), results[best].accuracy
-        if self._is_int8:
+        if self._int8 is not None:
             from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
             file = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)

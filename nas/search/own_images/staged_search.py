@@ -6,22 +6,20 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from torch import nn
 
 from common.command.console import say
 from common.files.typed_json import typed_record
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import LiveOracle
-from latency.probe.board import BoardError
-from latency.probe.connection import LostConnectionError
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.learners.data import TrainingData
@@ -35,13 +33,13 @@ from nas.accuracy.training.trained_folder import (
     trained_folder,
 )
 from nas.accuracy.training.trial import checkpoint_of
-from nas.accuracy.training.untrained import own_side
 from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.report.tensorboard_log import FLUSH_S
 from nas.search.journal import Asked, Event, Journal, JournalNote
+from nas.search.own_images.int8 import Int8Files, RankedNetwork
 from nas.search.own_images.winner import Winner, forget_checkpoint, train_winner
 from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
@@ -58,12 +56,6 @@ from nas.trials.trial import Trials
 
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
-
-FINALISTS = 3
-"""Candidates whose accuracy after quantisation decides among them, of a search for int8."""
-
-_PREDICTED = 8
-"""Candidates among which the finalists are those of the best claims less the loss predicted for int8."""
 
 _WINNER = 3
 """Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
@@ -102,10 +94,6 @@ class StagedSearch(ABC):
         self._began_s = begun.began_s
         self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
-        self._quantised_s = 0.0  # by the int8 file of a finalist
-        self._int8: dict[
-            tuple[str, float], Int8Accuracy
-        ] = {}  # by architecture and seconds of training
 
     def __enter__(self) -> StagedSearch:  # noqa: PYI034 - a subclass is one of it
         return self
@@ -249,7 +237,7 @@ class StagedSearch(ABC):
         at, training = self._trained_winner(order, left_s)
         if training.valid is None:
             raise TypeError("a winner is judged on validation images")
-        left_s = self._seconds - self._elapsed_s - _WINNER * self._quantised_s
+        left_s = self._seconds - self._elapsed_s - self._int8_s
         if left_s > _EARLY * self._seconds:
             is_whole = training.epochs >= self._most_epochs
             why = "epochs= allows more" if is_whole else "another one takes longer"
@@ -321,7 +309,7 @@ class StagedSearch(ABC):
             self._begun.console,
             start=self._start(winner),
             most=self._most_epochs,
-            ends_s=ends_s - _WINNER * self._quantised_s,
+            ends_s=ends_s - self._int8_s,
         )
         at = self._candidate(winner.arch)
         self._hand_over(at, training, winner.latency_ms, winner.latency_kind)
@@ -342,77 +330,31 @@ class StagedSearch(ABC):
             self._first_ms = float(candidates.latency_ms[at])
         candidates.latency_ms[at], candidates.latency_kind[at] = ms, kind
 
+    @cached_property
+    def _int8(self) -> Int8Files | None:
+        """Judge of int8 files, of a search for int8."""
+        is_int8 = self._config.precision is BoardPrecision.int8
+        return Int8Files(self._problem.space, self._say) if is_int8 else None
+
     @property
-    def _is_int8(self) -> bool:
-        """Whether int8 files are searched for."""
-        return self._config.precision is BoardPrecision.int8
+    def _int8_s(self) -> float:
+        """Time that is kept for the winner's int8 file."""
+        return 0.0 if self._int8 is None else _WINNER * self._int8.seconds
 
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
         """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
-        if not self._is_int8:
+        if self._int8 is None:
             return order
-        from nas.export.int8 import int8_accuracy, predicted_loss  # noqa: PLC0415 - imports onnxruntime
-
-        worth, claims = {}, self._claims(left_s)
-        trained_networks = {
-            at: ranked
-            for at in order[:_PREDICTED]
-            if (ranked := self._as_ranked(at)) is not None  # untrained, what it loses says nothing
-        }
-        expected = {at: claims[at] - predicted_loss(*each) for at, each in trained_networks.items()}
-        for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
-            network, images, side = trained_networks[at]
-            began_s = time.monotonic()
-            accuracy = int8_accuracy(network, images, side, is_winner=False)
-            self._quantised_s = max(self._quantised_s, time.monotonic() - began_s)
-            worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
-            self._say(
-                f"finalist {self._problem.space.text(self._drawn_candidates.architectures[at])}: "
-                f"{accuracy.valid_text}; predicted loss {claims[at] - expected[at]:.2%}"
-            )
-        best = sorted(worth, key=lambda at: -worth[at])
-        return [*best, *(at for at in order if at not in worth)]
+        rows = self._drawn_candidates.architectures
+        return self._int8.best_first(order, rows, self._claims(left_s), self._as_ranked)
 
     def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
         """Accuracy of the winner after quantisation, of a search for int8."""
-        if not self._is_int8:
+        if self._int8 is None:
             return None
-        key = training.arch, training.seconds
-        if key in self._int8:
-            return self._int8[key]
-        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
-        from nas.export.network import with_weights  # noqa: PLC0415 - as above
-
-        space = self._problem.space
-        row = space.parse(training.arch)
-        file = trained_folder(self._folder, training.arch) / WEIGHTS
-        images = self._images_of(row)
-        network = with_weights(space, row, images.task, file)
-        side = own_side(space, row, images.task)
-        accuracy = int8_accuracy(network, images, side, is_winner=True)
-        self._int8[key] = self._with_latencies(accuracy, row)
-        return self._int8[key]
-
-    def _with_latencies(self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"]) -> Int8Accuracy:
-        """The same with the latencies of both files on a live device, timed one after the other."""
-        oracle = self._problem.oracle
-        if not isinstance(oracle, LiveOracle):
-            return accuracy
-        try:
-            fp32_ms, int8_ms = (
-                float(oracle.measure_again(row[None], in_fp32=in_fp32).ms[0])
-                for in_fp32 in (True, False)
-            )
-        except (LostConnectionError, BoardError) as error:
-            self._say(f"int8 was not timed beside fp32: {error}")
-            return accuracy
-        timed = replace(accuracy, fp32_ms=fp32_ms, int8_ms=int8_ms)
-        if timed.is_slower:
-            self._say(
-                f"warning: int8 is slower than fp32 on {oracle.device}: {timed.latency_text}; hand over the "
-                f"fp32 file there, and search for it with precision=fp32"
-            )
-        return timed
+        images = self._images_of(self._problem.space.parse(training.arch))
+        weights = trained_folder(self._folder, training.arch) / WEIGHTS
+        return self._int8.of_training(training, images, weights, self._problem.oracle)
 
     @property
     def _most_epochs(self) -> int:
@@ -539,7 +481,7 @@ class StagedSearch(ABC):
         """Accuracy that each candidate is ranked by, of those that were trained."""
 
     @abstractmethod
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
+    def _as_ranked(self, candidate: int) -> RankedNetwork | None:
         """The network with the weights of its longest training, images and their side; None without."""
 
     @abstractmethod

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from searching import HERE, one_line, only_run
 
 import nas.search.own_images.fine_tuned
+import nas.search.own_images.int8
 import nas.search.own_images.staged_search
 from common.types.errors import UserError
 from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
@@ -90,7 +91,7 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     tmp_path, weights, images, search_here, monkeypatch
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
-    monkeypatch.setattr(nas.search.own_images.staged_search, "_PREDICTED", 2)
+    monkeypatch.setattr(nas.search.own_images.int8, "PREDICTED", 2)
     runs = tmp_path / "runs"
 
     settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")

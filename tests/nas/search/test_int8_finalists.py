@@ -12,7 +12,8 @@ from torch import nn
 from nas.accuracy.images.open import open_images
 from nas.export.int8 import _Rounding, bias_corrected, predicted_loss
 from nas.search.own_images.fine_tuned import FineTuned
-from nas.search.own_images.staged_search import StagedSearch
+from nas.search.own_images.int8 import Int8Files
+from nas.spaces.registry import space_named
 from nas.trials.staged.stages import StageJob
 
 
@@ -59,21 +60,22 @@ def test_channels_that_rounding_shifts_are_shifted_back(images):
 def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(images):
     ranked = [None, network(1e5), network(), network(), network(), network()]
     lines = []
-    search = SimpleNamespace(
-        _is_int8=True,
-        _claims=lambda _left_s: np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]),
-        _as_ranked=lambda at: ranked[at] and (ranked[at], images, 8),
-        _problem=SimpleNamespace(space=SimpleNamespace(text=str)),
-        _drawn_candidates=SimpleNamespace(architectures=range(6)),
-        _quantised_s=0.0,
-        _say=lines.append,
+    space = space_named("nas_bench_201")
+    rows = space.architectures(np.arange(6))
+    files = Int8Files(space, lines.append)
+
+    order = files.best_first(
+        range(6),
+        rows,
+        np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]),
+        lambda at: ranked[at] and (ranked[at], images, 8),
     )
 
-    order = StagedSearch._by_int8(search, [0, 1, 2, 3, 4, 5], 10.0)
-
     assert order == [2, 3, 4, 0, 1, 5]
-    assert [line.split(":")[0] for line in lines] == ["finalist 2", "finalist 3", "finalist 4"]
-    assert search._quantised_s > 0
+    assert [line.split(":")[0] for line in lines] == [
+        f"finalist {space.text(row)}" for row in rows[2:5]
+    ]
+    assert files.seconds > 0
 
 
 @pytest.mark.parametrize(("of_winner", "in_fp32", "is_better"), [(0.7, 0.6, True), (0.9, 1, False)])
@@ -83,7 +85,7 @@ def test_the_rule_of_thumb_is_compared_by_its_int8_file(monkeypatch, of_winner, 
     monkeypatch.setattr("nas.search.own_images.fine_tuned.tuned_checkpoint", lambda *_: None)
     job = StageJob(0, 1)
     search = SimpleNamespace(
-        _is_int8=True,
+        _int8=object(),
         _proposer=SimpleNamespace(results={job: SimpleNamespace(accuracy=in_fp32)}),
         _tunings=SimpleNamespace(of_rule_of_thumb=list),
         _space=SimpleNamespace(text=str),

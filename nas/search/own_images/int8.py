@@ -1,0 +1,110 @@
+"""Int8 files of a search for int8: they decide among the finalists, and are judged of the winner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias, final
+
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from torch import nn
+
+from latency.base import LatencyOracle, LiveOracle
+from latency.probe.board import BoardError
+from latency.probe.connection import LostConnectionError
+from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.training.untrained import own_side
+from nas.report.summary import Int8Accuracy
+from nas.spaces.base import SearchSpace
+
+FINALISTS = 3
+"""Candidates whose accuracy after quantisation decides among them."""
+
+PREDICTED = 8
+"""Candidates among which the finalists are those of the best claims less the loss predicted for int8."""
+
+RankedNetwork: TypeAlias = tuple[nn.Module, TrainingData, int]
+"""A network as it was ranked, its images and their side."""
+
+
+@final
+class Int8Files:
+    """Quantises the finalists and the winner, and judges their files."""
+
+    def __init__(self, space: SearchSpace, say: Callable[[str], None]) -> None:
+        self._space, self._say = space, say
+        self.seconds = 0.0
+        """Time of a finalist's file."""
+        self._of_trainings: dict[tuple[str, float], Int8Accuracy] = {}
+
+    def best_first(
+        self,
+        order: Sequence[int],
+        architectures: Int64[ndarray, "n D"],
+        claims: Float64[ndarray, "k"],  # of the first k, which the order is of
+        as_ranked: Callable[[int], RankedNetwork | None],
+    ) -> list[int]:
+        """The first candidates that were trained by their claim less what int8 loses, then the others."""
+        from nas.export.int8 import int8_accuracy, predicted_loss  # noqa: PLC0415 - imports onnxruntime
+
+        worth = {}
+        trained_networks = {
+            at: ranked
+            for at in order[:PREDICTED]
+            if (ranked := as_ranked(at)) is not None  # untrained, what it loses says nothing
+        }
+        expected = {at: claims[at] - predicted_loss(*each) for at, each in trained_networks.items()}
+        for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
+            began_s = time.monotonic()
+            accuracy = int8_accuracy(*trained_networks[at], is_winner=False)
+            self.seconds = max(self.seconds, time.monotonic() - began_s)
+            worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
+            self._say(
+                f"finalist {self._space.text(architectures[at])}: "
+                f"{accuracy.valid_text}; predicted loss {claims[at] - expected[at]:.2%}"
+            )
+        best = sorted(worth, key=lambda at: -worth[at])
+        return [*best, *(at for at in order if at not in worth)]
+
+    def of_training(
+        self, training: Training, images: TrainingData, weights: Path, oracle: LatencyOracle
+    ) -> Int8Accuracy:
+        """Accuracy of a trained network after quantisation, with its latency on a live device."""
+        key = training.arch, training.seconds
+        if key in self._of_trainings:
+            return self._of_trainings[key]
+        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.network import with_weights  # noqa: PLC0415 - as above
+
+        row = self._space.parse(training.arch)
+        network = with_weights(self._space, row, images.task, weights)
+        side = own_side(self._space, row, images.task)
+        accuracy = int8_accuracy(network, images, side, is_winner=True)
+        self._of_trainings[key] = self._with_latencies(accuracy, row, oracle)
+        return self._of_trainings[key]
+
+    def _with_latencies(
+        self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"], oracle: LatencyOracle
+    ) -> Int8Accuracy:
+        """The same with the latencies of both files on a live device, timed one after the other."""
+        if not isinstance(oracle, LiveOracle):
+            return accuracy
+        try:
+            fp32_ms, int8_ms = (
+                float(oracle.measure_again(row[None], in_fp32=in_fp32).ms[0])
+                for in_fp32 in (True, False)
+            )
+        except (LostConnectionError, BoardError) as error:
+            self._say(f"int8 was not timed beside fp32: {error}")
+            return accuracy
+        timed = replace(accuracy, fp32_ms=fp32_ms, int8_ms=int8_ms)
+        if timed.is_slower:
+            self._say(
+                f"warning: int8 is slower than fp32 on {oracle.device}: {timed.latency_text}; hand over the "
+                f"fp32 file there, and search for it with precision=fp32"
+            )
+        return timed
