@@ -7,6 +7,7 @@ k-NN accuracy on features orders pretrained networks better than 23 metrics made
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import final
 
@@ -17,7 +18,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet, class_weights
-from nas.accuracy.training.optimization.step import last_linear
+from nas.accuracy.training.classifiers import classifiers
 from nas.accuracy.training.recipe import recipe_named
 
 _BATCH = 64
@@ -56,20 +57,24 @@ def frozen_features(
     image_set: ImageSet,
     device: torch.device,
 ) -> list[Float32[ndarray, "n features"]]:
-    """Outputs of the last layer before the classifier, of timm's networks, for each of some splits."""
+    """Inputs of the classifier, or of two side by side, for each of some splits."""
     mean, sd = (torch.tensor(part, device=device) * 255 for part in (image_set.mean, image_set.sd))
     network = network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # torch's stubs lack it
 
+    layers = [network.get_submodule(name) for name in classifiers(network)]
+    seen: dict[nn.Module, Tensor] = {}
+
+    def note(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen[layer] = inputs[0].flatten(1)
+
     def features(pixels: ndarray) -> Tensor:
         batch = torch.from_numpy(np.array(pixels)).to(device)
-        normalised = ((batch - mean) / sd).permute(0, 3, 1, 2)
-        if not hasattr(network, "forward_features"):  # none of timm's
-            return _before_classifier(network, normalised).float().cpu()
-        maps = network.forward_features(normalised)  # type: ignore[operator]
-        outputs: Tensor = network.forward_head(maps, pre_logits=True)  # type: ignore[operator]
-        return outputs.float().cpu()
+        network(((batch - mean) / sd).permute(0, 3, 1, 2))
+        return torch.cat([seen[layer] for layer in layers], 1).float().cpu()
 
-    with torch.inference_mode():
+    with torch.inference_mode(), ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_pre_hook(note))
         return [
             torch.cat(
                 [
@@ -79,13 +84,6 @@ def frozen_features(
             ).numpy()
             for split in images
         ]
-
-
-def _before_classifier(network: nn.Module, images: Tensor) -> Tensor:
-    seen: list[Tensor] = []
-    with last_linear(network).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
-        network(images)
-    return seen[0]
 
 
 def frozen_result(

@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Float, Float32
 from numpy import ndarray
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from nas.accuracy.training.classifiers import classifiers
 
 
 def set_classifier(
@@ -16,25 +19,24 @@ def set_classifier(
     weight: Float32[ndarray, "classes features"],
     bias: Float32[ndarray, "classes"],
 ) -> None:
-    """Begin with a linear layer that was fitted on frozen features.
-
-    A classifier that sees other features than those before timm's stays as it is.
-    """
-    for layer in network.modules():  # some have two, whose answers are averaged
-        if isinstance(layer, nn.Linear) and layer.weight.shape == weight.shape:
-            with torch.no_grad():
-                layer.weight.copy_(torch.from_numpy(weight))
+    """Begin with a linear layer that was fitted on frozen features, those of two classifiers side by side."""
+    layers: list[Any] = [network.get_submodule(name) for name in classifiers(network)]
+    parts = torch.from_numpy(weight).split([layer.weight[0].numel() for layer in layers], 1)
+    with torch.no_grad():
+        for layer, part in zip(layers, parts, strict=True):
+            layer.weight.copy_(part.reshape(layer.weight.shape) * len(layers))  # they are averaged
+            if layer.bias is not None:
                 layer.bias.copy_(torch.from_numpy(bias))
 
 
 def absorb_statistics(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> None:
     """Set the statistics of batch normalisation to those of these images; outputs stay as they are."""
-    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [each for each in network.modules() if isinstance(each, _BatchNorm) and each.affine]
     seen: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def note(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        values = inputs[0].detach()
-        seen[norm] = values.mean((0, 2, 3)), values.var((0, 2, 3))
+        values = inputs[0].detach().transpose(0, 1).flatten(1)
+        seen[norm] = values.mean(1), values.var(1)
 
     hooks = [norm.register_forward_pre_hook(note) for norm in norms]
     with torch.no_grad():
@@ -57,6 +59,6 @@ def freeze(network: nn.Module, tuned: Collection[str]) -> None:
     is_whole = all(parameter.requires_grad for parameter in network.parameters())
     for norm in network.modules():
         trains = any(each.requires_grad for each in norm.parameters(recurse=False))
-        if isinstance(norm, nn.BatchNorm2d) and not is_whole and not trains:
+        if isinstance(norm, _BatchNorm) and not is_whole and not trains:
             norm.eval()
             norm.train = lambda _mode=True, norm=norm: norm  # type: ignore[method-assign,misc]

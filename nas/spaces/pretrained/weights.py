@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from common.types.errors import UserError
+from nas.accuracy.training.classifiers import classifiers
 from nas.spaces.pretrained.pool import PooledNetwork
 
 
@@ -62,12 +63,3 @@ def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> 
             )
         copied[name] = weights[name]
     return copied
-
-
-def classifiers(network: nn.Module) -> tuple[str, ...]:
-    """Names of the modules whose outputs are classes."""
-    names = getattr(network, "pretrained_cfg", {}).get("classifier")  # timm's
-    if names is None:
-        linear = [name for name, part in network.named_modules() if isinstance(part, nn.Linear)]
-        names = linear[-1:]
-    return (names,) if isinstance(names, str) else tuple(names)

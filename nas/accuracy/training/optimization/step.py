@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from nas.accuracy.learners.base import blamed, scalar_loss
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.of_images import ImageLearner
+from nas.accuracy.training.classifiers import classifiers
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
 from nas.accuracy.training.optimization.replicas import part_of_batch, sum_over_processes
 from nas.accuracy.training.recipe import Recipe
@@ -118,9 +119,12 @@ class Step(ABC):
         self._body_lr = torch.tensor(recipe.lr * recipe.body_lr, device=device)
         groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
         if recipe.body_lr != 1:
-            head = {*_head(model.network)}
-            body = [weight for weight in self._weights.values() if weight not in head]
-            groups = [{"params": list(head)}, {"params": body, "lr": self._body_lr}]
+            new = tuple(f"{name}." for name in classifiers(model.network))
+            head, body = (
+                [each for name, each in self._weights.items() if name.startswith(new) is is_new]
+                for is_new in (True, False)
+            )
+            groups = [{"params": head}, {"params": body, "lr": self._body_lr}]
         self._optimizer = torch.optim.SGD(
             [group for group in groups if group["params"]],
             lr=self._lr,
@@ -315,19 +319,6 @@ class LearnerStep(Step):
             (loss * share).backward()
             losses.append(loss.detach().float())
         return losses[0]
-
-
-def last_linear(network: nn.Module) -> nn.Linear:
-    """The classifier."""
-    return [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
-
-
-def _head(network: nn.Module) -> Iterator[nn.Parameter]:
-    """Weights that are new: of the modules that the network names, or of its classifier."""
-    for name in getattr(network, "heads", ()):
-        yield from network.get_submodule(name).parameters()
-    if not hasattr(network, "heads"):
-        yield from last_linear(network).parameters()
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

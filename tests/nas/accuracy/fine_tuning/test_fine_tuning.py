@@ -1,16 +1,18 @@
 """Fine-tuning: frozen features, the classifier that it begins with, and what it changes."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.fine_tuning.frozen import frozen_result, pixel_accuracy
+from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result, pixel_accuracy
 from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
+from nas.accuracy.short import proxy_batch
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.trainer import train
 
@@ -91,24 +93,42 @@ def test_features_of_a_handful_of_images_are_judged():
     assert 0 <= worth.left_out <= 1
 
 
-def test_a_classifier_of_other_features_is_not_taken():
-    tested = network()
-    before = tested[-1].weight.clone()
+class Averaged(nn.Module):
+    """Two classifiers, each behind a normalisation, as of RepViT and LeViT."""
 
-    set_classifier(tested, np.zeros((10, 9), np.float32), np.zeros(10, np.float32))
+    pretrained_cfg = MappingProxyType({"classifier": ("first.1", "second.1")})
 
-    assert torch.equal(tested[-1].weight, before)
+    def __init__(self):
+        super().__init__()
+        self.body = network()[:5]
+        self.first, self.second = (
+            nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 10)) for _ in range(2)
+        )
+        self.second[0].running_mean += 1
+
+    def forward(self, images):
+        features = self.body(images)
+        return (self.first(features) + self.second(features)) / 2
 
 
-def test_both_classifiers_of_a_network_begin_as_fitted():
-    tested = nn.ModuleDict({"first": nn.Linear(4, 3), "second": nn.Linear(4, 3)})
-    weight, bias = np.ones((3, 4), np.float32), np.full(3, 2, np.float32)
+def test_a_network_begins_with_what_its_frozen_features_were_worth():
+    tested, images = Averaged(), open_images("digits", side=8)
+    parts = [images.train.first(300), images.valid.first(100)]
+    features = frozen_features(tested, parts, images, torch.device("cpu"))
+    fitted = frozen_result(
+        *((values, part.labels) for values, part in zip(features, parts, strict=True)), 10
+    )
 
-    set_classifier(tested, weight, bias)
+    set_classifier(tested, fitted.weight, fitted.bias)
+    batch = proxy_batch(images, 64)
+    absorb_statistics(tested, batch)
+    freeze(tested, {"first.1.weight", "second.1.weight"})
 
-    for layer in tested.values():
-        assert layer.weight.eq(1).all()
-        assert layer.bias.eq(2).all()
+    logits = torch.from_numpy(features[0][:64] @ fitted.weight.T + fitted.bias)
+    assert fitted.valid > 0.3
+    with torch.no_grad():
+        assert torch.allclose(tested.train()(batch), logits, atol=1e-3)
+        assert torch.allclose(tested.eval()(batch), logits, atol=1e-3)
 
 
 @pytest.mark.parametrize(("tuned", "trains"), [(("1.weight", "1.bias"), True), ((), False)])
