@@ -1,7 +1,7 @@
 """Pools of pretrained networks to choose from: the default one, of timm's hub, files, functions.
 
-A file is `<timm's name>.safetensors` or `<timm's name>/model.safetensors`; if `SHA256SUMS` lies in its
-folder, it must agree. What timm does not know of a name, the file's own metadata say: `architecture`,
+A file is `<timm's name>.safetensors` or `<timm's name>/model.safetensors`; `SHA256SUMS` in its folder, or in
+the one above `<timm's name>`, must list it. What timm does not know of a name, the file's own metadata say: `architecture`,
 `arguments` (JSON), `side`, `mean`, `sd` (JSON), `top1`, `licence`, `origin`, and `linear`, modules that
 the network is without (JSON).
 """
@@ -45,6 +45,14 @@ _MOST_METADATA = 2**16
 _SUMS = "SHA256SUMS"
 _IN_FOLDER = "model.safetensors"
 _FORMS = ("*.safetensors", f"*/{_IN_FOLDER}")
+_OTHER_WEIGHTS = {
+    "pretrained",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+    "checkpoint_path",
+    "cache_dir",
+}
+"""Arguments by which timm's functions read weights that no digest covers."""
 
 
 @final
@@ -112,14 +120,16 @@ class PooledNetwork:
         """
         if self.file is None:
             return fetched_file(self.name)
-        sums = self.file.parent / _SUMS
-        if sums.is_file():
-            lines = (line.split(maxsplit=1) for line in sums.read_text("utf-8").splitlines())
-            wanted = {words[1].lstrip("*"): words[0] for words in lines if len(words) == 2}
-            if wanted.get(self.file.name, digest := digest_of(self.file)) != digest:
-                raise UserError(
-                    f"weights: {self.file} is not the file that {sums} has the digest of"
-                )
+        for folder in self.file.parents[: 1 + (self.file.name == _IN_FOLDER)]:
+            sums = folder / _SUMS
+            if not sums.is_file():
+                continue
+            lines = (
+                line.split(maxsplit=1) for line in sums.read_text("utf-8", "replace").splitlines()
+            )
+            wanted = {folder / words[1].lstrip("*"): words[0] for words in lines if len(words) == 2}
+            if wanted.get(self.file) != digest_of(self.file):
+                raise UserError(f"weights: {self.file} is not a file that {sums} has the digest of")
         return self.file
 
     def digest(self) -> str:
@@ -282,7 +292,9 @@ def _read(file: Path) -> PooledNetwork:
             raise UserError(
                 f"weights: {file} is not named after a network of timm ({architecture!r} is none)"
             )
-        arguments = json.loads(about.get("arguments", "{}"))
+        arguments = dict(json.loads(about.get("arguments", "{}")))
+        if arguments.keys() & _OTHER_WEIGHTS:
+            raise UserError(f"weights: {file} names other weights: {arguments}")
         default: dict[str, Any] = {}
         if pretrained is not None:
             default = {
@@ -302,7 +314,7 @@ def _read(file: Path) -> PooledNetwork:
             printable(about.get("origin", file.name)),
             bool(pretrained and pretrained.fixed_input_size),
             architecture,
-            dict(arguments),
+            arguments,
             mean,
             sd,
             file.absolute(),
