@@ -28,8 +28,8 @@ def hub_answers() -> bool:
     try:
         with urlopen(Request(address, method="HEAD"), timeout=_WAIT_S):  # noqa: S310 - the user's own
             return True
-    except HTTPError:
-        return True
+    except HTTPError as error:  # a proxy refuses with others, such as 403, 407 and 503
+        return error.code in {404, 405}
     except (URLError, OSError, ValueError):
         return False
 
