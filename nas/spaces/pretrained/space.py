@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SIDES = (96, 128, 160, 192, 224)
-"""Sides of images to choose from, pixels."""
+"""Sides of images to choose from, pixels; each network may keep the one it was trained with."""
 
 TUNING = ("head", "stage", "all")
 """How deep a network is tuned: the classifier alone, the last stage as well, or everything."""
@@ -57,9 +57,10 @@ class PretrainedSpace(ChoiceSpace):
         self.name = name
         self.pool = tuple(pool)
         self._networks = (*self.pool, *NEW)
+        self._common_sides = tuple(sides)
         self.choices = {
             "network": tuple(network.name for network in self._networks),
-            "side": (*sides, NEW[0].side),
+            "side": tuple(sorted({*sides, *(network.side for network in self._networks)})),
             "tuning": TUNING,
         }
 
@@ -68,18 +69,18 @@ class PretrainedSpace(ChoiceSpace):
         """Number of networks at hand, their sides and licences."""
         licences = Counter(each.licence for each in self.pool if each.is_at_hand)
         names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
-        sides = self.choices["side"]
-        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-2]} pixels"
+        sides = [self.side(row) for row in self.every_network()]
+        return f"{licences.total()} pretrained networks (licences: {names}) at {min(sides)} to {max(sides)} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether the choices are options, and the network takes this side."""
         inside = super().valid(architectures)
         rows = np.where(inside[..., None], architectures, 0)
         sides = np.array(self.choices["side"])[rows[..., 1]]
-        fixed = np.array([each.side if each.fixed_side else 0 for each in self._networks])
-        fixed = fixed[rows[..., 0]]
-        is_free = (fixed == 0) & (rows[..., 1] < len(self.choices["side"]) - 1)
-        return np.asarray(inside & (is_free | (fixed == sides)))
+        trained_at = np.array([each.side for each in self._networks])[rows[..., 0]]
+        is_free = ~np.array([each.fixed_side for each in self._networks])[rows[..., 0]]
+        is_free &= np.isin(sides, self._common_sides)
+        return np.asarray(inside & (is_free | (sides == trained_at)))
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """The first row of the same layers: weights and the depth of tuning change none."""
@@ -102,16 +103,18 @@ class PretrainedSpace(ChoiceSpace):
         return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
 
     def require_weights(self, architectures: Int64[ndarray, "n 3"]) -> None:
-        """Check the files of these networks: digests, and shapes of the weights.
+        """Check the files of these networks: digests, and shapes of the weights; fetch a first one from the hub.
 
         Raises:
-          UserError: if one is another file, or of another network.
+          UserError: if one cannot be fetched, is another file, or of another network.
         """
         from nas.spaces.pretrained.weights import require_weights  # noqa: PLC0415 - imports torch
 
-        for number in np.unique(architectures[:, 0]).tolist():
-            if self._networks[number].file is not None:
-                require_weights(self._networks[number])
+        networks = [self._networks[number] for number in np.unique(architectures[:, 0]).tolist()]
+        files = [pooled for pooled in networks if pooled.file is not None]
+        on_hub = [pooled for pooled in networks if not (pooled.file or pooled.function)]
+        for pooled in (*files, *on_hub[:1]):
+            require_weights(pooled)
 
     def new_networks(self) -> Int64[ndarray, "n 3"]:
         """Networks that begin with new weights, the smallest first."""
@@ -154,7 +157,7 @@ class PretrainedSpace(ChoiceSpace):
 
     def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
         """Names of the parameters that are tuned: of the classifier, the last stage too, or all."""
-        from nas.spaces.pretrained.weights import classifiers  # noqa: PLC0415 - imports torch
+        from nas.accuracy.training.classifiers import classifiers  # noqa: PLC0415 - imports torch
 
         names = [name for name, _ in network.named_parameters()]
         tuning = TUNING[int(architecture[2])]

@@ -18,7 +18,7 @@ from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
 from nas.accuracy.short import proxy_batch
 from nas.spaces.pretrained.hub import hub_answers
 from nas.spaces.pretrained.padding import with_static_padding
-from nas.spaces.pretrained.pool import folder_pool, hub_pool, pool_text
+from nas.spaces.pretrained.pool import PooledNetwork, folder_pool, hub_pool, pool_text
 from nas.spaces.pretrained.space import SIDES, TUNING, PretrainedSpace, pretrained_space
 from nas.spaces.registry import space_named
 from nas.spaces.trusted_code import trust
@@ -110,17 +110,25 @@ def test_a_space_is_named_after_its_folder(space, tmp_path):
 
 def test_more_is_expected_near_the_side_that_was_trained_with(space):
     network = space.choices["network"].index("test_efficientnet")
-    expected = space.prior(np.array([[network, side, 0] for side in range(len(SIDES))]))
+    sides = space.choices["side"]
+    expected = space.prior(np.array([[network, side, 0] for side in range(len(sides))]))
 
-    assert expected[SIDES.index(160)] == 0.5
-    assert (expected[: SIDES.index(160)] < 0.5).all()
+    assert expected[sides.index(160)] == 0.5
+    assert (expected[: sides.index(160)] < 0.5).all()
 
 
-def test_a_network_of_one_side_is_offered_at_no_other():
-    space = PretrainedSpace("one", [replace(hub_pool()[0], side=224, fixed_side=True)])
-    rows = np.array([[0, side, 0] for side in range(len(SIDES))])
+@pytest.mark.parametrize("side", [64, 224, 256])
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_a_network_is_offered_at_the_side_of_its_weights_and_of_one_side_at_no_other(
+    side, is_fixed, monkeypatch
+):
+    monkeypatch.setattr(PooledNetwork, "is_at_hand", True)
+    space = PretrainedSpace("one", [replace(hub_pool()[0], side=side, fixed_side=is_fixed)])
 
-    assert space.valid(rows).tolist() == [side == 224 for side in SIDES]
+    sides = {space.side(row) for row in space.every_network()}
+
+    assert sides == ({side} if is_fixed else {side, *SIDES})
+    assert {space.side(row) for row in space.new_networks()} == {32}
 
 
 def test_no_network_of_the_default_pool_forbids_commercial_use():
@@ -143,6 +151,10 @@ def test_the_padding_of_tensorflow_is_the_same_written_out():
         (lambda folder: (folder / "x.safetensors").write_bytes(b"no"), "x.safetensors"),
         (lambda folder: written(folder, about=ABOUT | {"mean": "[1"}), "test_efficientnet"),
         (lambda folder: written(folder, about=ABOUT | {"architecture": "none"}), "'none'"),
+        (
+            lambda folder: written(folder, about=ABOUT | {"arguments": '{"pretrained": true}'}),
+            "pretrained",
+        ),
     ],
 )
 def test_a_folder_without_known_networks_is_refused(tmp_path, spoil, hint):
@@ -162,14 +174,25 @@ def test_weights_of_another_network_are_refused(tmp_path):
         space.require_weights(space.every_network())
 
 
-def test_a_file_whose_digest_differs_is_refused(tmp_path, space):
-    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  test_resnet.safetensors\n")
+@pytest.mark.parametrize("below", ["", "test_resnet"])  # as copied, and as `hf download` writes
+def test_a_file_whose_digest_differs_or_is_not_listed_is_refused(tmp_path, below):
+    folder, name = tmp_path / below, "model.safetensors" if below else "test_resnet.safetensors"
+    folder.mkdir(exist_ok=True)
+    written(folder, "test_resnet")
+    file = (folder / "test_resnet.safetensors").rename(folder / name)
+    space = pretrained_space(str(tmp_path))
+    digest, path = sha256(file.read_bytes()).hexdigest(), file.relative_to(tmp_path)
 
-    space.start(space.parse("network=test_efficientnet side=96 tuning=all"), TASK)
-    with pytest.raises(UserError, match="SHA256SUMS"):
-        space.start(space.parse("network=test_resnet side=96 tuning=all"), TASK)
-    with pytest.raises(UserError, match="SHA256SUMS"):
+    for line in (f"{digest}  {path}", f"{digest} *./{path}"):
+        (tmp_path / "SHA256SUMS").write_text(f"{line}\n")
         space.require_weights(space.every_network())
+        space.start(space.control(), TASK)
+    for line in (f"{'0' * 64}  {path}", f"{digest}  other.safetensors"):
+        (tmp_path / "SHA256SUMS").write_text(f"{line}\n")
+        with pytest.raises(UserError, match="SHA256SUMS"):
+            space.start(space.control(), TASK)
+        with pytest.raises(UserError, match="SHA256SUMS"):
+            space.require_weights(space.every_network())
 
 
 def test_a_pickle_is_not_loaded(tmp_path):
@@ -238,10 +261,11 @@ def test_a_function_that_builds_no_classifier_is_refused(tmp_path, code, hint):
 class Hub(BaseHTTPRequestHandler):
     """Serves a file as huggingface.co does."""
 
-    content = b""
+    content, root = b"", 200
 
     def do_HEAD(self):
-        self.send_response(200 if "test_resnet" in self.path or self.path == "/" else 404)
+        is_root = self.path == "/"
+        self.send_response(Hub.root if is_root else 200 if "test_resnet" in self.path else 404)
         self.send_header("ETag", f'"{sha256(Hub.content).hexdigest()}"')
         self.send_header("X-Repo-Commit", "a" * 40)
         self.send_header("Content-Length", str(len(Hub.content)))
@@ -291,10 +315,18 @@ def test_weights_are_fetched_from_the_hub_once(hub, tmp_path):
 
 @pytest.mark.usefixtures("hub")
 def test_a_network_that_the_hub_lacks_says_how_to_copy_it():
-    (network,) = pretrained_space("test_vit").pool
+    space = pretrained_space("test_vit")
 
     with pytest.raises(UserError, match="hf download timm/test_vit"):
-        network.weights_file()
+        space.require_weights(space.every_network())
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(("status", "answers"), [(200, True), (405, True), (403, False)])
+def test_a_proxy_that_refuses_is_not_the_hub(monkeypatch, status, answers):
+    monkeypatch.setattr(Hub, "root", status)
+
+    assert hub_answers() is answers
 
 
 @pytest.mark.parametrize("depth", range(len(TUNING)))
