@@ -96,6 +96,11 @@ class Found:
         """The most accurate network within every limit; None if none was found."""
         return self.summary.best
 
+    @property
+    def rule_of_thumb(self) -> Network | None:
+        """What would be chosen without a search, as far as it was trained; None without one."""
+        return self.answer.rule_of_thumb
+
     @cached_property
     def trials(self) -> pa.Table:
         """All trials, a row each in the order of the answers.

@@ -150,6 +150,8 @@ def _search(searched: Searched, metric: str) -> Iterator[tuple[str, str]]:
     yield "found by", f"{searched.run} ({searched.named}), for {limit}"
     yield f"{metric} in the search", searched.accuracy_text
     yield "its source", searched.accuracy_source
+    if searched.rule_of_thumb:
+        yield "rule of thumb in the search", searched.rule_of_thumb
     yield "latency in the search", searched.latency_text
     yield "its source", searched.latency_source
 

@@ -54,6 +54,7 @@ class Searched:
     latency_again_ms: float | None  # of a live device, timed again at the end of the run
     latency_kind: str
     latency_source: str
+    rule_of_thumb: str = ""  # of own images: accuracy, latency and training
 
     @property
     def accuracy_text(self) -> str:
@@ -224,7 +225,7 @@ def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
     if not (0 <= numbers["accuracy"] <= 1 and 0 < numbers["latency_ms"] < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
     kind, _ = Kind[numbers["accuracy_kind"]], Kind[numbers["latency_kind"]]  # or it is corrupt
-    settings = summary.settings
+    settings, rule = summary.settings, summary.rule_of_thumb
     is_said = settings.epochs != settings.test_epochs or kind is Kind.trained
     return Searched(
         run=plain(str(run)),
@@ -235,5 +236,6 @@ def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
         accuracy_source=plain(summary.accuracy_description),
         device=plain(device),
         latency_source=plain(summary.latency_description),
+        rule_of_thumb="" if rule is None else plain(f"{rule.line}, {rule.fidelity}: {rule.arch}"),
         **numbers,
     )

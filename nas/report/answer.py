@@ -71,6 +71,11 @@ class Answer:
         return self.summary.answer
 
     @property
+    def rule_of_thumb(self) -> Network | None:
+        """What would be chosen without a search, as far as it was trained; None where it was not."""
+        return self.summary.rule_of_thumb
+
+    @property
     def is_ranked(self) -> bool:
         """Whether the network to use is not a trial, but the optimum of the ranked space."""
         return self.network is not None and self.network is not self.best
@@ -218,6 +223,7 @@ class Answer:
         return [
             *self.accuracy_figures(best),
             *self._int8_figures(),
+            *self._rule_of_thumb_figures(),
             *self._latency_figures(best),
             *self._cost_figures(best),
             *self._distance(best),
@@ -291,6 +297,12 @@ class Answer:
         if int8 is not None and int8.test_text is not None:
             tone = Tone.bad if int8.is_slower else Tone.neutral
             yield KeyFigure("int8 test accuracy", int8.test_text, int8.note, tone)
+
+    def _rule_of_thumb_figures(self) -> Iterator[KeyFigure]:
+        rule = self.rule_of_thumb
+        if rule is not None:
+            note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
+            yield KeyFigure("rule of thumb", rule.accuracy.text, note)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit

@@ -52,6 +52,7 @@ class Network:
     accuracy_searched: float  # a fraction, on the split that was searched on
     accuracy_test: float | None = None
     accuracy_kind: str
+    fidelity: str = ""  # that the accuracy was trained to, where it is not that of the search
     accuracy_sd: float | None = None  # of a prediction, or by the number of images
     at_chance: bool | None = None  # trained, and not above guessing as far as the sd tells
     latency_ms: float

@@ -10,8 +10,9 @@ from rich.console import Console
 from common.command.console import say
 from common.page.document import HtmlPage, Section
 from common.page.parts import PagePart, Table, TextListing
+from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
-from nas.report.charts.candidates import candidates
+from nas.report.charts.candidates import candidates_chart
 from nas.report.charts.training import TrainedWinner
 from nas.report.environment import Environment
 from nas.report.number import amount
@@ -37,12 +38,13 @@ _TITLES = {
 _NOTES = {
     "proxies": "The favourite of the proxies has a score alone; place before is that by FLOPs. ",
     "supernet": "The supernet is judged with inherited weights. ",
-    "frozen": "The accuracy of frozen features is on images that were left out one by one. ",
+    "frozen": "Frozen features have no validation images: their accuracy is the mean of two classifiers on "
+    "training and validation images, each left out of its own. ",
 }
 _COLUMNS = (
     "networks",
     "go on",
-    "epochs",
+    "fidelity",
     "seconds",
     "favourite",
     "place before",
@@ -56,11 +58,11 @@ def print_stage(console: Console, stage: StageResult) -> None:
     accuracy = "" if stage.accuracy is None else f", {stage.accuracy:.2%}"
     first = f"{stage.favourite}{accuracy}"
     if stage.name in {"rule", "scratch", "original"}:
-        length = f" after {stage.epochs} epochs" if stage.epochs else ""
+        length = f", {stage.fidelity}" if stage.fidelity else ""
         length = ", for which the time was too short" if stage.accuracy is None else length
         say(console, f"{_TITLES[stage.name]}: {first}{length}")
         return
-    length = f" of {stage.epochs} epochs" if stage.epochs else ""
+    length = f" of {stage.fidelity}" if stage.name != "frozen" and stage.fidelity else ""
     failed = f", {stage.failed} failed" if stage.failed else ""
     before = f" (before: place {stage.place_before})" if (stage.place_before or 1) > 1 else ""
     say(
@@ -75,7 +77,7 @@ def staged_page(
     trials: Trials,
     problem: SearchProblem,
     *,
-    epochs: tuple[int, ...],
+    fidelities: tuple[Fidelity, ...],
     winner: TrainedWinner | None,
     environment: Environment,
     command: str,
@@ -83,7 +85,7 @@ def staged_page(
 ) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
-    `epochs` is the length of training of each fidelity, `winner` is None where there is none.
+    `fidelities` are those that rank, and that of the winner; `winner` is None where there is none.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
     network: list[PagePart | str] = [reported_networks(answer)]
@@ -102,11 +104,11 @@ def staged_page(
             Section(
                 "The stages",
                 [
-                    candidates(trials, epochs, problem, summary),
+                    candidates_chart(trials, fidelities, problem, summary),
                     _stages(summary.stages, answer.metric),
                 ],
             ),
-            Section("All trainings", [_trainings(trials, epochs, problem, answer.metric)]),
+            Section("All trainings", [_trainings(trials, fidelities, problem, answer.metric)]),
         ],
         provenance=provenance(answer, environment, command)
         | ({"start of the winner": summary.start} if summary.start else {}),
@@ -145,7 +147,7 @@ def _stages(stages: tuple[StageResult, ...], metric: str) -> Table:
         ["stage", *_COLUMNS, metric],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
         "".join(note for name, note in _NOTES.items() if name in {stage.name for stage in stages})
-        + f"The {metric} is that of the validation split. Seconds of trainings are summed.",
+        + f"Else the {metric} is that of the validation split. Seconds of trainings are summed.",
     )
 
 
@@ -154,7 +156,7 @@ def _cells(stage: StageResult) -> list[str]:
     return [
         f"{stage.networks:,}{failed}",
         f"{stage.kept:,}",
-        "-" if stage.epochs is None else str(stage.epochs),
+        stage.fidelity or "-",
         f"{stage.seconds:.1f}",
         "-" if stage.favourite is None else f"`{stage.favourite}`",
         "-" if stage.place_before is None else f"{stage.place_before:,}",
@@ -163,12 +165,12 @@ def _cells(stage: StageResult) -> list[str]:
 
 
 def _trainings(
-    trials: Trials, epochs: tuple[int, ...], problem: SearchProblem, metric: str
+    trials: Trials, fidelities: tuple[Fidelity, ...], problem: SearchProblem, metric: str
 ) -> Table:
     rows = [
         [
             f"{trials.number[i] + 1:,}",
-            str(epochs[int(trials.fidelity[i])]),
+            fidelities[int(trials.fidelity[i])].name,
             "failed" if trials.error[i] else f"{trials.accuracy[i]:.2%}",
             amount(float(trials.latency_ms[i]), "ms"),
             f"{trials.seconds[i]:.1f}",
@@ -177,6 +179,6 @@ def _trainings(
         ]
         for i in np.flatnonzero(trials.fidelity >= 0).tolist()
     ]
-    header = ["training", "epochs", f"validation {metric}", "latency", "seconds", "architecture"]
-    caption = "Trainings of different lengths cannot be compared."
+    header = ["training", "fidelity", metric, "latency", "seconds", "architecture"]
+    caption = "Results of different fidelities cannot be compared."
     return Table([*header, "error"], rows, caption)

@@ -26,7 +26,7 @@ from common.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.summary import read_summary
 
-_HEADER = ("run", *OVERVIEW, "limits", "device", "searched by", "trials", "state")
+_HEADER = ("run", *OVERVIEW, "rule of thumb", "limits", "device", "searched by", "trials", "state")
 _CAPTION = "The network to use, and the gap from the best trial to the optimum. ~: predicted, not measured."
 _MOST_RUNS = 2000
 _MOST_BYTES = 1 << 20  # of a summary
@@ -136,9 +136,11 @@ def _row(root: Path, name: str) -> list[Cell] | None:
 
 def _finished(answer: Answer) -> list[Cell]:
     summary, settings, network = answer.summary, answer.summary.settings, answer.network
+    rule = answer.rule_of_thumb
     chance = ", no better than chance" if network is not None and network.at_chance else ""
     return [
         *overview(answer, network),
+        None if rule is None else f"{rule.line}, {rule.fidelity}",
         answer.limits,
         f"{summary.device}, {answer.dataset}",
         ", ".join(filter(None, (settings.controller, settings.reward, f"seed {settings.seed}"))),

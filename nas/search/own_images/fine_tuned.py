@@ -530,14 +530,14 @@ class FineTuned(StagedSearch):
             at, accuracy = trained(results, fidelity)
             if not len(at):
                 continue
-            first, length = int(np.argmax(accuracy)), trial.epochs
+            first = int(np.argmax(accuracy))
             stage_list.append(
                 StageResult(
-                    "short" if length else "frozen",
+                    "short" if trial.epochs else "frozen",
                     len(jobs),
                     len(at),
                     sum(results[job].seconds for job in jobs),
-                    length,
+                    trial.name,
                     space.text(rows[at[first]]),
                     None,
                     float(accuracy[first]),
@@ -547,8 +547,9 @@ class FineTuned(StagedSearch):
         scratch = self._from_scratch
         if scratch is not None:
             new, best = scratch[1], _valid(scratch[1])
+            length = f"{new.epochs} epochs"
             stage_list.append(
-                StageResult("scratch", 1, 1, new.seconds, new.epochs, new.arch, None, best)
+                StageResult("scratch", 1, 1, new.seconds, length, new.arch, None, best)
             )
         return (*stage_list, self._rule_of_thumb(stages))
 
@@ -562,7 +563,7 @@ class FineTuned(StagedSearch):
             1,
             1,
             sum((results[job].seconds for job in jobs), 0.0),
-            None if longest is None else self._fidelities[longest.fidelity].epochs,
+            "" if longest is None else self._fidelities[longest.fidelity].name,
             self._space.text(stages.candidates.architectures[at]),
             None,
             None if longest is None else results[longest].accuracy,

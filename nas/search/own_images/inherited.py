@@ -193,7 +193,7 @@ class Inherited(Staged):
         before = super()._stage_results()
         if self._original is not None:
             text, accuracy = self._space.text(self._whole), self._original[1]
-            before = (StageResult("original", 1, 1, 0.0, None, text, None, accuracy), *before)
+            before = (StageResult("original", 1, 1, 0.0, "", text, None, accuracy), *before)
         if not stages.always:
             return before
         at = stages.always[0]
@@ -205,7 +205,7 @@ class Inherited(Staged):
             1,
             1,
             sum((results[job].seconds for job in jobs), 0.0),
-            None if longest is None else self._fidelities[longest.fidelity].epochs,
+            "" if longest is None else self._fidelities[longest.fidelity].name,
             self._space.text(stages.candidates.architectures[at]),
             None,
             inherited if longest is None else results[longest].accuracy,

@@ -249,7 +249,7 @@ class StagedSearch(ABC):
             1,
             1,
             training.seconds,
-            training.epochs,
+            f"{training.epochs} epochs",
             training.arch,
             1 + order.index(at) if at in order else None,
             training.valid.fraction,
@@ -415,7 +415,7 @@ class StagedSearch(ABC):
 
     def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
-        folder, trained = self._begun.folder, None
+        folder, trained, epochs = self._begun.folder, None, summary.settings.epochs
         if summary.best is not None:
             row = self._problem.space.parse(summary.best.arch)
             training = read_training(trained_folder(self._folder, summary.best.arch))
@@ -425,7 +425,7 @@ class StagedSearch(ABC):
             summary,
             trials,
             self._problem,
-            epochs=(*(each.epochs for each in self._fidelities), summary.settings.epochs),
+            fidelities=(*self._fidelities, Fidelity(f"{epochs} epochs", epochs)),
             winner=trained,
             environment=folder.read_environment(),
             command=self._begun.command,

@@ -15,7 +15,7 @@ class StageResult:
     networks: int  # drawn, scored or trained in it
     kept: int  # that go on to the next stage
     seconds: float  # of the draws, of the scores, of all trainings together
-    epochs: int | None = None  # of each training
+    fidelity: str = ""  # of each training, or of the favourite's; empty without one
     favourite: str | None = None  # architecture that it puts first
     place_before: int | None = None  # of the favourite in the order before this stage, from 1
     accuracy: float | None = None  # of the favourite in this stage, on validation images

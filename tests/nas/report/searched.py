@@ -106,7 +106,15 @@ class Searched:
 
 
 def searched(
-    numbers, problem=None, *, epochs=200, controller=None, states=None, confirmed=None, **settings
+    numbers,
+    problem=None,
+    *,
+    epochs=200,
+    controller=None,
+    states=None,
+    confirmed=None,
+    stages=(),
+    **settings,
 ):
     """A search that asked for the architectures of these numbers, in this order.
 
@@ -141,6 +149,7 @@ def searched(
         seconds=1.0,
         resumed_at=0,
         confirmed=confirmed,
+        stages=stages,
     )
     return Searched(summary, trials, problem, history)
 

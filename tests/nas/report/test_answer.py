@@ -224,10 +224,27 @@ def test_the_cost_of_a_further_limit_is_a_share_of_it_and_settles_on_its_own():
 
 def test_a_mean_settles_after_a_window_and_not_where_latencies_were_known_before():
     few = searched(range(50)).summary
-    stage = StageResult("draw", 50, 50, 1.0, None, None, None, None, 0)
+    stage = StageResult("draw", 50, 50, 1.0)
 
     assert figure(Answer(few), "mean latency settled").tone is Tone.bad
     assert "mean latency settled" not in labels(Answer(replace(few, stages=(stage,))))
+
+
+def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
+    row = SPACE.architectures(np.array([7]))
+    accuracy = float(Accuracy().answer(row).fraction[0])
+    stage = StageResult("rule", 1, 1, 1.0, "frozen features", SPACE.text(row[0]), None, accuracy)
+
+    answer = answer_of(range(50), stages=(stage,))
+    untrained = answer_of(range(50), stages=(replace(stage, accuracy=None),))
+
+    rule = answer.rule_of_thumb
+    assert (rule.arch, rule.index, rule.fidelity) == (stage.favourite, 7, "frozen features")
+    assert (rule.accuracy_searched, rule.latency_ms) == (accuracy, LATENCY_MS[7])
+    shown = figure(answer, "rule of thumb")
+    assert shown.value == rule.accuracy.text
+    assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
+    assert (untrained.rule_of_thumb, "rule of thumb" in labels(untrained)) == (None, False)
 
 
 def test_failed_trials_are_counted():

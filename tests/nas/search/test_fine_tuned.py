@@ -164,6 +164,8 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
 
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
+    beside = summary["rule_of_thumb"]
+    assert (beside["arch"], beside["fidelity"]) == (rule["favourite"], rule["fidelity"])
     tunings = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == rule["favourite"]]
     assert summary["best"]["arch"] == rule["favourite"]
     assert summary["settings"]["epochs"] == 1

@@ -102,7 +102,7 @@ def test_an_interrupted_run_has_what_was_asked_for_the_share_done_and_the_way_on
     run = runs / "2026-01-03" / "11-00-00-running"
 
     assert list(rows)[1].startswith("2026-01-04")  # the newest come first
-    assert rows["2026-01-03/11-00-00-running"][6:] == [
+    assert rows["2026-01-03/11-00-00-running"][7:] == [
         "T = 9ms, E = 5mJ",
         "jetson-nano/fp32/b1",
         "rnn, proposed, seed 3",
@@ -120,7 +120,7 @@ def test_a_run_that_a_process_holds_is_running_and_one_on_images_has_its_stage(r
 
 
 def test_a_study_has_its_settings_done_and_the_way_on(runs, rows):
-    assert rows["2026-01-04/10-00-00-smoke"][6:] == [
+    assert rows["2026-01-04/10-00-00-smoke"][7:] == [
         "9ms, 30%",
         "a/b1",
         "study smoke: rnn, random, proposed, 8 seeds",

@@ -292,7 +292,8 @@ def test_each_stage_says_what_it_cost_and_changed():
         sum(one.seconds for one in search.results.values())
     )
     assert found["short"].place_before > 1  # FLOPs alone would have chosen another
-    assert found["longer"].epochs > found["short"].epochs
+    names = [fidelity.name for fidelity in FIDELITIES]
+    assert names.index(found["longer"].fidelity) > names.index(found["short"].fidelity)
 
 
 def test_the_length_of_a_short_training_is_what_the_time_allows():
