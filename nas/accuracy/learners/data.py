@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 
 from common.types.errors import UserError
@@ -31,22 +31,43 @@ class LearnerSplit:
     learner: Learner
     name: str
     count: int  # items
+    is_part: bool = False  # its batches end after `count` items
 
     def __len__(self) -> int:
         return self.count
 
     def batches(self, device: torch.device) -> Iterator[Any]:
         """Batches on a device."""
-        items = 0
-        for batch in self.learner.batches(self.name):
-            if items >= self.count:
+        batches, items = partial(self.learner.batches, self.name), 0
+        for batch in drawn(batches, seed=0) if self.is_part else batches():
+            if self.is_part and items >= self.count:
                 return
             yield moved(batch, device)
             items += _items(batch)
 
     def first(self, count: int) -> LearnerSplit:
-        """The first batches, which have so many items."""
-        return replace(self, count=min(count, self.count))
+        """The first batches of so many items, the same each time."""
+        return replace(self, count=min(count, self.count), is_part=True)
+
+
+def drawn(batches: Callable[[], Iterable[Any]], seed: int) -> Iterator[Any]:
+    """Batches that torch's default generator draws from a seed; what others draw stays as it is."""
+    import torch  # noqa: PLC0415 - takes seconds
+
+    state = torch.Generator().manual_seed(seed).get_state()
+    iterator: Iterator[Any] | None = None
+    while True:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.set_state(state)
+            iterator = iter(batches()) if iterator is None else iterator
+            batch = next(iterator, _END)
+            state = torch.default_generator.get_state()
+        if batch is _END:
+            return
+        yield batch
+
+
+_END = object()
 
 
 @final
@@ -170,10 +191,10 @@ class LearnerData:
         """The first training inputs, or the example where batches have no tensor of its shape."""
         import torch  # noqa: PLC0415 - takes seconds
 
-        shape, found = self.example.shape[1:], []
+        shape, inputs = self.example.shape[1:], []
         for batch in self.train.first(count).batches(torch.device("cpu")):
-            found += [part for part in _tensors(batch) if part.shape[1:] == shape][:1]
-        return torch.cat(found or [self.example]).float()[:count]
+            inputs += [part for part in _tensors(batch) if part.shape[1:] == shape][:1]
+        return torch.cat(inputs or [self.example]).float()[:count]
 
     def judged(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """The learner's metric.
@@ -214,16 +235,15 @@ def _carried(content: bytes) -> LearnerData:
 
 
 def _items(batch: Any) -> int:
-    """Items of a batch: of its first part that has a length."""
-    while isinstance(batch, tuple | dict) and batch:
-        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
-    return len(batch) if hasattr(batch, "__len__") else 1
+    """Items of a batch: rows of its first tensor."""
+    shape = getattr(first_tensor(batch), "shape", ())
+    return int(shape[0]) if shape else 1
 
 
 def count_of(loader: Iterable[Any]) -> int:
     """Items of a data loader, or of batches."""
     dataset = getattr(loader, "dataset", None)
-    return sum(map(_items, loader)) if dataset is None else len(dataset)
+    return len(dataset) if hasattr(dataset, "__len__") else sum(map(_items, loader))
 
 
 def first_tensor(batch: Any) -> Any:
@@ -246,5 +266,6 @@ def moved(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, dict):
         return {name: moved(part, device) for name, part in batch.items()}
     if isinstance(batch, list | tuple):
-        return type(batch)(moved(part, device) for part in batch)
+        make = getattr(type(batch), "_make", type(batch))  # of a named tuple
+        return make(moved(part, device) for part in batch)
     return batch

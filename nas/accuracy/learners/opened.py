@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def give_learner(learner: object) -> str:
       UserError: if it is no learner.
     """
     data = LearnerData.checked(learner)
-    name = f"object:{data.name}"
+    names = (f"object:{data.name}{number}" for number in chain([""], map(":{}".format, count(2))))
+    name = next(each for each in names if each not in _OBJECTS or _OBJECTS[each].learner is learner)
     _OBJECTS[name] = data
     return name
 
@@ -116,9 +118,10 @@ def _built(task: str, data: str, side: int | None) -> LearnerData:
 
 def _own(learner: str, side: int | None) -> LearnerData:
     if learner.startswith("object:"):
-        if learner not in _OBJECTS:
+        first = ":".join(learner.split(":")[:2])  # where another process numbered it
+        if first not in _OBJECTS:
             raise UserError(f"learner={learner} is an object of another process; give it again")
-        data = _OBJECTS[learner]
+        data = _OBJECTS.get(learner, _OBJECTS[first])
     elif learner not in _TRUSTED:
         raise UserError(
             f"the learner is Python code, {learner}; if you trust it, add learner={learner}"

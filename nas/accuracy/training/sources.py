@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet, Target
-from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData
+from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, drawn
 from nas.accuracy.learners.of_images import ImageLearner, learner_of
 from nas.accuracy.training.augmented.batches import Batches, DeviceImages, hash_of
 from nas.accuracy.training.evaluation import learner_metric, mean_worth
@@ -109,27 +109,20 @@ class LearnerBatches:
         Raises:
           UserError: if they are more or fewer than in the first pass.
         """
-        drawn = torch.Generator().manual_seed(hash_of(self.seed, epoch)).get_state()
-        batches: Iterator[Any] | None = None
-        for count in itertools.count():
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.set_state(drawn)
-                if batches is None:
-                    every = (split.batches(self.device) for split in self.splits)
-                    batches = itertools.chain.from_iterable(every)
-                batch = next(batches, _END)
-                drawn = torch.default_generator.get_state()
-            if (batch is _END) is not (count == self.steps):
-                raise UserError(
-                    f"the learner has another number of training batches in epoch {epoch + 1} than "
-                    f"{self.steps}, as at first"
-                )
-            if batch is _END:
-                return
+        count = 0
+        for batch in drawn(self._once, hash_of(self.seed, epoch)):
+            count += 1
+            if count > self.steps:
+                break
             yield (batch,)
+        if count != self.steps:
+            raise UserError(
+                f"the learner has another number of training batches in epoch {epoch + 1} than "
+                f"{self.steps}, as at first"
+            )
 
-
-_END = object()
+    def _once(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(split.batches(self.device) for split in self.splits)
 
 
 @final

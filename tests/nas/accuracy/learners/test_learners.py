@@ -2,18 +2,21 @@
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet, Target
 from nas.accuracy.images.open import open_images
 from nas.accuracy.learners.base import LearnerDescription, Metric
 from nas.accuracy.learners.data import LearnerData
+from nas.accuracy.learners.functions import learner
 from nas.accuracy.learners.of_images import learner_of
 from nas.accuracy.training.evaluation import metric_of
 from nas.accuracy.training.recipe import RECIPES
@@ -136,6 +139,46 @@ def test_a_learner_of_ones_own_is_trained_and_resumed_bit_by_bit(digits, tmp_pat
     assert result.accuracy > 0.7
     assert result.losses[-1] < result.losses[0]
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+class Pair(NamedTuple):
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("named", [False, True])
+def test_every_item_of_a_data_loader_is_learnt_and_judged(size, named):
+    items = [
+        (Pair._make if named else tuple)((torch.full((1, 4, 4), each / 10), each))
+        for each in range(10)
+    ]
+    judged = []
+
+    def metric(_network, batches):
+        judged.append(sum(len(y) for _, y in batches))
+        return 0.5
+
+    loaders = [DataLoader(items, batch_size=size, shuffle=True) for _ in range(2)]
+    data = LearnerData.checked(
+        learner(lambda net, b: net(b[0]).mean() - b[1].sum(), metric, *loaders)
+    )
+
+    train(
+        nn.Sequential(nn.Flatten(), nn.Linear(16, 1)), data, RECIPE, TrainingOptions(), device="cpu"
+    )
+
+    assert judged[-1] == len(data.train) == len(data.valid) == 10
+    assert len(data.inputs(4)) == 4
+
+
+def test_the_first_batches_are_the_same_each_time(digits):
+    first = LearnerData.checked(OwnLearner(digits)).train.first(40)
+
+    batches, again = (list(first.batches(torch.device("cpu"))) for _ in range(2))
+
+    assert len(batches) == 2
+    assert all(torch.equal(a["x"], b["x"]) for a, b in zip(batches, again, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from common.types.errors import UserError
 from nas.accuracy.learners.data import LearnerData
-from nas.accuracy.learners.opened import data_text, open_data
+from nas.accuracy.learners.opened import _loaded, data_text, give_learner, open_data
 
 LEARNER = """
 import torch
@@ -21,6 +21,9 @@ def closeness(network, batches):
 
 def mine():
     return learner(lambda network, batch: network(batch[0]).mean(), closeness, *LOADERS)
+
+def other():
+    return learner(lambda network, batch: -network(batch[0]).mean(), closeness, *LOADERS)
 
 def without():
     return learner(lambda network, batch: 0, closeness, LOADERS[0], [])
@@ -43,6 +46,15 @@ def test_a_file_has_a_learner_of_two_functions(file):
     assert isinstance(data, LearnerData)
     assert (data.metric, data.items, data.side) == ("closeness", "items", 8)
     assert (len(data.train), len(data.valid), len(data.test)) == (8, 4, 0)
+
+
+def test_two_learners_of_one_name_are_two(file):
+    both = [_loaded(f"{file}:{name}") for name in ("mine", "other")]
+
+    names = [give_learner(data.learner) for data in both]
+
+    assert [open_data(f"learner:{name}").learner for name in names] == [d.learner for d in both]
+    assert give_learner(both[1].learner) == names[1]
 
 
 def test_a_stored_name_runs_nothing(file):
