@@ -29,9 +29,12 @@ _LEAST_VISIBLE = 0.4
 """Share of an object that is visible, or it is left out."""
 
 
-def compose(parquet, out, count, seed=0, sides=SIDES):
-    """Write `count` scenes of the training images of a Parquet file (split, label, name, jpeg)."""
-    table = pq.read_table(parquet, filters=[("split", "=", "train")])
+def compose(chosen):
+    """Write scenes of the training images of a Parquet file (split, label, name, jpeg)."""
+    parquet, out, count, seed = chosen.parquet, chosen.out, chosen.count, chosen.seed
+    table = pq.read_table(
+        parquet, filters=[("split", "=", "train"), ("label", "<", chosen.classes)]
+    )
     labels = table["label"].to_numpy().astype(int)
     names = dict(zip(labels.tolist(), table["name"].to_pylist(), strict=True))
     jpegs, rng = table["jpeg"], np.random.default_rng(seed)
@@ -42,7 +45,7 @@ def compose(parquet, out, count, seed=0, sides=SIDES):
         (out / folder).mkdir(parents=True, exist_ok=True)
     images, annotations = [], []
     for number in range(count):
-        side = int(rng.choice(sides))
+        side = int(rng.choice(chosen.sides))
         scene = _background(_decoded(jpegs, next(supply)), side, rng)
         classes = np.zeros((side, side), np.uint8)
         owners = np.zeros((side, side), np.uint8)
@@ -116,8 +119,8 @@ def main():
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sides", type=int, nargs="+", default=SIDES)
-    asked = parser.parse_args()
-    compose(asked.parquet, asked.out, asked.count, asked.seed, asked.sides)
+    parser.add_argument("--classes", type=int, default=10)
+    compose(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -242,7 +242,7 @@ def _items(batch: Any) -> int:
 
 def count_of(loader: Iterable[Any]) -> int:
     """Items of a data loader, or of batches."""
-    dataset = getattr(loader, "dataset", None)
+    dataset: Any = getattr(loader, "dataset", None)
     return len(dataset) if hasattr(dataset, "__len__") else sum(map(_items, loader))
 
 
