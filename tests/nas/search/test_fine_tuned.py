@@ -12,6 +12,7 @@ from rich.console import Console
 from safetensors.torch import save_file
 from searching import HERE, one_line, only_run
 
+import nas.search.own_images.alternatives
 import nas.search.own_images.fine_tuned
 import nas.search.own_images.int8
 import nas.search.own_images.staged_search
@@ -149,9 +150,9 @@ def trained(monkeypatch):
         return replace(training, valid=worse) if len(trained) == 1 else training
 
     monkeypatch.setattr(staged, "train_winner", first_is_worse)
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "_FROM_SCRATCH_EPOCHS", 1)
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "epochs_within", lambda *_: 2.0)
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "pixel_accuracy", lambda _images: 0.0)
+    monkeypatch.setattr(nas.search.own_images.alternatives, "_FROM_SCRATCH_EPOCHS", 1)
+    monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 2.0)
+    monkeypatch.setattr(nas.search.own_images.alternatives, "pixel_accuracy", lambda _images: 0.0)
     return trained
 
 

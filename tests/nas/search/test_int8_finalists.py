@@ -82,7 +82,7 @@ def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(ima
 def test_the_rule_of_thumb_is_compared_by_its_int8_file(monkeypatch, of_winner, in_fp32, is_better):
     accuracy = SimpleNamespace(valid=SimpleNamespace(fraction=0.8))
     monkeypatch.setattr("nas.export.int8.int8_accuracy", lambda *_, **__: accuracy)
-    monkeypatch.setattr("nas.search.own_images.fine_tuned.tuned_checkpoint", lambda *_: None)
+    monkeypatch.setattr("nas.search.own_images.alternatives.tuned_checkpoint", lambda *_: None)
     job = StageJob(0, 1)
     search = SimpleNamespace(
         _int8=object(),
