@@ -64,7 +64,7 @@ def operations_of(build: Callable[[], nn.Module], images: Tensor) -> MicroGraph:
     try:
         with torch.device("meta"):
             network = build()
-        return _recorded(network, images[:1].to("meta"))
+        return _recorded(network.to("meta"), images[:1].to("meta"))
     except (NotImplementedError, RuntimeError):
         with torch.random.fork_rng(devices=[]):
             return _recorded(build(), images[:1])

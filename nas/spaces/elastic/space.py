@@ -172,8 +172,13 @@ class ElasticSpace(ChoiceSpace):
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The sub-network with its part of the weights, and a new classifier where classes differ."""
-        small = sub_network(self.whole_for(task), self.kept(architecture))
+        whole = self.whole if self._has_classes_of(task) else self.whole_for(task)
+        small = sub_network(whole, self.kept(architecture))
         return with_static_padding(small, self.image_side(architecture, task))
+
+    def _has_classes_of(self, task: Task) -> bool:
+        """Whether the classifier stays as it is, where there is one."""
+        return self.anatomy.classes in {None, task.num_classes}
 
     def whole_for(self, task: Task) -> nn.Module:
         """A copy of the network for the classes of a task.
@@ -181,9 +186,8 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if its last layer cannot be replaced.
         """
-        original, classes = self.original(task), self.anatomy.classes
-        whole = copy.deepcopy(self.whole) if original is None else original
-        if original is not None or classes is None:
+        whole, classes = copy.deepcopy(self.whole), self.anatomy.classes
+        if self._has_classes_of(task):
             return whole
         names = [name for name, layer in whole.named_modules() if isinstance(layer, nn.Linear)]
         last = whole.get_submodule(names[-1]) if names else None
@@ -207,7 +211,7 @@ class ElasticSpace(ChoiceSpace):
         from nas.spaces.elastic.shared import SharedElastic  # noqa: PLC0415 - searches only
 
         side = partial(self.image_side, task=task)
-        whole, is_new = self.whole_for(task), self.anatomy.classes != task.num_classes
+        whole, is_new = self.whole_for(task), not self._has_classes_of(task)
         return SharedElastic(
             whole, self.kept, side, self.sample, self.largest, new_classifier=is_new
         )
