@@ -31,7 +31,11 @@ def set_classifier(
 
 def absorb_statistics(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> None:
     """Set the statistics of batch normalisation to those of these images; outputs stay as they are."""
-    norms = [each for each in network.modules() if isinstance(each, _BatchNorm) and each.affine]
+    norms = [
+        each
+        for each in network.modules()
+        if isinstance(each, _BatchNorm) and each.affine and each.track_running_stats
+    ]
     seen: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def note(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
