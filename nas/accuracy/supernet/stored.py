@@ -30,7 +30,8 @@ def save_supernet(path: Path, shared: SharedNetwork) -> None:
       OSError: if they cannot be written.
     """
     weights = module_of(shared).state_dict()
-    content = save({name: tensor.cpu().contiguous() for name, tensor in weights.items()})
+    copies = {name: tensor.cpu().contiguous().clone() for name, tensor in weights.items()}
+    content = save(copies)  # which refuses tensors that share memory
     with replacing(path) as file:
         file.write(content)
 

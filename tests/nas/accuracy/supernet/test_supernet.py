@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from common.types.errors import UserError
@@ -165,6 +166,16 @@ def test_a_network_inherits_the_weights_of_its_path(tmp_path):
     shared.choose(row)
 
     assert torch.equal(network.train()(pixels), shared(pixels))
+
+
+def test_tensors_of_two_names_are_stored_twice(tmp_path):
+    shared = initialised(Small(), images(), 0)
+    before = len(shared.state_dict())
+    shared.again = nn.ModuleList(shared.children())
+
+    save_supernet(tmp_path / "supernet", shared)
+
+    assert len(load_file(tmp_path / "supernet")) == 2 * before
 
 
 def test_a_network_with_statistics_of_its_own_is_as_accurate_as_its_score(tmp_path):
