@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def published_weights(file: Path, multiplier: float, digest: str | None) -> dict
                 f"weights={file} has the git blob id {blob}, not {digest or BLOBS[multiplier]}; if you "
                 f"trust the file, add weights_digest={blob}"
             )
-        stored: Any = torch.load(file, map_location="cpu", weights_only=True)
+        stored: Any = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
         raise UserError(f"weights={file} cannot be read: {error!r:.200}") from error
     tensors = stored.get("state_dict", stored) if isinstance(stored, Mapping) else {}
