@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from common.types.errors import UserError
+from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.elastic.blocks import no_data_dependence, residual_blocks
 from nas.spaces.elastic.groups import ChannelGroup, channel_groups, is_depthwise
 from nas.spaces.elastic.sub_network import Kept, sub_network
@@ -95,7 +97,7 @@ def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
     for group in groups:
         widths = _widths(group.channels)
         order = _channel_order(network, group)
-        if group.name.startswith(tuple(f"{head}." for head in getattr(network, "heads", ()))):
+        if group.name.startswith(head_prefixes(network)):
             reason = "it is the head"
         elif len(widths) == 1:
             reason = f"it has {group.channels} channels"
@@ -122,6 +124,11 @@ def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.items())
         raise UserError(f"network={type(network).__name__} has no part that may be cut: {reasons}")
     return parts
+
+
+def head_prefixes(network: nn.Module) -> tuple[str, ...]:
+    """What the names of the tensors of its heads begin with; empty where it names none."""
+    return tuple(f"{head}." for head in network.heads) if isinstance(network, HasHeads) else ()
 
 
 def _ran(network: nn.Module, images: Tensor) -> list[Tensor]:
@@ -257,31 +264,16 @@ def _layer_sizes(network: nn.Module, channels: int, sides: Sequence[int]) -> tup
 def _uses(network: nn.Module, images: Tensor) -> dict[str, float]:
     used: dict[str, float] = {}
 
-    def note(name: str, layer: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        size, out = output.numel(), layer.weight.shape[0]
-        if isinstance(layer, nn.ConvTranspose2d):
-            size = inputs[0].numel()
-        used[name] = used.get(name, 0.0) + size / out
+    def note(name: str, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        size = (inputs[0] if isinstance(layer, nn.ConvTranspose2d) else output).numel()
+        used[name] = used.get(name, 0.0) + size / layer.get_parameter("weight").shape[0]
 
-    with _hooked(network, note), torch.no_grad():
+    with ExitStack() as hooks, torch.no_grad():
+        for name, module in network.named_modules():
+            if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+                hooks.enter_context(module.register_forward_hook(partial(note, name)))
         network(images)
     return used
-
-
-@contextmanager
-def _hooked(network: nn.Module, note: Any) -> Iterator[None]:
-    hooks = [
-        module.register_forward_hook(
-            lambda layer, inputs, output, name=name: note(name, layer, inputs, output)
-        )
-        for name, module in network.named_modules()
-        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear)
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _kind(layer: nn.Module) -> str:

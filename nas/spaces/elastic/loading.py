@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from common.files.python_file import object_of
 from common.types.errors import UserError
+from nas.spaces.elastic.anatomy import head_prefixes
 from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.elastic.starts import STARTS, with_own_names
+from nas.spaces.elastic.starts import STARTS, start_named, with_own_names
 from nas.spaces.trusted_code import MARK, require_trusted
 
-_NESTED = ("state_dict", "model", "model_state_dict")
+_NESTED = ("state_dict", "model", "model_state_dict", "net", "weights", "ema")
 """Names that checkpoints keep the weights under."""
 
 
@@ -30,29 +31,35 @@ def named_space(argument: str = "") -> ElasticSpace:
     """
     network, _, others = argument.partition(",")
     weights, _, side = others.partition(",")
+    if argument.count(",") > 2:
+        raise UserError(
+            f"a path with a comma cannot be read: {argument}; rename the file or folder"
+        )
     if not network or not (side.isdecimal() or not side):
         raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
     if MARK not in network:
-        return _started(network, weights, int(side), f"elastic:{argument}")
+        return _started(network, weights, side, f"elastic:{argument}")
     require_trusted(network, "elastic")
     return elastic_space(
         network, weights or None, int(side) if side else None, name=f"elastic:{argument}"
     )
 
 
-def _started(start: str, weights: str, side: int, name: str) -> ElasticSpace:
+def _started(start: str, weights: str, side: str, name: str) -> ElasticSpace:
     """The space of a network of torchvision, by its name and classes.
 
     Raises:
-      UserError: if there is no such network, or the weights are not its own.
+      UserError: if there is no such network, it has no side, or the weights are not its own.
     """
     named, _, classes = start.partition("/")
     if named not in STARTS or not classes.isdecimal():
         raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(STARTS)}")
-    module = STARTS[named](named, int(classes), side)
+    if not side:
+        raise UserError(f"network={named}: set side=, the pixels of its images")
+    module = start_named(named, int(classes), int(side))
     if weights:
         _load(module, Path(weights).expanduser(), named)
-    return ElasticSpace(module, side, name=name)
+    return ElasticSpace(module, int(side), name=name)
 
 
 def elastic_space(
@@ -122,11 +129,11 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def _load(network: nn.Module, file: Path, named: str) -> None:
-    """Read the weights of exactly this network.
+def _read(file: Path) -> dict[str, Tensor]:
+    """Tensors of a file, by their names in the network alone.
 
     Raises:
-      UserError: if the file cannot be read, or holds the weights of another network.
+      UserError: if it cannot be read, or holds something else.
     """
     try:
         weights: Any = (
@@ -142,15 +149,27 @@ def _load(network: nn.Module, file: Path, named: str) -> None:
         reason = str(error).splitlines()[0]
         raise UserError(f"weights={file} are no weights of a network: {reason}") from error
     for name in _NESTED:
-        weights = weights.get(name, weights) if isinstance(weights, Mapping) else weights
+        nested = weights.get(name) if isinstance(weights, Mapping) else None
+        weights = nested if isinstance(nested, Mapping) else weights
     if not isinstance(weights, Mapping):
         raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
-    weights = {name.removeprefix("module."): tensor for name, tensor in weights.items()}
-    weights = with_own_names(network, weights)
+    for name, tensor in weights.items():
+        if not (isinstance(name, str) and isinstance(tensor, Tensor)):
+            raise UserError(f"weights={file}: {name} is no tensor; save the network's state_dict()")
+    return {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+
+
+def _load(network: nn.Module, file: Path, named: str) -> None:
+    """Read the weights of exactly this network.
+
+    Raises:
+      UserError: if the file cannot be read, or holds the weights of another network.
+    """
+    weights = with_own_names(network, _read(file))
     wanted = _shapes(network.state_dict())
-    heads = tuple(f"{head}." for head in getattr(network, "heads", ()))
+    heads = head_prefixes(network)
     heads += ("anchors",) * bool(heads)  # of the side
-    for name in [name for name in wanted if name.startswith(heads)] if heads else ():
+    for name in [name for name in wanted if name.startswith(heads)]:
         if name not in weights or tuple(weights[name].shape) != wanted[name]:
             weights[name] = network.state_dict()[name]  # of other classes
     for name in sorted(wanted.keys() | weights.keys()):

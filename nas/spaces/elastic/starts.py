@@ -10,18 +10,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.pretrained.timm_library import library
 
 _COUNTED = re.compile(r"(backbone\.features\.1\.0\.)(\d+)\.")
 
 
 @final
-class PixelClasses(nn.Module):
+class PixelClasses(HasHeads):
     """A network of torchvision that gives each pixel logits; its weights have torchvision's names."""
 
     heads = ("classifier",)
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, _side: int) -> None:
         super().__init__()
         self.backbone, self.classifier = nn.Sequential(*model.backbone.values()), model.classifier
         names = [model.backbone.return_layers.get(name) for name in model.backbone]
@@ -39,17 +40,8 @@ class PixelClasses(nn.Module):
         )
 
 
-def pixel_classes(name: str, classes: int, side: int) -> PixelClasses:  # noqa: ARG001 - as of others
-    """A network of torchvision.models.segmentation with new weights, always the same ones."""
-    models = library("torchvision.models.segmentation")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
-    return PixelClasses(model)
-
-
 @final
-class SingleShot(nn.Module):
+class SingleShot(HasHeads):
     """A detector of torchvision that gives logits and offsets for images of one side."""
 
     heads = ("head",)
@@ -86,17 +78,18 @@ def with_own_names(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, 
     }
 
 
-def single_shot(name: str, classes: int, side: int) -> SingleShot:
-    """A network of torchvision.models.detection with new weights, always the same ones."""
-    models = library("torchvision.models.detection")
+STARTS: dict[str, tuple[str, Callable[[Any, int], HasHeads]]] = {
+    "lraspp_mobilenet_v3_large": ("segmentation", PixelClasses),
+    "ssdlite320_mobilenet_v3_large": ("detection", SingleShot),
+}
+"""Package of torchvision.models and wrapper, by the name that torchvision gives a network."""
+
+
+def start_named(name: str, classes: int, side: int) -> HasHeads:
+    """A network of torchvision for so many classes with new weights, always the same ones."""
+    package, wrapped = STARTS[name]
+    models = library(f"torchvision.models.{package}")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
-    return SingleShot(model, side)
-
-
-STARTS: dict[str, Callable[[str, int, int], nn.Module]] = {
-    "lraspp_mobilenet_v3_large": pixel_classes,
-    "ssdlite320_mobilenet_v3_large": single_shot,
-}
-"""Builders by the name that torchvision gives a network: of name, classes and side."""
+    return wrapped(model, side)

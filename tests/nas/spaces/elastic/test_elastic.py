@@ -112,6 +112,16 @@ def test_costs_are_those_of_the_built_network(space):
     assert np.isfinite(space.features(rows)).all()
 
 
+def test_memory_is_counted_without_weights(space):
+    devices = set()
+    space.whole[0].register_forward_hook(lambda *call: devices.add(call[2].device.type))
+
+    memories = space.memories(np.stack([space.smallest(), space.largest]), TASK)
+
+    assert (memories[0] < memories[1]).all()
+    assert devices == {"meta"}
+
+
 def test_a_text_names_its_row_and_a_skipped_block_has_no_choices(space):
     rows = drawn(space, 40)
 
@@ -259,7 +269,7 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
     weights = tmp_path / f"best.{kind}"
     if kind == "pt":
         torch.save(
-            {"state_dict": {f"module.{name}": each for name, each in tensors.items()}}, weights
+            {"net": {f"module.{name}": each for name, each in tensors.items()}, "acc": 9.1}, weights
         )
     else:
         save_file(tensors, weights)
@@ -270,7 +280,12 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
     assert torch.equal(again.whole[2].bias, tensors["2.bias"])
     torch.save(space.whole, tmp_path / "module.pt")
     torch.save({**tensors, "2.bias": torch.full((10,), torch.nan)}, tmp_path / "nan.pt")
-    for name, reason in (("module.pt", "state_dict"), ("nan.pt", r"2\.bias")):
+    torch.save({**tensors, "epoch": 9}, tmp_path / "epoch.pt")
+    for name, reason in (
+        ("module.pt", "state_dict"),
+        ("nan.pt", r"2\.bias"),
+        ("epoch.pt", "epoch is no"),
+    ):
         with pytest.raises(UserError, match=reason):
             elastic_space(network, str(tmp_path / name), side=32)
     (tmp_path / "other.pt").write_bytes(b"no checkpoint")

@@ -8,7 +8,7 @@ import torch
 from common.types.errors import UserError
 from nas.spaces.elastic import loading
 from nas.spaces.elastic.loading import named_space
-from nas.spaces.elastic.starts import single_shot
+from nas.spaces.elastic.starts import start_named
 from nas.spaces.pretrained.timm_library import library
 
 pytest.importorskip("torch_pruning")
@@ -48,7 +48,7 @@ def test_a_part_of_a_start_keeps_its_head():
 
 
 def test_a_detector_gives_its_anchors_beside_logits_and_offsets():
-    network = single_shot("ssdlite320_mobilenet_v3_large", classes=3, side=32).eval()
+    network = start_named("ssdlite320_mobilenet_v3_large", classes=3, side=32).eval()
 
     with torch.no_grad():
         outputs = network(torch.zeros(2, 3, 32, 32))
@@ -61,7 +61,7 @@ def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
     build = library("torchvision.models.detection").ssdlite320_mobilenet_v3_large
     saved = build(weights=None, weights_backbone=None, num_classes=91).state_dict()
     torch.save(saved, tmp_path / "coco.pth")
-    network = single_shot("ssdlite320_mobilenet_v3_large", classes=3, side=32)
+    network = start_named("ssdlite320_mobilenet_v3_large", classes=3, side=32)
 
     loading._load(network, tmp_path / "coco.pth", "ssdlite")
 
@@ -74,6 +74,16 @@ def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
     )
 
 
-def test_an_unknown_start_is_refused():
-    with pytest.raises(UserError, match="resnet"):
-        named_space("resnet/3,,32")
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    [
+        ("resnet/3,,32", "network=resnet "),
+        ("my_net.py,,", "network=my_net.py "),
+        ("lraspp_mobilenet_v3_large/3,,", "side="),
+        ("folder,1/net.py:build,,32", "comma"),
+        ("", "network="),
+    ],
+)
+def test_starts_that_are_not_named_in_full_are_refused(argument, hint):
+    with pytest.raises(UserError, match=hint):
+        named_space(argument)
