@@ -69,8 +69,8 @@ class PretrainedSpace(ChoiceSpace):
         """Number of networks at hand, their sides and licences."""
         licences = Counter(each.licence for each in self.pool if each.is_at_hand)
         names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
-        sides = [self.side(row) for row in self.every_network()]
-        return f"{licences.total()} pretrained networks (licences: {names}) at {min(sides)} to {max(sides)} pixels"
+        _, *sides = self.choices["side"]  # the first is of new weights
+        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether the choices are options, and the network takes this side."""

@@ -56,7 +56,7 @@ def few_trainings(monkeypatch):
 
     def at_the_smallest_side(space):
         rows = every_network(space)
-        return rows[rows[:, 1] == 0]
+        return rows[rows[:, 1] == rows[:, 1].min(initial=9)]
 
     monkeypatch.setattr(PretrainedSpace, "every_network", at_the_smallest_side)
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
