@@ -30,12 +30,11 @@ from torch import nn
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
-    fitted_table,
+    held_out_us,
     layer_table,
     without_profiling,
     write_layer_table,
 )
-from latency.models.layers import fit_layers
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
@@ -45,14 +44,13 @@ from nas.spaces.registry import space_named
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 
-FOLDS = 5
 FACTS = {
     "measured": "by python -m benchmarks.fitting.layers, inside networks of timm, torchvision and the spaces; one thread",
     "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
     "versions": {"onnxruntime": "1.32.0"},
     "date": "2026-11-23",
-    "card": "benchmarks/results/layers.md, Inside whole networks; networks of unlike families are predicted less well: "
-    "in int8, 18 % of NAS-Bench-201's were within 10 %, and of residual 0 of 8",
+    "card": "held out by families and spaces: benchmarks/results/layers.md, Inside whole networks; in int8, 18 % of "
+    "NAS-Bench-201's were within 10 %, and 1 of 8 of residual",
 }
 """Of the tables that come with the package."""
 SIDES = (96, 128, 160, 192, 224)
@@ -164,22 +162,6 @@ def _family(name: str) -> str:
     return source if source in IN_SPACES else re.split(r"[\d_]", network.removeprefix("tf_"))[0]
 
 
-def _held_out(networks: list[ProfiledNetwork], groups: list[str], trees: int) -> tuple[Any, Any]:
-    """Milliseconds of networks, and microseconds of their layers, by fits that saw none of their group."""
-    distinct = sorted(set(groups))
-    order = np.random.default_rng(0).permutation(len(distinct))
-    fold_of = {name: int(at) % FOLDS for name, at in zip(distinct, order, strict=True)}
-    folds = np.array([fold_of[name] for name in groups])
-    ms, us = np.empty(len(networks)), [np.empty(0)] * len(networks)
-    for fold in range(FOLDS):
-        table = fitted_table("", [networks[i] for i in np.flatnonzero(folds != fold)])
-        model = fit_layers(table.layers, table.us, trees=trees)
-        for i in np.flatnonzero(folds == fold):
-            us[i] = model.predict_us([layer for layer, _ in networks[i].layers])
-            ms[i] = us[i].sum() / 1e3
-    return ms, np.concatenate(us)
-
-
 def main(board: str, paths: list[Path]) -> None:
     """Print held-out figures of each precision, and write the tables."""
     for precision in ("fp32", "int8"):
@@ -196,7 +178,11 @@ def main(board: str, paths: list[Path]) -> None:
         print(f"  {'repeated':24}", judge(*np.array([row["ms"] for row in rows]).T))
         for held_out, groups in (("network", names), ("family or space", [*map(_family, names)])):
             for model, trees in (("linear", 0), ("trees", 40)):
-                predicted_ms, predicted_us = _held_out(networks, groups, trees)
+                each_us = held_out_us(networks, groups, trees=trees)
+                predicted_ms, predicted_us = (
+                    np.array([each.sum() for each in each_us]) / 1e3,
+                    np.concatenate(each_us),
+                )
                 print(
                     f"  {held_out}, {model:8}",
                     judge(predicted_ms, ms),
@@ -213,7 +199,8 @@ def main(board: str, paths: list[Path]) -> None:
                 if of.sum() > 2:
                     print(f"    {source:14} {of.sum():4}", judge(predicted_ms[of], ms[of]))
         if board != "-":
-            table = layer_table(f"{board}/onnxruntime/{precision}/b1", networks)
+            families = [*map(_family, names)]
+            table = layer_table(f"{board}/onnxruntime/{precision}/b1", networks, families)
             write_layer_table(
                 EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz", table, FACTS
             )

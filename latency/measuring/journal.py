@@ -66,6 +66,11 @@ class Measurement:
         """
         require_ms([*self.samples.ms, self.control_ms], f"an inference of {self.arch} took")
 
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether nothing is known to have disturbed it."""
+        return not (self.drift or self.disturbances)
+
     def fields(self) -> dict[str, object]:
         """One line of the journal."""
         values = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,7 +24,7 @@ from common.files.keyed_table import data_folder
 from common.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
-from latency.models.layers import LayerModel, fit_layers
+from latency.models.layers import TREES, LayerModel, fit_layers, kind_of
 from latency.models.regression import Quality, judge
 from latency.probe.layer_times import LayerTime
 
@@ -38,9 +37,6 @@ _OWN_SHARE = 0.1
 EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
 _MOST_BYTES = 2**26
-
-
-_UNJUDGED = Quality(math.nan, math.nan, math.nan, math.nan)
 
 
 @final
@@ -66,6 +62,7 @@ class LayerTable:
     quality: Quality  # of networks that were held out
     uncertainty: ResidualUncertainty
     card: str = ""  # where its figures stand, and which networks are predicted less well
+    space: str = ""  # whose networks were measured and held out; "": those of many
 
     @cached_property
     def model(self) -> LayerModel:
@@ -76,9 +73,26 @@ class LayerTable:
         """Milliseconds of a network, by the words of its layers."""
         return float(self.model.predict_us(layers).sum()) / 1e3
 
+    def lacking(self, layers: Sequence[str]) -> dict[str, float]:
+        """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
+        us = self.model.predict_us(layers)
+        shares: dict[str, float] = {}
+        for kind, share in zip(map(kind_of, layers), us / us.sum(), strict=True):
+            if kind not in self._kinds:
+                shares[kind] = shares.get(kind, 0.0) + float(share)
+        return shares
 
-def layer_table(device: str, networks: Sequence[ProfiledNetwork]) -> LayerTable:
-    """The table of profiled networks, judged on networks that were held out by fifths.
+    @cached_property
+    def _kinds(self) -> set[str]:
+        return {*map(kind_of, self.layers)}
+
+
+def layer_table(
+    device: str, networks: Sequence[ProfiledNetwork], groups: Sequence[str] | None = None
+) -> LayerTable:
+    """The table of profiled networks, judged on those of groups that were held out by fifths.
+
+    `groups` are the names of the networks' families; None: each network is a group.
 
     Raises:
       UserError: if there are too few networks.
@@ -87,39 +101,46 @@ def layer_table(device: str, networks: Sequence[ProfiledNetwork]) -> LayerTable:
         raise UserError(
             f"{len(networks)} networks were profiled undisturbed, and a layer model takes {FEWEST_NETWORKS}"
         )
-    folds = np.random.default_rng(0).permutation(len(networks)) % _FOLDS
-    predicted_ms = np.empty(len(networks))
-    for fold in np.unique(folds):
-        rest = fitted_table(
-            device, [each for each, at in zip(networks, folds, strict=True) if at != fold]
-        )
-        for i in np.flatnonzero(folds == fold).tolist():
-            predicted_ms[i] = rest.predict_ms([layer for layer, _ in networks[i].layers])
+    us = held_out_us(networks, groups or [each.name for each in networks])
+    predicted_ms = np.array([each.sum() for each in us]) / 1e3
     ms = np.array([each.ms for each in networks])
-    residuals = of_residuals(np.log(ms / predicted_ms))
-    return fitted_table(device, networks, judge(predicted_ms, ms), residuals)
-
-
-def fitted_table(
-    device: str,
-    networks: Sequence[ProfiledNetwork],
-    quality: Quality = _UNJUDGED,
-    uncertainty: ResidualUncertainty | None = None,
-) -> LayerTable:
-    """The distinct layers of all networks, each with the median of its times."""
-    by_layer: dict[str, list[float]] = {}
-    for network in networks:
-        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
-            by_layer.setdefault(layer, []).append(us)
+    times = _times_of_layers(networks)
     return LayerTable(
         device,
-        [*by_layer],
-        np.array([np.median(times) for times in by_layer.values()]),
-        np.array([len(times) for times in by_layer.values()]),
+        [*times],
+        np.array([np.median(each) for each in times.values()]),
+        np.array([len(each) for each in times.values()]),
         len(networks),
-        quality,
-        uncertainty or of_residuals(np.zeros(1)),
+        judge(predicted_ms, ms),
+        of_residuals(np.log(ms / predicted_ms)),
     )
+
+
+def held_out_us(
+    networks: Sequence[ProfiledNetwork], groups: Sequence[str], *, trees: int = TREES
+) -> list[Float64[ndarray, "layers"]]:
+    """Microseconds of the layers of each network, by fits that saw no network of its group."""
+    distinct = sorted({*groups})
+    order = np.random.default_rng(0).permutation(len(distinct)) % _FOLDS
+    fold_of = dict(zip(distinct, order.tolist(), strict=True))
+    folds = np.array([fold_of[group] for group in groups])
+    us = [np.empty(0)] * len(networks)
+    for fold in np.unique(folds):
+        times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold)])
+        medians = np.array([np.median(each) for each in times.values()])
+        model = fit_layers([*times], medians, trees=trees)
+        for i in np.flatnonzero(folds == fold):
+            us[i] = model.predict_us([layer for layer, _ in networks[i].layers])
+    return us
+
+
+def _times_of_layers(networks: Sequence[ProfiledNetwork]) -> dict[str, list[float]]:
+    """Microseconds of each distinct layer."""
+    times: dict[str, list[float]] = {}
+    for network in networks:
+        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
+            times.setdefault(layer, []).append(us)
+    return times
 
 
 def without_profiling(network: ProfiledNetwork) -> list[float]:
@@ -131,8 +152,8 @@ def without_profiling(network: ProfiledNetwork) -> list[float]:
     if us.sum() <= whole_us:
         return list((us * whole_us / us.sum()).tolist())
     costs = np.linspace(0, us.max(), 1000)
-    rest = np.maximum(us - costs[:, None], _OWN_SHARE * us)
-    return list(rest[np.abs(rest.sum(1) - whole_us).argmin()].tolist())
+    reduced = np.maximum(us - costs[:, None], _OWN_SHARE * us)
+    return list(reduced[np.abs(reduced.sum(1) - whole_us).argmin()].tolist())
 
 
 def has_layers(networks: Iterable[Sequence[LayerTime]], count: int) -> bool:
@@ -155,7 +176,7 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         "device": table.device,
         "networks": table.networks,
         "quality": asdict(table.quality),
-        "uncertainty": asdict(table.uncertainty),
+        "uncertainty": {"sd": table.uncertainty.sd, "quantiles": table.uncertainty.quantiles},
         **facts,
     }
     with replacing(_beside(path)) as file:
@@ -205,6 +226,7 @@ def read_layer_table(path: Path) -> LayerTable:
                 tuple(map(float, origin["uncertainty"]["quantiles"])),
             ),
             str(origin.get("card", "")),
+            str(origin.get("space", "")),
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(f"{path} is no table of layers: {error}") from error

@@ -29,7 +29,7 @@ _FEWEST = 20
 _LEAST_US = 0.05
 """Shortest time of a layer."""
 
-_TREES = 40
+TREES = 40
 """Of each kind's forest; boosted trees are added where there are layers enough."""
 
 _TENSOR = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
@@ -72,7 +72,7 @@ class LayerModel:
 
 
 def fit_layers(
-    layers: Sequence[str], us: Float64[ndarray, "n"], *, trees: int = _TREES
+    layers: Sequence[str], us: Float64[ndarray, "n"], *, trees: int = TREES
 ) -> LayerModel:
     """Fit a model of each kind to layers and their microseconds; equal input gives equal models.
 

@@ -7,13 +7,16 @@ device. Layers are fused alike wherever the processor's vectors are as wide.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from common.command.console import PlainConsole, say
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
@@ -27,6 +30,12 @@ from latency.probe.settings import BoardPrecision
 
 _DEVICE = re.compile(r".+/onnxruntime/(?P<precision>fp32|int8)/b(?P<batch>[1-9]\d*)")
 
+_OF_OTHERS = 1.5
+"""Spread of held-out families, as a multiple of that of networks of seen families: of the embedded tables."""
+
+_SHARE_LACKING = 0.05
+"""Share of a network's predicted time in kinds of layers that were not measured, of which the user is told."""
+
 
 @final
 @dataclass(frozen=True)
@@ -38,9 +47,11 @@ class LayersLatency:
     table: LayerTable
     precision: BoardPrecision
     batch_size: int
+    tell: Callable[[str], None] = lambda _line: None  # prints a line for the user
     source: str = "layers"
     instant: bool = False
     _predicted_ms: dict[str, float] = field(default_factory=dict)
+    _lacking: set[str] = field(default_factory=set)  # kinds of layers that the user was told of
 
     @property
     def device(self) -> str:
@@ -51,15 +62,17 @@ class LayersLatency:
     def description(self) -> str:
         """Where the times of the layers come from, and how well they predict networks."""
         card = f"; {self.table.card}" if self.table.card else ""
+        within = f" within space={self.table.space}" if self.table.space else ""
         return (
             f"layers: predicted by the sum of a network's layers, from {len(self.table.layers):,} measured "
-            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality}){card}"
+            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality}{within}){card}"
         )
 
     @property
     def uncertainty(self) -> ResidualUncertainty:
         """Spread of the measured times of held-out networks around the predicted ones."""
-        return self.table.uncertainty
+        is_alike = self.table.space in {"", self.space.name}
+        return self.table.uncertainty.scaled(1.0 if is_alike else _OF_OTHERS)
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference."""
@@ -80,7 +93,19 @@ class LayersLatency:
             profiled = OnnxRuntime("CPUExecutionProvider", threads=1).layers(onnx, runs=1)
             layers = [layer for layer, _ in layer_times(profiled, onnx)]
             self._predicted_ms[text] = self.table.predict_ms(layers)
+            self._tell_lacking(text, layers)
         return self._predicted_ms[text]
+
+    def _tell_lacking(self, text: str, layers: Sequence[str]) -> None:
+        """Say which kinds of layers were not measured on the device, each once."""
+        lacking = self.table.lacking(layers)
+        new = [kind for kind in lacking if kind not in self._lacking]
+        if new and sum(lacking.values()) > _SHARE_LACKING:
+            self._lacking.update(new)
+            self.tell(
+                f"warning: {self.device} has no measured layers {', '.join(sorted(new))}: they are predicted from "
+                f"others, {sum(lacking.values()):.0%} of the time of {text}, which may be far off"
+            )
 
 
 @final
@@ -103,5 +128,10 @@ class LayersLatencyConfig(LatencyConfig):
             )
         table = open_layer_table(device)
         return LayersLatency(
-            space, task, table, BoardPrecision(match["precision"]), int(match["batch"])
+            space,
+            task,
+            table,
+            BoardPrecision(match["precision"]),
+            int(match["batch"]),
+            partial(say, PlainConsole()),
         )

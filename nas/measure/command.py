@@ -79,7 +79,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
             )
             _measure_pending(config, subject, space, folder, order, console)
         if config.layers:
-            return write_layers(config, folder, facts=subject.facts(), console=console)
+            return write_layers(config, space, folder, facts=subject.facts(), console=console)
         if config.transfer:
             write_predicted_table(
                 config,
@@ -126,10 +126,11 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         )
 
     def is_enough() -> bool:
-        """Whether as many distinct layers as asked for were timed."""
-        return config.layers is not None and has_layers(map(layers_of, rows()), config.layers)
+        """Whether as many distinct layers as asked for were timed undisturbed."""
+        return config.layers is not None and has_layers(profiled, config.layers)
 
     before = rows()
+    profiled = [layers_of(row) for row in before if not row["disturbances"]]
     quiet = [row["arch"] for row in before if not row["disturbances"]]
     pending = _pending(order, quiet)  # disturbed networks are measured again
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
@@ -148,6 +149,7 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
             ended += 1
+            profiled += [list(each.layers) for each in measured if each.is_undisturbed]
             if is_enough():
                 break
             for each in measured[:1]:

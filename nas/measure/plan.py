@@ -81,14 +81,15 @@ def _of_layers(config: MeasureConfig) -> MeasureConfig:
         or config.layers < 1
         or config.probes is not None
         or not config.is_remote
+        or config.latency.runtime not in {Runtime.auto, Runtime.onnxruntime}
     ):
         raise UserError(
-            f"layers={config.layers}: give a number of distinct layers, no probes, and the address of a board; "
-            f"device=cmd:// is this machine"
+            f"layers={config.layers}: give a number of distinct layers, no probes, latency.runtime=onnxruntime "
+            f"and the address of a board; device=cmd:// is this machine"
         )
     return replace(
         config,
-        networks=config.networks or config.layers,
+        repeats=config.repeats or 0,
         latency=replace(config.latency, runtime=Runtime.onnxruntime),
     )
 
@@ -139,7 +140,8 @@ def _chosen(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
         return choose_networks(space, config.probes, "probes")
     if isinstance(space, Enumerable):
         numbers = distinct(space)
-        count = len(numbers) if config.networks is None else config.networks
+        count = min(config.layers or len(numbers), len(numbers))
+        count = count if config.networks is None else config.networks
         if not 1 <= count <= len(numbers):
             raise UserError(f"networks={count} is not between 1 and {len(numbers):,}")
         order = np.random.default_rng(config.seed).permutation(numbers)
@@ -154,18 +156,21 @@ def distinct(space: EnumerableSpace) -> Int64[ndarray, " n"]:
 
 def _sample(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
     """Distinct canonical architectures of a space that cannot be listed, drawn by the seed."""
-    if config.networks is None:
+    count = config.layers if config.networks is None else config.networks
+    if count is None:
         raise UserError(f"space={space.name} cannot be listed; add networks=200, say")
-    if config.networks < 1:
+    if count < 1:
         raise UserError(f"networks={config.networks} must be at least 1")
     generator = np.random.default_rng(config.seed)
     distinct_rows: dict[bytes, Int64[ndarray, "D"]] = {}
     for _ in range(_MOST_DRAWS):
-        missing = config.networks - len(distinct_rows)
+        missing = count - len(distinct_rows)
         for row in space.canonical(space.sample(generator, missing)):
             distinct_rows.setdefault(row.tobytes(), row)
-        if len(distinct_rows) == config.networks:
-            return np.stack(list(distinct_rows.values()))
+        if len(distinct_rows) == count:
+            break
+    if config.networks in {None, len(distinct_rows)}:
+        return np.stack(list(distinct_rows.values()))
     raise UserError(
         f"networks={config.networks}: only {len(distinct_rows):,} distinct networks of space={space.name} were "
         f"found; ask for fewer"

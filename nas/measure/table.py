@@ -29,7 +29,7 @@ from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import layers_of, measured_ms, repeat_differences, taken_beside
 from latency.measuring.settings import MeasureConfig
 from latency.models.calibration import Calibration
-from latency.models.layer_table import ProfiledNetwork, layer_table, write_layer_table
+from latency.models.layer_table import ProfiledNetwork, has_layers, layer_table, write_layer_table
 from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
@@ -105,18 +105,28 @@ def write_predicted_table(
 
 
 def write_layers(
-    config: MeasureConfig, folder: MeasurementFolder, *, facts: dict[str, Any], console: Console
+    config: MeasureConfig,
+    space: Space,
+    folder: MeasurementFolder,
+    *,
+    facts: dict[str, Any],
+    console: Console,
 ) -> Path:
     """Write the layers of all networks that were measured undisturbed, and their model's quality.
 
+    If these networks are too few as the time is over, nothing is written but the journal.
+
     Raises:
-      UserError: if these networks are too few.
+      UserError: if they are too few otherwise.
     """
     networks = [
         ProfiledNetwork(row["arch"], float(row["median_ms"]), layers_of(row))
-        for row in folder.rows()
+        for row in doubted(folder.rows(), space)
         if not row["disturbances"] and row.get("layers")
     ]
+    if config.minutes is not None and not has_layers([each.layers for each in networks], 0):
+        say(console, f"{len(networks)} networks are too few for a model of their layers yet")
+        return folder.path
     table = layer_table(folder.device_id, networks)
     path = folder.path / f"{folder.slug}_layers.csv.gz"
     write_layer_table(path, table, {"space": config.space, "date": _now(), **facts})

@@ -98,10 +98,24 @@ def test_a_device_without_layers_is_refused_by_its_name():
         tables.open_layer_table("none/onnxruntime/fp32/b1")
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_table_comes_with_the_package(precision):
+@pytest.mark.parametrize(
+    ("precision", "kind"),
+    [("fp32", "Conv.nchwc float depthwise"), ("int8", "QLinearConv uint8 depthwise")],
+)
+def test_layers_of_the_embedded_tables_are_predicted_from_others(precision, kind):
     table = tables.open_layer_table(f"epyc-vm/onnxruntime/{precision}/b1")
+    layers, us = zip(
+        *(
+            (layer, us)
+            for layer, us in zip(table.layers, table.us, strict=True)
+            if kind_of(layer) == kind
+        ),
+        strict=True,
+    )
+    seen = np.arange(len(us)) % 5 > 0
 
-    assert len(table.layers) > 1000
-    assert table.quality.spearman > 0.95
+    model = fit_layers(np.array(layers)[seen].tolist(), np.array(us)[seen], trees=10)
+
+    predicted = model.predict_us(np.array(layers)[~seen].tolist())
+    assert np.median(np.abs(predicted / np.array(us)[~seen] - 1)) < 0.25
     assert 0 < table.uncertainty.margin(0.9) < 1

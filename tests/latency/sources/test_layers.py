@@ -1,5 +1,7 @@
 """`latency=layers`: any network by the sum of its layers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,13 @@ DEVICE = "a/onnxruntime/fp32/b1"
 
 
 @pytest.fixture
-def oracle():
+def lines():
+    """What the user was told."""
+    return []
+
+
+@pytest.fixture
+def oracle(lines):
     """Every layer takes 100 us, as two of the fit do."""
     layers = [f"Add float[1,{n}] float[1,{n}] > float[1,{n}]" for n in (10, 20)]
     table = LayerTable(
@@ -28,15 +36,12 @@ def oracle():
         Quality(1.0, 1.0, 1.0, 0.0),
         of_residuals(np.array([-0.1, 0.1])),
     )
-    task = (
-        SPACE.tasks["imagenet16"]
-        if "imagenet16" in SPACE.tasks
-        else next(iter(SPACE.tasks.values()))
+    return LayersLatency(
+        SPACE, SPACE.tasks["imagenet16"], table, BoardPrecision.fp32, 1, lines.append
     )
-    return LayersLatency(SPACE, task, table, BoardPrecision.fp32, 1)
 
 
-def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle):
+def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle, lines):
     rows = SPACE.architectures(np.array([0, SPACE.size - 1]))
 
     answered = oracle.answer(np.concatenate([rows, rows])[:, None])
@@ -48,6 +53,16 @@ def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle
     assert (answered.ms[:2] == answered.ms[2:]).all()
     assert oracle.known(rows).all()
     assert oracle.uncertainty.sd > 0
+    assert "Conv" in lines[0]
+    assert all("Add" not in line for line in lines)  # which were measured
+    assert sum("Conv.nchwc float larger" in line for line in lines) == 1
+
+
+def test_a_table_of_one_space_is_less_sure_of_another(oracle):
+    other = replace(oracle, table=replace(oracle.table, space="residual"))
+
+    assert "space=residual" in other.description
+    assert other.uncertainty.sd > oracle.uncertainty.sd
 
 
 @pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1"])

@@ -214,10 +214,26 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
     monkeypatch.setattr(latency.models.layer_table, "FEWEST_NETWORKS", 2)
     monkeypatch.setattr(latency.models.layer_table, "fit_layers", partial(fit_layers, trees=0))
 
+    path = tmp_path / "out" / f"{SLUG}_layers.csv.gz"
+
+    assert run("device=cmd://", "networks=3", "layers=5", "minutes=1e-9")[0] == 0
+    (journal,) = journals(tmp_path)
+    assert (len(read(journal)), path.exists()) == (1, False)  # too few, and the time was over
+
+    lines = journal.read_text().splitlines()
+    disturbed = lines[0].split(",").index("disturbances")
+    fields = lines[1].split(",")
+    journal.write_text(
+        "\n".join(
+            [lines[0], ",".join([*fields[:disturbed], "a load", *fields[disturbed + 1 :]]), ""]
+        )
+    )
     status, _, stderr = run("device=cmd://", "networks=3", "layers=5")
 
     assert (status, stderr) == (0, "")
-    (journal,) = journals(tmp_path)
     rows = read(journal)
-    assert len(rows) == 2  # which a model takes; each has more layers
-    assert len({layer for layer, _ in layers_of(rows[0])}) >= 5
+    assert len(rows) == 3  # the disturbed one, and two that a model takes; each has more layers
+    assert len({row["arch"] for row in rows}) == 2
+    table = latency.models.layer_table.read_layer_table(path)
+    assert table.networks == 2
+    assert {*table.layers} == {layer for row in rows[1:] for layer, _ in layers_of(row)}

@@ -21,6 +21,8 @@ from latency.measuring.journal import (
 )
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
+from latency.probe.config import BoardsConfig
+from latency.probe.settings import Runtime
 from nas.measure.plan import chosen_in_words, completed
 from nas.measure.plan import plan as planned
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -159,6 +161,10 @@ def test_repeats_are_spread_over_the_second_half_and_lie_half_of_all_networks_be
     assert all(place - first[order[place]] >= 30 for place in again)
     if repeats <= 30:  # one that is cut off after three quarters has half of them
         assert sum(place < 45 + repeats / 2 for place in again) == pytest.approx(repeats / 2, abs=1)
+
+
+def test_layers_are_timed_in_as_many_networks_as_there_are():
+    assert len(plan(config(networks=None, layers=7000, repeats=0))) == 6466
 
 
 @pytest.mark.parametrize("changes", [{"networks": 0}, {"networks": 6467}, {"repeats": 7}])
@@ -389,6 +395,7 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
         ({"board": "../x"}, r"board=\.\./x "),
         ({"out": ""}, "out= is empty"),
         ({"scenario": "hog", "device": "ssh://jetson"}, "scenario=hog"),
+        ({"layers": 5, "device": "cmd://", "latency": BoardsConfig(Runtime.torch)}, "layers=5"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
