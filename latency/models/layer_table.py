@@ -126,10 +126,10 @@ def held_out_us(
     folds = np.array([fold_of[group] for group in groups])
     us = [np.empty(0)] * len(networks)
     for fold in np.unique(folds):
-        times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold)])
+        times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold).tolist()])
         medians = np.array([np.median(each) for each in times.values()])
         model = fit_layers([*times], medians, trees=trees)
-        for i in np.flatnonzero(folds == fold):
+        for i in np.flatnonzero(folds == fold).tolist():
             us[i] = model.predict_us([layer for layer, _ in networks[i].layers])
     return us
 
