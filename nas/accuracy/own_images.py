@@ -22,7 +22,8 @@ from nas.accuracy.base import (
     HasWeights,
     Split,
 )
-from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.images.image_set import class_weights
+from nas.accuracy.learners.data import TrainingData, has_classes
 
 SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
 """Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""
@@ -110,12 +111,14 @@ class OwnImagesConfig(AccuracyConfig):
             raise UserError(
                 f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
             )
+        is_uneven = has_classes(images) and (class_weights(images.valid.labels) != 1).any()
+        balanced = ", the mean over the classes" if is_uneven else ""
         pixels = "" if isinstance(space, HasWeights) else f"{images.side} pixels, "
         return OwnImages(
             images,
             self.by,
             f"trained on {len(images.train):,} {images.items} of {images.title}, {pixels}"
-            f"recipe {self.recipe}; judged on {len(images.valid):,}",
+            f"recipe {self.recipe}; judged on {len(images.valid):,}{balanced}",
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from nas.accuracy.training.trained_folder import balanced_accuracy
 from nas.export.docstring import plain
 from nas.export.record import Export, Form
 from nas.export.searched import Searched
@@ -122,6 +123,9 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
         if judged is not None:
             accuracy = f"{judged.fraction:.2%} of {judged.images:,}"
             yield f"{name} {training.metric}, by the training", accuracy
+    balanced = balanced_accuracy(training.by_class)
+    if balanced is not None:
+        yield "test accuracy, mean over the classes", f"{balanced:.2%}"
     worst = sorted(training.by_class, key=lambda result: result.right / result.images)[:_WORST]
     if worst:
         texts = (

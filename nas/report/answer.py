@@ -17,6 +17,7 @@ from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
+from nas.accuracy.training.trained_folder import balanced_accuracy
 from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
 from nas.report.summary import Summary, predicted_shares
@@ -222,6 +223,7 @@ class Answer:
             return []
         return [
             *self.accuracy_figures(best),
+            *self._class_figures(),
             *self._int8_figures(),
             *self._rule_of_thumb_figures(),
             *self._latency_figures(best),
@@ -291,6 +293,13 @@ class Answer:
         if network.test is not None and self.summary.split == Split.valid.value:
             length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
             yield KeyFigure(f"test {self.metric}", network.test.text, f"never searched on{length}")
+
+    def _class_figures(self) -> Iterator[KeyFigure]:
+        """Of the winner on own images."""
+        balanced = balanced_accuracy(self.summary.by_class)
+        if balanced is not None:
+            note = "mean over the classes, whose test images differ by three times or more"
+            yield KeyFigure("balanced test accuracy", amount(100 * balanced, "%"), note)
 
     def _int8_figures(self) -> Iterator[KeyFigure]:
         int8 = self.summary.int8

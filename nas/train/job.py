@@ -28,7 +28,7 @@ from nas.accuracy.fine_tuning.trial import (
     PretrainedImages,
     PretrainedNetwork,
 )
-from nas.accuracy.images.image_set import ImageSet, class_weights
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.learners.base import HasFindings, Metric
 from nas.accuracy.learners.data import LearnerData, TrainingSplit, has_classes
@@ -47,6 +47,7 @@ from nas.accuracy.training.trained_folder import (
     Judged,
     Training,
     TrainingState,
+    balanced_accuracy,
     class_results,
     confusion_of,
     read_training,
@@ -280,11 +281,9 @@ class TrainingJob:
         self._say(
             f"{images.metric} {', '.join(judged)}; {trained.epochs} epochs in {trained.seconds:.0f} s"
         )
-        if has_classes(images) and (class_weights(images.test.labels) != 1).any():
-            by_class = [result.right / result.images for result in training.by_class]
-            self._say(
-                f"mean over the classes: {sum(by_class) / len(by_class):.2%} of their test images"
-            )
+        balanced = balanced_accuracy(training.by_class)
+        if balanced is not None:
+            self._say(f"mean over the classes: {balanced:.2%} of their test images")
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
                 f"the {images.metric} on the validation {images.items} was still rising after {trained.epochs} epochs: it is far "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,6 +21,7 @@ from numpy import ndarray
 from common.files.atomic_file import replacing
 from common.files.typed_json import read_json, write_json
 from common.types.errors import UserError
+from nas.accuracy.images.image_set import UNEVEN
 from nas.accuracy.learners.base import ClassMetric
 
 if TYPE_CHECKING:
@@ -123,6 +124,14 @@ def class_results(
         if images:
             results.append(ClassResult(name, images, right, wrong))
     return tuple(results)
+
+
+def balanced_accuracy(results: Sequence[ClassResult]) -> float | None:
+    """Mean of the classes' accuracies, where their images differ by three times or more; else None."""
+    images = [result.images for result in results]
+    if max(images, default=0) < UNEVEN * min(images, default=1):
+        return None
+    return sum(result.right / result.images for result in results) / len(results)
 
 
 @final

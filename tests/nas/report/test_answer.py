@@ -13,7 +13,7 @@ from test_summary import OnTwoBoards
 from common.page.document import Tone
 from common.types.kind import Kind
 from nas.accuracy.base import Split, at_chance
-from nas.accuracy.training.trained_folder import Judged
+from nas.accuracy.training.trained_folder import ClassResult, Judged
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.number import Number
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -245,6 +245,17 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     assert shown.value == rule.accuracy.text
     assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
     assert (untrained.rule_of_thumb, "rule of thumb" in labels(untrained)) == (None, False)
+
+
+@pytest.mark.parametrize(("images", "balanced"), [((90, 30), "70.00%"), ((90, 32), None)])
+def test_balanced_accuracy_is_reported_where_classes_differ_by_three_times(images, balanced):
+    rights = (81, images[1] // 2)
+    by_class = [ClassResult("c", n, right, None) for n, right in zip(images, rights, strict=True)]
+    summary = replace(searched(range(50)).summary, by_class=tuple(by_class))
+
+    values = {shown.label: shown.value for shown in Answer(summary).figures}
+
+    assert values.get("balanced test accuracy") == balanced
 
 
 def test_failed_trials_are_counted():
