@@ -115,9 +115,10 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
     training = record.training
     if training is None:
         return
+    settings = {name: value for name, value in training.recipe.items() if name != "start"}
     unset = {"None", "False", "0.0"}
-    settings = (f"{name} {value}" for name, value in training.recipe.items() if value not in unset)
-    yield "recipe", ", ".join(settings)
+    texts = (f"{name} {value}" for name, value in settings.items() if value not in unset)
+    yield "recipe", ", ".join(texts)
     yield "trained on", f"{training.trained_on}, {training.seconds:,.0f} s on {training.device}"
     for name, judged in (("validation", training.valid), ("test", training.test)):
         if judged is not None:
@@ -126,6 +127,8 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
     balanced = balanced_accuracy(training.by_class)
     if balanced is not None:
         yield "test accuracy, mean over the classes", f"{balanced:.2%}"
+    if judged_epochs := [f"{each:.1%}" for each in training.accuracies if each is not None]:
+        yield f"validation {training.metric}, epoch by epoch", ", ".join(judged_epochs)
     worst = sorted(training.by_class, key=lambda result: result.right / result.images)[:_WORST]
     if worst:
         texts = (
@@ -154,10 +157,10 @@ def _search(searched: Searched, metric: str) -> Iterator[tuple[str, str]]:
     yield "found by", f"{searched.run} ({searched.named}), for {limit}"
     yield f"{metric} in the search", searched.accuracy_text
     yield "its source", searched.accuracy_source
-    if searched.rule_of_thumb:
-        yield "rule of thumb in the search", searched.rule_of_thumb
     yield "latency in the search", searched.latency_text
     yield "its source", searched.latency_source
+    if searched.rule_of_thumb:
+        yield "rule of thumb in the search", searched.rule_of_thumb
 
 
 def _in_line(text: str) -> str:

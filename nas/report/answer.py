@@ -225,10 +225,10 @@ class Answer:
             *self.accuracy_figures(best),
             *self._class_figures(),
             *self._int8_figures(),
-            *self._rule_of_thumb_figures(),
             *self._latency_figures(best),
             *self._cost_figures(best),
             *self._distance(best),
+            *self._rule_of_thumb_figures(),
         ]
 
     @cached_property

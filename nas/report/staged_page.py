@@ -143,7 +143,7 @@ def _classes(summary: Summary) -> Iterator[Table]:
 
 def _stages(stages: tuple[StageResult, ...], metric: str) -> Table:
     """A row a stage; the favourite is the network that the stage puts first."""
-    return Table(
+    return _table(
         ["stage", *_COLUMNS, metric],
         [[_TITLES[stage.name], *_cells(stage)] for stage in stages],
         "".join(note for name, note in _NOTES.items() if name in {stage.name for stage in stages})
@@ -181,4 +181,10 @@ def _trainings(
     ]
     header = ["training", "fidelity", metric, "latency", "seconds", "architecture"]
     caption = "Results of different fidelities cannot be compared."
-    return Table([*header, "error"], rows, caption)
+    return _table([*header, "error"], rows, caption)
+
+
+def _table(header: list[str], rows: list[list[str]], caption: str) -> Table:
+    """A table without columns that would be empty."""
+    shown = [at for at in range(len(header)) if any(row[at] != "-" for row in rows)]
+    return Table([header[at] for at in shown], [[row[at] for at in shown] for row in rows], caption)

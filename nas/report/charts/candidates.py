@@ -53,7 +53,7 @@ def candidates_chart(
     return Figure(
         "Candidates",
         [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
-        axes(answer.latency_axis, answer.accuracy_axis)
+        axes(answer.latency_axis, f"{answer.metric} (%)")
         | limit_line(problem.limit_ms, answer.limit),
         "Results of different fidelities cannot be compared.",
     )

@@ -93,6 +93,8 @@ def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
     card = (folder / "README.md").read_text()
     assert "| input_0 (1, 3, 8, 8) fp32, output (1, 10) |" in card
     assert f"{expected:.2%} of {len(digits.test)} test images" in card
+    for counts in record["training"]["confusion"]:
+        assert f"| {' | '.join(map(str, counts))} |" in card
     assert f"{expected:.2%} [" in printed
     assert "UNTRAINED" not in card
     assert all(
