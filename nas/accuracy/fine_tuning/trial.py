@@ -8,12 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from numpy import ndarray
+from safetensors import safe_open
 from safetensors.numpy import load_file, save
 from torch import nn
 
@@ -23,7 +24,7 @@ from common.types.task import Task
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.slow import Evaluation, Fidelity
@@ -35,11 +36,21 @@ from nas.accuracy.training.trial import checkpoint_of
 FROZEN = 0
 """Epochs of the fidelity that trains nothing but a linear layer on frozen features."""
 
-_TIMED, _FEWEST = 16, 300
-"""Images whose features are timed, and the fewest that are used all the same."""
+_TIMED = 16
+"""Images whose features are timed first."""
+
+FEWEST_JUDGED = 300
+"""Images that frozen features are judged on, however long it takes."""
 
 _STATISTICS_ON = 128
 """Images that batch normalisation takes its statistics from before a network is tuned."""
+
+
+class FrozenPass(NamedTuple):
+    """What it took to judge frozen features."""
+
+    seconds: float  # of a pass over all images
+    images: int  # that judged them
 
 
 @final
@@ -119,13 +130,13 @@ class FineTuningTrial:
         """Judge the features, and store the classifier on them."""
         network = self.network.space.start(architecture, images.task)
         every = len(images.train) + len(images.valid)
-        share = min(1.0, max(self._share(network, images), _FEWEST / every))
+        share = min(1.0, max(self._share(network, images), FEWEST_JUDGED / every))
         splits = [
-            Images(split.pixels[:count], split.labels[:count])
-            for split in (images.train, images.valid)
-            for count in (math.ceil(share * len(split)),)
+            split.first(math.ceil(share * len(split))) for split in (images.train, images.valid)
         ]
+        judged, began_s = sum(map(len, splits)), time.perf_counter()
         features = frozen_features(network, splits, images, device_named("auto"))
+        pass_s = (time.perf_counter() - began_s) * every / judged
         train_part, valid_part = (
             (values, np.asarray(split.labels))
             for values, split in zip(features, splits, strict=True)
@@ -134,13 +145,13 @@ class FineTuningTrial:
         head = head_of(self.network.heads, self.network.space, architecture)
         head.parent.mkdir(parents=True, exist_ok=True)
         with replacing(head) as file:
-            file.write(save({"weight": result.weight, "bias": result.bias}))
+            about = {"seconds": f"{pass_s}", "images": f"{judged}"}
+            file.write(save({"weight": result.weight, "bias": result.bias}, about))
         return result.left_out
 
     def _share(self, network: nn.Module, images: ImageSet) -> float:
         """Share of the images whose features fit into their time, by timing a few."""
-        few = Images(images.train.pixels[:_TIMED], images.train.labels[:_TIMED])
-        device = device_named("auto")
+        few, device = images.train.first(_TIMED), device_named("auto")
         frozen_features(network, [few], images, device)  # finds a GPU's kernels
         began_s = time.perf_counter()
         frozen_features(network, [few], images, device)
@@ -153,6 +164,18 @@ def tuned_checkpoint(
 ) -> Path:
     """File of a fine-tuning's checkpoint."""
     return checkpoint_of(folder / f"rate-{fidelity.rate:g}", architecture, fidelity.epochs, seed)
+
+
+def frozen_pass(
+    folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]
+) -> FrozenPass | None:
+    """What it took to judge a network's frozen features, downloads and fits aside; None if they were not."""
+    head = head_of(folder, space, architecture)
+    if not head.is_file():
+        return None
+    with safe_open(head, "np") as opened:
+        about = opened.metadata()
+    return FrozenPass(float(about["seconds"]), int(about["images"]))
 
 
 def head_of(folder: Path, space: HasWeights, architecture: Int64[ndarray, "D"]) -> Path:

@@ -19,6 +19,7 @@ from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
     FineTuningTrial,
+    frozen_pass,
     tuned_checkpoint,
 )
 from nas.accuracy.images.image_set import ImageSet
@@ -78,7 +79,6 @@ class FineTuned(ComparedSearch):
 
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
-        frozen_s = (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS
         stages, rows = self._tunings, self._tunings.candidates.architectures
         is_kept = (self._int8 is not None) | (
             stages.network == stages.network[stages.rule_of_thumb]
@@ -88,7 +88,7 @@ class FineTuned(ComparedSearch):
                 self._pretrained,
                 recipe,
                 classes,
-                frozen_s,
+                stages.frozen_s,
                 {row.tobytes() for row in rows[is_kept]},
             ),
             self._fidelities,
@@ -115,6 +115,8 @@ class FineTuned(ComparedSearch):
             self._config.epochs,
             self._parallel,
             self._timed_epoch(candidates),
+            (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS,
+            lambda at: frozen_pass(self._checkpoints, space, rows[at]),
         )
 
     def _timed_epoch(self, candidates: Candidates) -> tuple[int, float]:

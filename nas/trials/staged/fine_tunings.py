@@ -7,7 +7,8 @@ whose forecasts leave the winner open are fine-tuned, the longer the fewer, as f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from nas.accuracy.fine_tuning.trial import FEWEST_JUDGED, FrozenPass
 from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.forecast import Forecast
@@ -47,7 +49,9 @@ class FineTunings:
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     epochs: int  # of the winner, at most
     parallel: int = 1
-    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
+    frozen_s: float = math.inf  # for the features of one network, of fewer images if need be
+    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
 
     @cached_property
     def rule_of_thumb(self) -> int:
@@ -83,6 +87,8 @@ class FineTunings:
             self.images,
             results,
             self.timed,
+            self.parallel,
+            self.frozen_pass,
         )
 
     def _ranked_until_s(self, forecast: Forecast) -> float:
@@ -99,7 +105,7 @@ class FineTunings:
         if not forecast.judged.any():  # the first network tells how fast this machine is
             untried = [job for job in self._cheapest_first() if job not in asked]
             return None if running or not untried else untried[0]
-        job = self._next_frozen(forecast, asked, self.until_s["frozen"] - elapsed_s)
+        job = self._next_frozen(forecast, asked, elapsed_s)
         if job is not None or any(job.fidelity == 0 for job in running):
             return job
         ends_s = self._ranked_until_s(forecast)
@@ -115,17 +121,22 @@ class FineTunings:
         return [StageJob(head, 0) for head in by_flops.tolist()]
 
     def _next_frozen(
-        self, forecast: Forecast, asked: set[StageJob], left_s: float
+        self, forecast: Forecast, asked: set[StageJob], elapsed_s: float
     ) -> StageJob | None:
         """The rule of thumb, then the untried networks that may win, those of the best forecast first."""
+        least_s = np.maximum(self.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
+        seconds = np.minimum(forecast.pass_s, least_s)
+        rule = StageJob(self.rule_of_thumb, 0)
+        if rule not in asked and seconds[rule.candidate] <= self.until_s["short"] - elapsed_s:
+            return rule
         order, worth, sd = self._by_worth(forecast, self.winner_s)
         is_judged = forecast.judged[order]
         least = (worth - _CLOSE * sd)[is_judged].max()
         heads = self._tunings[:, 0][self._row[order]]
-        may_win = heads[worth + _CLOSE * sd >= least].tolist()
-        for head, share in ((self.rule_of_thumb, 1), *((head, _SHARED_BY) for head in may_win)):
-            job = StageJob(int(head), 0)
-            if job not in asked and forecast.pass_s[head] <= left_s / share:
+        left_s = self.until_s["frozen"] - elapsed_s
+        for head in heads[worth + _CLOSE * sd >= least].tolist():
+            job = StageJob(head, 0)
+            if job not in asked and _SHARED_BY * seconds[head] <= left_s:
                 return job
         return None
 

@@ -8,7 +8,7 @@ correct the share for all, the duration of an epoch for all, and the accuracy of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from nas.accuracy.fine_tuning.trial import FrozenPass
 from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.stages import Result, StageJob, trained
@@ -61,42 +62,55 @@ class Forecast:
     fidelities: tuple[Fidelity, ...]
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     results: Mapping[StageJob, Result]
-    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
+    parallel: int = 1
+    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
 
     @cached_property
     def pass_s(self) -> Float64[ndarray, "n"]:
-        """Seconds of one pass over the images without gradients.
+        """Seconds of a pass over all images without gradients, as timed.
 
-        No less than in proportion to the multiply-accumulates, for the fastest network: fewer images
-        are looked at where a pass would take too long.
+        Of networks that were not timed, in proportion to the multiply-accumulates, as of the fastest.
         """
         flops, at = self.candidates.flops, self._heads
         if not len(at):
             return np.full(len(flops), np.nan)
-        seconds = np.array([self.results[StageJob(head, 0)].seconds for head in at.tolist()])
+        seconds = np.array([each.seconds for each in self._passes])
         expected: Float64[ndarray, "n"] = (seconds / flops[at]).min() * flops
-        for head, took_s in zip(at, seconds, strict=True):
-            alike = self.network == self.network[head]
-            expected[alike] = np.maximum(expected[alike], took_s)
+        for head, pass_s in zip(at, seconds, strict=True):
+            expected[self.network == self.network[head]] = pass_s
         return expected
 
     @cached_property
+    def _passes(self) -> list[FrozenPass]:
+        """What it took to judge each of `_heads`."""
+        return [
+            self.frozen_pass(head)
+            or FrozenPass(self.results[StageJob(head, 0)].seconds, self.images[0])
+            for head in self._heads.tolist()
+        ]
+
+    @cached_property
     def epoch_s(self) -> Float64[ndarray, "n"]:
-        """Seconds of an epoch of tuning."""
+        """Seconds of an epoch of tuning without other trainings beside it, as the winner's."""
+        return self._epoch_s(is_alone=True)
+
+    def _epoch_s(self, *, is_alone: bool) -> Float64[ndarray, "n"]:
         seconds: Float64[ndarray, "n"] = self.pass_s * np.array(COSTS)[self.depth]
         ratios = [
             result.seconds / self.fidelities[job.fidelity].epochs / seconds[job.candidate]
             for job, result in self.results.items()
             if job.fidelity
         ]
-        if self.timed is not None and not ratios:
+        if self.timed is not None and (not ratios or (is_alone and self.parallel > 1)):
             at, epoch_s = self.timed
             ratios = [epoch_s / seconds[at]]
         return seconds * np.median(ratios) if ratios else seconds
 
     def seconds(self, job: StageJob) -> float:
-        """Expected duration of a fine-tuning."""
-        return float(self.epoch_s[job.candidate] * self.fidelities[job.fidelity].epochs)
+        """Expected duration of a fine-tuning, beside as many others as there are at once."""
+        epoch_s = self._epoch_s(is_alone=False)[job.candidate]
+        return float(epoch_s * self.fidelities[job.fidelity].epochs)
 
     def accuracy(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """Expected accuracy after so many epochs."""
@@ -121,7 +135,8 @@ class Forecast:
         if len(at):
             line += (accuracy - line[at]).mean()
         expected: Float64[ndarray, "n"] = line.copy()
-        noise = accuracy * (1 - accuracy) / self.images[0] + CHANGE**2
+        judges = np.array([each.images for each in self._passes])
+        noise = accuracy * (1 - accuracy) / judges + CHANGE**2
         weight = SPREAD**2 / (SPREAD**2 + noise)
         seen = (
             epochs * (self.images[0] - self.images[1]) * np.array(SHARES)[self.depth] / SHARES[-1]

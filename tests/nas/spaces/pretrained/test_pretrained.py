@@ -14,8 +14,17 @@ from safetensors.torch import save_file
 
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
+from nas.accuracy.fine_tuning.trial import (
+    FEWEST_JUDGED,
+    FROZEN,
+    FineTuningTrial,
+    PretrainedImages,
+    PretrainedNetwork,
+    frozen_pass,
+)
 from nas.accuracy.short import proxy_batch
+from nas.accuracy.slow import Fidelity
+from nas.accuracy.training.recipe import recipe_named
 from nas.spaces.pretrained.hub import hub_answers
 from nas.spaces.pretrained.padding import with_static_padding
 from nas.spaces.pretrained.pool import PooledNetwork, folder_pool, hub_pool, pool_text
@@ -341,3 +350,15 @@ def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path)
     with torch.no_grad():
         logits, in_training = begun.eval()(batch), begun.train()(batch)
     assert torch.allclose(logits, in_training, atol=0.1 * logits.std())
+
+
+def test_frozen_features_are_judged_on_fewer_images_where_time_is_short(space, tmp_path):
+    network = PretrainedNetwork(space, PretrainedImages(space, "digits"), tmp_path / "heads")
+    row = space.parse("network=test_efficientnet side=96 tuning=head")
+    trial = FineTuningTrial(network, recipe_named("fine_tuning"), 10, frozen_s=0.0)
+
+    whole_s = trial(row, Fidelity("", FROZEN), 0).seconds
+
+    judged = frozen_pass(tmp_path / "heads", space, row)
+    assert judged.images == pytest.approx(FEWEST_JUDGED, abs=2)
+    assert 0 < judged.seconds != whole_s

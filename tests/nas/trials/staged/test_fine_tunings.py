@@ -5,6 +5,7 @@ from dataclasses import replace as replaced
 import numpy as np
 import pytest
 
+from nas.accuracy.fine_tuning.trial import FrozenPass
 from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.fine_tunings import FineTunings
@@ -157,3 +158,36 @@ def test_an_epoch_that_was_timed_corrects_what_a_slow_pass_lets_expect():
 
     assert plan.forecast(results).epoch_s[2] == pytest.approx(20.0 * COSTS[2])
     assert timed.forecast(results).epoch_s[2] == pytest.approx(0.5)
+
+
+def test_trainings_side_by_side_say_nothing_of_the_winners_epochs():
+    alone = replaced(plan_of([2.0] * 4, [0.7] * 4), timed=(2, 4.0))
+    results = {StageJob(0, 0): Result(0.75, 2.0), StageJob(2, 1): Result(0.8, 120.0)}
+
+    beside = replaced(alone, parallel=8).forecast(results)
+
+    assert alone.forecast(results).epoch_s[2] == pytest.approx(40.0)
+    assert beside.epoch_s[2] == pytest.approx(4.0)
+    assert beside.seconds(StageJob(2, 1)) == pytest.approx(120.0)
+
+
+def test_the_rule_of_thumb_is_judged_on_fewer_images_where_a_pass_takes_too_long():
+    plan = plan_of([3, 500], [0.5, 0.8])
+    results = {StageJob(0, 0): Result(0.75, 3.0)}
+
+    assert plan.next(results, (), 3.0).fidelity > 0
+    assert replaced(plan, frozen_s=8.0).next(results, (), 3.0) == StageJob(3, 0)
+
+
+def test_a_download_is_no_time_of_a_pass_and_fewer_images_tell_less():
+    results = {StageJob(0, 0): Result(0.75, 300.0), StageJob(3, 0): Result(0.8, 8.0)}
+    passes = {0: FrozenPass(3.0, 1500), 3: FrozenPass(50.0, 240)}
+    plan = plan_of([3, 8], [0.7, 0.7])
+
+    waited, known = (
+        each.forecast(results) for each in (plan, replaced(plan, frozen_pass=passes.get))
+    )
+
+    assert known.pass_s[[0, 3]].tolist() == [3.0, 50.0]
+    assert waited.pass_s[0] == 300.0
+    assert np.ptp(known.frozen) < np.ptp(waited.frozen)
