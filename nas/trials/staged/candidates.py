@@ -100,14 +100,16 @@ def draw(
     *,
     networks: int = MEASURED,
     say: Callable[[str], None] = lambda _line: None,
+    first: Int64[ndarray, "k D"] | None = None,
 ) -> Candidates:
     """Draw uniformly, and keep of equal networks the fastest one that is within every limit.
 
     An oracle that measures is asked for one draw after another until the seconds are over and two
-    are within the limit; a model that is fitted to its answers predicts other draws, those whose
-    costs are counted in half as many seconds.
+    are within the limit, for twice as many draws at most and, where one is within, twice as long; a
+    model that is fitted to its answers predicts other draws, those whose costs are counted in half
+    as many seconds.
 
-    What has no path from the images to the output is dropped as well.
+    `first` are considered before the draws. What has no path from the images to the output is dropped.
 
     Raises:
       UserError: if no draw is within every limit.
@@ -115,6 +117,9 @@ def draw(
     began_s = time.monotonic()
     space, oracle = problem.space, problem.oracle
     rows = space.normal(space.sample(np.random.default_rng(seed), draws))
+    if first is not None:
+        rows = np.concatenate([space.normal(first), rows])
+        draws = len(rows)
     latency_ms, kind = np.full(draws, np.nan), np.zeros(draws, np.int8)
     if oracle.instant:
         is_known = oracle.known(rows)
@@ -135,7 +140,8 @@ def draw(
     distinct = np.sort(best_first[first])
     kept = distinct[met[distinct]]
     if not len(kept):
-        fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if draws else ""
+        answers_ms = latency_ms[~np.isnan(latency_ms)]
+        fastest = f"; the fastest took {answers_ms.min():.3g} ms" if len(answers_ms) else ""
         raise UserError(
             f"none of {draws:,} uniform draws is within {problem.limits.label} on {oracle.device}"
             f"{fastest}{problem.limits.least(costs)}; raise {problem.limits.label}"
@@ -173,7 +179,7 @@ def _measure(
     tell: Callable[[str], None],
     say: Callable[[str], None],
 ) -> int:
-    """Ask for one network after another, for two within the limit at least, and predict others.
+    """Ask for one network after another, until two are within the limit, and predict others.
 
     Returns how many rows were considered.
     """
@@ -183,8 +189,9 @@ def _measure(
     i = 0
     for number, i in enumerate(map(int, asked)):
         within = int((latency_ms <= problem.limit_ms).sum())
-        enough = number >= (_FEWEST_FITTED if time.monotonic() >= until_s else most)
-        if enough and within > 1:
+        late_s = time.monotonic() - until_s
+        enough = number >= (_FEWEST_FITTED if late_s >= 0 else most)
+        if enough and (within > 1 or number >= 2 * most or (within and late_s >= seconds)):
             break
         tell(f"timed {number:,} networks, {within:,} are within {problem.limits.label}")
         try:
@@ -204,6 +211,7 @@ def _measure(
             unknown, considered = unknown[:count], at
             break
         problem.space.costs(rows[at], problem.task)  # which remembers what takes long to count
+        problem.limits.costs(rows[at])
     model_rows = np.concatenate([rows[timed], rows[unknown]])
     features = _log_features(problem, model_rows)
     log_ms = np.log(latency_ms[timed])
@@ -242,6 +250,7 @@ def scored(
     check: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda _line: None,
     least: int = LEAST_SCORED,
+    first: Int64[ndarray, "k D"] | None = None,
 ) -> Candidates:
     """Score candidates, those of most FLOPs first, until the seconds are over; drop the others.
 
@@ -253,9 +262,13 @@ def scored(
       check: called after each; it raises to leave the search.
       tell: told after each how many were scored.
       least: candidates that are scored however long it takes.
+      first: architectures that are scored before others, if they are candidates.
     """
     began_s = time.monotonic()
-    ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
+    others = np.ones(len(candidates), bool)
+    for row in () if first is None else first:
+        others &= (candidates.architectures != row).any(-1)
+    ordered = candidates.rows(np.lexsort((-candidates.flops, others)))
     scores: list[Sequence[float]] = []
     first_s = math.inf
     for row in each(ordered.architectures):

@@ -110,6 +110,19 @@ def test_draws_that_all_are_beyond_the_limit_are_one_clear_line():
         draw(problem_of(limit_ms=0.5), 0, 50, np.inf)
 
 
+def test_an_oracle_that_measures_is_not_asked_for_all_where_nothing_is_within():
+    asked, oracle = [], Oracle(instant=False)
+    answer, oracle.answer = oracle.answer, lambda rows: (asked.append(len(rows)), answer(rows))[1]
+    ones = np.ones((1, 6), np.int64)
+
+    with pytest.raises(UserError):
+        draw(problem_of(oracle=oracle, limit_ms=0.5), 0, 2000, np.inf)
+    assert sum(asked) == 2 * MEASURED
+
+    found = draw(problem_of(oracle=oracle, limit_ms=11.5), 0, 20, np.inf, first=ones)
+    assert (found.architectures[0] == 1).all()
+
+
 def test_an_oracle_that_measures_is_asked_one_by_one_and_may_lack_some():
     live = problem_of(oracle=Oracle(instant=False, unmeasured_from_ms=15.0), limit_ms=17.0)
 
@@ -142,7 +155,10 @@ def test_those_without_a_score_in_time_are_dropped_and_most_flops_come_first():
     )
 
     assert len(found) == LEAST_SCORED < len(drawn)
+    last = drawn.architectures[[drawn.flops.argmin()]]
     assert found.flops[0] == drawn.flops.max()
+    again = scored(drawn, lambda rows: [[0.0]] * len(rows), lambda c: c[:, 0], 0.0, first=last)
+    assert (again.architectures[0] == last[0]).all()
     assert list(found.prior) == [-i for i in range(LEAST_SCORED)]
 
 
