@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from bisect import bisect_left
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Protocol, final, runtime_checkable
@@ -15,14 +16,13 @@ from torch import nn
 
 from common.types.errors import UserError
 from common.types.kind import Kind
-from latency.base import Latencies
+from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Inherits, at_chance
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import has_classes
 from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.evaluation import accuracy_of
-from nas.accuracy.training.untrained import untrained
-from nas.search.own_images.scoring import Scores
+from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner
 from nas.search.strategy import Begun
@@ -50,18 +50,10 @@ class Inherited(Staged):
 
     def __init__(self, begun: Begun) -> None:
         super().__init__(begun)
-        space, task = self._space, self._problem.task
-        normalisation = space.pretrained_normalisation
+        normalisation = self._space.pretrained_normalisation
         if normalisation is not None and isinstance(self._images, ImageSet):
             mean, sd = normalisation
             self._images = replace(self._images, mean=mean, sd=sd)
-        network = space.network(space.smallest(), task)
-        if has_classes(self._images) and not any(
-            isinstance(each, nn.Linear) for each in network.modules()
-        ):
-            raise UserError(
-                f"space={space.name}: the network has no nn.Linear, which a search trains as its classifier"
-            )
 
     @property
     def _space(self) -> InheritingSpace:
@@ -75,30 +67,35 @@ class Inherited(Staged):
         """None: weights are for whole images."""
         return None
 
-    def _drawn(self, check: Callable[[], None]) -> Candidates:
-        """Draws within every limit with their scores, and the rule of thumb."""
+    def _first_candidates(self) -> Int64[ndarray, "k D"]:
+        """The rule of thumb, if there is one, and the smallest network, of which every limit is checked."""
         space, problem = self._space, self._problem
-        smallest = problem.oracle.answer(space.smallest()[None])
-        self._tell_of_original()
-        if problem.compared_ms(smallest)[0] > problem.limit_ms:
+        smallest = space.smallest()
+        timed = self._latency(smallest)
+        if not self._is_within(smallest, timed):
+            ms = "does not run" if timed is None else f"takes {timed.ms[0]:.3g} ms"
+            least = problem.limits.least(problem.limits.costs(smallest[None]))
             raise UserError(
-                f"the smallest sub-network, {space.text(space.smallest())}, takes {smallest.ms[0]:.3g} ms on "
-                f"{problem.oracle.device}, more than {problem.limits.label}; raise T"
+                f"the smallest sub-network, {space.text(smallest)}, {ms} on {problem.oracle.device}{least}; "
+                f"raise {problem.limits.label}"
             )
-        candidates = super()._drawn(check)
-        thumb = self._rule_of_thumb()
-        if thumb is None:
-            return candidates
-        rows, at = candidates.architectures, np.arange(len(candidates))
-        same = np.flatnonzero((rows == thumb[0]).all(-1))
-        if not len(same):
-            candidates = candidates.rows(np.append(at, at[-1]))
-            same = at[-1:] + 1
-            candidates.architectures[same] = thumb[0]
-            candidates.prior[same] = next(self._made_scores.each(thumb[0][None]))
-            candidates.flops[same] = space.costs(thumb[0][None], problem.task)["flops"]
-        candidates.latency_ms[same], candidates.latency_kind[same] = thumb[1].ms, thumb[1].kind
-        return candidates
+        self._tell_of_original()
+        rule = self._rule_of_thumb()
+        return np.stack([smallest] if rule is None else [rule, smallest])
+
+    def _latency(self, architecture: Int64[ndarray, "D"]) -> Latencies | None:
+        """Latency of a network; None where the device cannot run it."""
+        try:
+            return self._problem.oracle.answer(architecture[None])
+        except UnmeasuredError:
+            return None
+
+    def _is_within(self, architecture: Int64[ndarray, "D"], timed: Latencies | None) -> bool:
+        """Whether a network runs on the device within every limit."""
+        limits, problem = self._problem.limits, self._problem
+        if timed is None or problem.compared_ms(timed)[0] > problem.limit_ms:
+            return False
+        return bool(limits.met(limits.costs(architecture[None]))[0])
 
     @cached_property
     def _whole(self) -> Int64[ndarray, "D"]:
@@ -117,9 +114,11 @@ class Inherited(Staged):
     def _tell_of_original(self) -> None:
         """Say how fast and how accurate the trained network is."""
         space, images = self._space, self._images
-        whole = self._problem.oracle.answer(self._whole[None])
-        ms = f"{space.origin}: {whole.ms[0]:.3g} ms, {Kind(int(whole.kind[0])).words}"
-        if self._problem.compared_ms(whole)[0] <= self._problem.limit_ms:
+        timed = self._latency(self._whole)
+        ms = f"{space.origin}: does not run on {self._problem.oracle.device}"
+        if timed is not None:
+            ms = f"{space.origin}: {timed.ms[0]:.3g} ms, {Kind(int(timed.kind[0])).words}"
+        if self._is_within(self._whole, timed):
             ms += f", within {self._problem.limits.label} as it is"
         if self._original is None:
             self._say(ms)
@@ -149,26 +148,22 @@ class Inherited(Staged):
         sd = math.sqrt(accuracy * (1 - accuracy) / len(images.valid))
         return not at_chance(accuracy, sd, len(images.classes))
 
-    def _rule_of_thumb(self) -> tuple[np.ndarray, Latencies] | None:
-        """The network of most multiply-accumulates of which timing says that it is within the limits."""
+    def _rule_of_thumb(self) -> Int64[ndarray, "D"] | None:
+        """The one of most multiply-accumulates within the limits: of each side, found by bisection."""
         space, problem = self._space, self._problem
         rows = space.rules_of_thumb()
-        if problem.limits.each:
-            rows = rows[problem.limits.met(problem.limits.costs(rows))]
-        rows = rows[np.argsort(space.costs(rows, problem.task)["flops"], kind="stable")]
-        best, low, high = None, 0, len(rows)
-        while low < high:
-            middle = (low + high) // 2
-            timed = problem.oracle.answer(rows[[middle]])
-            if problem.compared_ms(timed)[0] <= problem.limit_ms:
-                best, low = (rows[middle], timed), middle + 1
-            else:
-                high = middle
-        return best
+        rows = rows[problem.limits.met(problem.limits.costs(rows))]
+        flops = space.costs(rows, problem.task)["flops"]
+        sides = np.array([own_side(space, row, problem.task) for row in rows])
 
-    def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
-        self._made_scores = super()._scores(seconds, check)
-        return self._made_scores
+        def is_beyond(at: int) -> bool:
+            return not self._is_within(rows[at], self._latency(rows[at]))
+
+        best = []
+        for side in np.unique(sides):
+            by_flops = [at for at in np.argsort(flops, kind="stable").tolist() if sides[at] == side]
+            best += by_flops[: bisect_left(by_flops, 1, key=is_beyond)][-1:]
+        return rows[max(best, key=lambda at: flops[at])] if best else None
 
     def _trainable(self, candidates: Candidates) -> Candidates:
         """All: a few epochs tune what is trained."""
@@ -214,23 +209,32 @@ class Inherited(Staged):
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """As of every search; the trained network instead, if that is better and within the limits."""
-        winner = super()._decided(order, ends_s)
+        order = self._by_int8(order, ends_s - time.monotonic())
+        winner = self._winner_of(order, ends_s)
         is_whole = (self._drawn_candidates.architectures == self._whole).all(-1)
         if self._original is None or not is_whole.any():
             return winner
-        if self._begins_with(winner) >= self._original[1]:
+        if self._begins_with(winner) >= self._worth(self._original[0], self._whole):
             return winner
-        return super()._decided([int(is_whole.argmax()), *order], ends_s)
+        return self._winner_of([int(is_whole.argmax()), *order], ends_s)
 
     def _begins_with(self, winner: Winner) -> float:
-        """Accuracy on the validation images of the best weights that a winner's training begins with."""
-        start, images = self._start(winner), self._images
-        network = start.network(self._space.parse(winner.arch), images.task)
-        accuracy = accuracy_of(network, images.valid, images)
+        """Worth of the better weights that a winner's training begins with."""
+        start, row = self._start(winner), self._space.parse(winner.arch)
+        network = start.network(row, self._images.task)
+        worth = self._worth(network, row)
         if start.continues is None:
-            return accuracy
+            return worth
         network.load_state_dict(weights_of(start.continues))
-        return max(accuracy, accuracy_of(network, images.valid, images))
+        return max(worth, self._worth(network, row))
+
+    def _worth(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> float:
+        """Accuracy on the validation images, of the int8 file in a search for int8."""
+        images = self._images
+        if self._int8 is None:
+            return accuracy_of(network, images.valid, images)
+        side = own_side(self._space, architecture, images.task)
+        return self._int8.of_network(network, images, side).valid.fraction
 
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)

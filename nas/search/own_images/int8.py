@@ -49,7 +49,7 @@ class Int8Files:
         as_ranked: Callable[[int], RankedNetwork | None],
     ) -> list[int]:
         """The first candidates that were trained by their claim less what int8 loses, then the others."""
-        from nas.export.int8 import int8_accuracy, predicted_loss  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.int8 import predicted_loss  # noqa: PLC0415 - imports onnxruntime
 
         worth = {}
         trained_networks = {
@@ -59,9 +59,7 @@ class Int8Files:
         }
         expected = {at: claims[at] - predicted_loss(*each) for at, each in trained_networks.items()}
         for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
-            began_s = time.monotonic()
-            accuracy = int8_accuracy(*trained_networks[at], is_winner=False)
-            self.seconds = max(self.seconds, time.monotonic() - began_s)
+            accuracy = self.of_network(*trained_networks[at])
             worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
             self._say(
                 f"finalist {self._space.text(architectures[at])}: "
@@ -69,6 +67,15 @@ class Int8Files:
             )
         best = sorted(worth, key=lambda at: -worth[at])
         return [*best, *(at for at in order if at not in worth)]
+
+    def of_network(self, network: nn.Module, images: TrainingData, side: int) -> Int8Accuracy:
+        """Accuracy after quantisation on the validation images; notes how long that takes."""
+        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+
+        began_s = time.monotonic()
+        accuracy = int8_accuracy(network, images, side, is_winner=False)
+        self.seconds = max(self.seconds, time.monotonic() - began_s)
+        return accuracy
 
     def of_training(
         self, training: Training, images: TrainingData, weights: Path, oracle: LatencyOracle

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
 
@@ -102,8 +102,13 @@ class Staged(StagedSearch):
             ends[stage] = spent_s
         return ends
 
+    def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
+        """Networks that are considered before all draws."""
+        return None
+
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
+        first = self._first_candidates()
         seed, room_s = self._config.seed, self._seconds * self._rule.shares["scores"]
         draws = draw(
             self._problem,
@@ -113,6 +118,7 @@ class Staged(StagedSearch):
             self._tell,
             networks=self._config.networks,
             say=self._say,
+            first=first,
         )
         self._say(
             f"{draws.drawn:,} draws: {draws.within:,} of {draws.distinct:,} distinct networks are "
@@ -142,6 +148,7 @@ class Staged(StagedSearch):
             check=check_time,
             tell=self._tell,
             least=self.least_scored,
+            first=first,
         )
         return replace(candidates, score_s=time.monotonic() - began_s)
 
@@ -228,9 +235,11 @@ class Staged(StagedSearch):
         )
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
+        return self._winner_of(self._by_int8(order, ends_s - time.monotonic()), ends_s)
+
+    def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
         space, most = self._problem.space, self._config.epochs
-        order = self._by_int8(order, ends_s - time.monotonic())
         at, ms, kind = self._confirmed(order)
         row, ranked = (
             self._drawn_candidates.architectures[at],

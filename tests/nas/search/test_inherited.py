@@ -11,8 +11,12 @@ from torch import nn
 
 import edgenas
 from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.base import Latencies, UnmeasuredError
+from latency.probe.settings import BoardPrecision
 from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import Order
+from nas.accuracy.supernet.classifier import fit_classifier
 from nas.accuracy.supernet.stored import save_supernet
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.inherited import Inherited
@@ -78,7 +82,8 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
 @pytest.mark.parametrize(
     ("settings", "hint"),
     [
-        ([*ON_DIGITS, "T=0.00001ms"], "the smallest sub-network"),
+        ([*ON_DIGITS, "T=0.00001ms"], "raise T"),
+        ([*ON_DIGITS, "T=1s", "P=10"], "raise T and P"),
         ([*ON_DIGITS, "space=residual", "weights=none.pt"], "weights=none.pt"),
         ([*ON_DIGITS, "space=nas_bench_201"], "network="),
         ([*ON_DIGITS, "networks=3"], "networks=3"),
@@ -94,24 +99,30 @@ def test_settings_that_do_not_go_with_a_network_are_one_line(
     assert hint in one_line(search_here(tmp_path, *settings))
 
 
-@pytest.mark.parametrize(("accuracy", "winner"), [(1.0, 1), (0.0, 0)])
-def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, accuracy, winner):
+@pytest.mark.parametrize("precision", [None, BoardPrecision.int8])
+@pytest.mark.parametrize("winner", [0, 1])
+def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, precision):
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     images = open_images("digits", side=8, cache=tmp_path / "cache")
     space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=8)
-    save_supernet(tmp_path / "supernet.safetensors", space.supernet(images.task))
+    shared = space.supernet(images.task)
+    fit_classifier(shared, images)
+    fitted, spoilt = (space.whole[-1], shared.network[-1])[:: 2 * winner - 1]
+    fitted.load_state_dict(shared.network[-1].state_dict())
+    nn.init.zeros_(spoilt.weight)
+    save_supernet(tmp_path / "supernet.safetensors", shared)
     rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
     columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
     vars(search).update(
         _candidates=Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0),
-        _config=SimpleNamespace(epochs=2, precision=None, seed=0),
+        _config=SimpleNamespace(epochs=2, precision=precision, seed=0),
         _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
         _rule=SimpleNamespace(recipe="fine_tuning", order=Order.supernet),
         _proposer=SimpleNamespace(results={}),
         _images=images,
         _folder=tmp_path,
-        _original=(space.original(images.task), accuracy),
+        _say=print,
     )
 
     decided = search._decided([0, 1], 0.0)
@@ -120,6 +131,37 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, acc
     network = search._start(decided).network(rows[winner], images.task)
     is_trained_one = torch.equal(network[0].weight, space.whole[0].weight)
     assert is_trained_one == bool(winner)
+
+
+class Board:
+    """Takes longer by the choices, and cannot run the largest networks."""
+
+    device = source = description = "board"
+    instant = False
+
+    def known(self, rows):
+        return np.ones(rows.shape[:-1], bool)
+
+    def answer(self, rows):
+        if (rows.sum(-1) > 3).any():
+            raise UnmeasuredError
+        return Latencies(1.0 + rows.sum(-1), np.full(rows.shape[:-1], Kind.measured, np.int8))
+
+
+def test_a_network_that_does_not_run_is_cut_to_the_only_part_within_the_limit(tmp_path):
+    torch.manual_seed(0)
+    narrow, classifier = nn.Conv2d(32, 32, 1), nn.Conv2d(32, 10, 1)
+    pooled = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    module = nn.Sequential(nn.Conv2d(3, 32, 3, 4, 1), nn.ReLU(), narrow, classifier, *pooled)
+    settings = {"side": 8, "networks": 6, "executor": "threads", "epochs": 1}
+
+    found = edgenas.search(
+        network=module, data="digits", device="board", latency=Board(), T="1.5ms", hours=0.001,
+        quiet=True, runs=tmp_path, settings=settings,
+    )  # fmt: skip
+
+    assert found.best.arch == "side=8 width=8-8"
+    assert found.best.latency_ms == 1.0
 
 
 def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
