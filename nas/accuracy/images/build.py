@@ -39,6 +39,9 @@ _BATCH_BYTES = 2**28
 _MOST_THREADS = 8
 _BLOCK_BYTES = 2**24  # that are copied at once
 
+_COMPARED_AT = 32
+"""Side at which equal images are found: one for all sides, so that these have the same splits."""
+
 
 def build(
     source: Source, side: int, draw: Draw, on_decoded: Callable[[int, int], object], folder: Path
@@ -111,7 +114,7 @@ class _Decoded:
     """Decoded images' hashes and conversions, and the files that could not be read."""
 
     usable: Bool[ndarray, "listed"]
-    digests: UInt64[ndarray, "decoded"]  # of the pixels
+    digests: UInt64[ndarray, "decoded"]  # of the pixels at `_COMPARED_AT`
     reasons: dict[str, str]  # why an image is left out, by name
     treatments: Counter[Treatment]
     sizes: list[tuple[int, int]]  # width and height of each photo, pixels
@@ -128,9 +131,10 @@ def _decode_all(
     treatments: Counter[Treatment] = Counter()
     sizes: list[tuple[int, int]] = []
 
-    def attempt(image: Encoded) -> Decoded | str:
+    def attempt(image: Encoded) -> tuple[Decoded, bytes] | str:
         try:
-            return decode(image, side)
+            small = decode(image, _COMPARED_AT).pixels
+            return decode(image, side), sha256(small.tobytes()).digest()
         except UndecodableError as error:
             return str(error)
 
@@ -150,12 +154,12 @@ def _decode_all(
                 elif isinstance(outcome, str):
                     reasons[listing.names[index]] = outcome
                 else:
-                    content = outcome.pixels.tobytes()
-                    output.write(content)
+                    image, digest = outcome
+                    output.write(image.pixels.tobytes())
                     usable[index] = True
-                    digests[index] = int.from_bytes(sha256(content).digest()[:8], "little")
-                    treatments[outcome.treatment] += 1
-                    sizes.append(outcome.size)
+                    digests[index] = int.from_bytes(digest[:8], "little")
+                    treatments[image.treatment] += 1
+                    sizes.append(image.size)
                 index += 1
             on_decoded(index, count)
     return _Decoded(usable, digests[usable], reasons, treatments, sizes)

@@ -96,7 +96,7 @@ def images_repeated(
 ) -> list[str]:
     """Refuse a leak between splits; return a line on each smaller overlap.
 
-    Images are equal if their pixels are, after cropping and resizing.
+    Images are equal if their pixels are, cropped and resized to one side.
 
     Raises:
       UserError: if more than `MOST_SHARED` of a split's images are in another split, too.

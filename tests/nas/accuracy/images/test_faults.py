@@ -51,6 +51,20 @@ def test_equal_images_are_drawn_into_the_same_split(class_folders, opened):
     assert images.report[0].endswith(": 48")
 
 
+def test_the_same_images_are_drawn_at_every_side(class_folders, opened):
+    folder = class_folders({"a": 0, "b": 12})
+    for level in range(20):
+        image = Image.new("RGB", (64, 64), (10 * level,) * 3)
+        image.save(folder / "a" / f"{level}.png")
+        image.putpixel((30, 30), (10 * level + 1,) * 3)  # invisible where it is small
+        image.save(folder / "a" / f"again_{level}.png")
+
+    small, large = (opened(folder, side=side).test for side in (8, 64))
+
+    levels = [part.pixels[part.labels == 0][:, 0, 0, 0].tolist() for part in (small, large)]
+    assert levels[0] == levels[1]
+
+
 def test_grey_images_are_counted(class_folders, opened):
     folder = class_folders({"a": 5, "b": 5})
     Image.new("L", (8, 8)).save(folder / "a" / "grey.png")
