@@ -31,7 +31,6 @@ from nas.accuracy.training.trained_folder import RECORD, Training, read_training
 from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import (
-    MORE,
     Winner,
     epochs_within,
     forget_checkpoint,
@@ -149,16 +148,15 @@ class ComparedSearch(StagedSearch):
 
     @property
     def _most_epochs(self) -> int:
-        """As set, or twice as many as by default where there is time; of new weights, their recipe's."""
+        """As set; of new weights, their recipe's where they are not."""
         recipe = self._rule.recipe if self._winner is None else self._winner.recipe
         return self._epochs_of(recipe)
 
     def _epochs_of(self, recipe: str) -> int:
-        default = self._space.tasks[self._space.default_task].epochs
-        if self._config.epochs != default:
-            return self._config.epochs
+        epochs = self._config.epochs
+        is_default = epochs == self._space.tasks[self._space.default_task].epochs
         is_new = recipe == self._scratch_recipe
-        return recipe_named(recipe).epochs if is_new else MORE * default
+        return recipe_named(recipe).epochs if is_new and is_default else epochs
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """As in every search; the rule of thumb instead, as it was ranked, if it is better."""

@@ -40,7 +40,7 @@ _BELOW, _ABOVE = 0.08, 0.02
 _UNKNOWN = 0.6
 """Accuracy that a network without a published one is expected to have."""
 
-_IMAGES = Task("images", 1000, SIDES[0], epochs=30)
+_IMAGES = Task("images", 1000, SIDES[0], epochs=60)
 
 
 @final

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -265,3 +266,13 @@ def test_a_board_that_cannot_be_asked_names_what_can(search_here, tmp_path, weig
     settings = ("data=digits", f"weights={weights}", f"device={board}")
 
     assert named in one_line(search_here(tmp_path, *settings))
+
+
+@pytest.mark.parametrize("epochs", [29, 30, 31])
+def test_epochs_are_kept_as_set(weights, epochs):
+    search = FineTuned.__new__(FineTuned)
+    search._config, search._winner = SimpleNamespace(epochs=epochs), None
+    search._problem = SimpleNamespace(space=pretrained_space(str(weights)))
+    search._rule = SimpleNamespace(recipe="fine_tuning")
+
+    assert search._most_epochs == epochs
