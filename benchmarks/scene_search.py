@@ -40,6 +40,7 @@ def compare(chosen):
     found = edgenas.search(
         network=STARTS[task],
         T=chosen.time,
+        accuracy="inherited",
         latency="layers",
         device=DEVICE,
         hours=chosen.hours,

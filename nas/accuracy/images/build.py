@@ -65,7 +65,7 @@ def build(
     decoded = _decode_all(listing, side, decoded_file, on_decoded)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
-    check_classes(labels, parts, listing.classes, left_out)
+    check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
     _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
     equal_to = first[inverse]
     parts, drawn_splits = draw.missing_splits(labels, parts, equal_to, listing.classes)
@@ -87,7 +87,7 @@ def build(
         *filter(None, [left_out]),
         *(f"images that are {treatment.value}: {count:,}" for treatment, count in treated.items()),
         *repeated,
-        *classes_uncovered(labels, parts, listing.classes),
+        *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *drawn_splits,
         images_of_classes(labels, listing.classes, np.array(decoded.sizes), side),
     )

@@ -33,12 +33,17 @@ def images_left_out(reasons: Mapping[str, str], count: int) -> str:
 
 
 def check_classes(
-    labels: Int64[ndarray, "n"], parts: Int8[ndarray, "n"], classes: Sequence[str], left_out: str
+    labels: Int64[ndarray, "n"],
+    parts: Int8[ndarray, "n"],
+    classes: Sequence[str],
+    left_out: str,
+    *,
+    each: bool,
 ) -> None:
     """Refuse what cannot be learned.
 
     Raises:
-      UserError: if there are no training images, or none of a class, or less than two classes.
+      UserError: if there are no training images, or none of `each` class, or less than two classes.
     """
     if len(labels) and not (parts == ImagePart.train).any():
         raise UserError("there are no training images; add a folder or split `train`")
@@ -47,7 +52,7 @@ def check_classes(
     counts = {
         part: np.bincount(labels[parts == part], minlength=len(classes)) for part in ImagePart
     }
-    for number, name in enumerate(classes):
+    for number, name in enumerate(classes if each else ()):
         if not counts[ImagePart.train][number]:
             elsewhere = [part.words for part in ImagePart if counts[part][number]]
             where = f"{' and '.join(elsewhere)} images only" if elsewhere else "no usable image"

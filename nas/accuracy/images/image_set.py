@@ -123,9 +123,17 @@ class ImageSet:
         return _METRICS[self.target]
 
     def learnt_as(self, target: Target) -> ImageSet:
-        """The images for another target; a checkpoint of one is none of another."""
+        """The images for another target; a checkpoint of one is none of another.
+
+        Raises:
+          UserError: if no training image shows one of several labels.
+        """
         if target is self.target:
             return self
+        if target is Target.multilabel:
+            shown = labels_of(tuple(self.classes[at] for at in np.unique(self.train.labels)))
+            if missing := set(labels_of(self.classes)).difference(shown):
+                raise UserError(f"no training image shows the label {min(missing)}; add some")
         digest = sha256(f"{self.digest} {target.value}".encode()).hexdigest()
         return replace(self, target=target, digest=digest)
 

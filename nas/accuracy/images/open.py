@@ -14,7 +14,7 @@ import platformdirs
 from common.types.errors import UserError
 from nas.accuracy.images.build import build
 from nas.accuracy.images.class_folders import ClassFolders
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.image_set import ImageSet, Target
 from nas.accuracy.images.parquet import ParquetImages
 from nas.accuracy.images.source import Digits, Source
 from nas.accuracy.images.splits import Draw
@@ -40,6 +40,7 @@ def open_images(
     side: int | None = None,
     seed: int = SPLIT_SEED,
     share: float = DEFAULT_SHARE,
+    target: Target = Target.classification,
     cache: Path | None = None,
     on_decoded: Callable[[int, int], object] | None = None,
 ) -> ImageSet:
@@ -53,7 +54,9 @@ def open_images(
       side: height and width in pixels, 32 by default.
       seed: of the validation and test images that are drawn where the data set has none, and of the
         order of the images.
-      share: fraction of the training images of each class that each missing split is drawn with.
+      share: fraction of the training images that each missing split is drawn with, of each class
+        for classification.
+      target: what is learnt of the names of the classes.
       cache: folder of the decoded images; that of the user's caches by default.
       on_decoded: called with the numbers of decoded and of all images while they are decoded; by
         default a terminal shows them.
@@ -66,14 +69,15 @@ def open_images(
     if chosen not in _SIDES:
         raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
     source = _source(data)
-    decides = json.dumps([_VERSION, source.key(), chosen, seed, share])
-    digest = sha256(decides.encode()).hexdigest()[:16]
+    is_stratified = target is Target.classification
+    decides = [_VERSION, source.key(), chosen, seed, share, *([] if is_stratified else ["any"])]
+    digest = sha256(json.dumps(decides).encode()).hexdigest()[:16]
     folder = (cache or Path(platformdirs.user_cache_dir("edgenas")) / "images").absolute()
-    draw = Draw(share, seed)
+    draw = Draw(share, seed, is_stratified)
     return stored(
         folder / f"{source.name}-{chosen}px-{digest}",
         partial(build, source, chosen, draw, on_decoded or _show),
-    )
+    ).learnt_as(target)
 
 
 def _show(done: int, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Splits that a data set lacks are drawn from its training images: stratified, once, by a seed."""
+"""Splits that a data set lacks are drawn from its training images, once, by a seed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class ImagePart(IntEnum):
 class Draw:
     """Share and seed that missing splits are drawn with."""
 
-    share: float  # of the training images of each class
+    share: float  # of the training images, of each class if stratified
     seed: int
+    is_stratified: bool = True
 
     def missing_splits(
         self,
@@ -43,8 +44,8 @@ class Draw:
     ) -> tuple[Int8[ndarray, "n"], list[str]]:
         """Draw validation and test images, where there are none, from the training images.
 
-        Each missing split gets `share` of the training images of each class, at least one. Equal
-        images come into the same split.
+        Each missing split gets `share` of the training images, at least one; of each class, if
+        stratified. Equal images come into the same split.
 
         Args:
           labels: numbers of the classes.
@@ -65,6 +66,8 @@ class Draw:
         generator = np.random.default_rng(self.seed)
         new_parts: Int8[ndarray, "n"] = parts.copy()
         first = (parts == ImagePart.train) & (equal_to == np.arange(len(labels)))
+        if not self.is_stratified:
+            labels, classes = np.zeros_like(labels), ("any",)
         for number, name in enumerate(classes):
             pool = generator.permutation(np.flatnonzero(first & (labels == number)))
             count = max(1, round(self.share * len(pool)))
@@ -78,6 +81,7 @@ class Draw:
                 pool = pool[count:]
         follows = (parts == ImagePart.train) & (parts[equal_to] == ImagePart.train)
         new_parts[follows] = new_parts[equal_to[follows]]
-        share = f"{self.share:.0%} of every class{' for each' if len(missing) > 1 else ''}"
+        of = " of every class" if self.is_stratified else ""
+        share = f"{self.share:.0%}{of}{' for each' if len(missing) > 1 else ''}"
         drawn = f"{words} images are drawn from the training images by seed {self.seed}: {share}"
         return new_parts, [drawn]

@@ -105,7 +105,7 @@ def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> 
     if task == _OWN:
         return _own(data, side)
     if task not in TASKS:
-        return open_images(data, side=side, seed=seed).learnt_as(Target(task))
+        return open_images(data, side=side, seed=seed, target=Target(task))
     return _built(task, data, side)
 
 

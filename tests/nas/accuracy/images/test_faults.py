@@ -1,11 +1,13 @@
 """The same image in two places: counted, told, and refused where accuracy would be wrong."""
 
 import shutil
+from itertools import combinations
 
 import pytest
 from PIL import Image
 
 from common.types.errors import UserError
+from nas.accuracy.images.image_set import Target
 
 SPLITS = {"train/a": 30, "train/b": 30, "val/a": 20, "val/b": 20, "test/a": 20, "test/b": 20}
 
@@ -82,3 +84,13 @@ def test_classes_and_sizes_are_counted(class_folders, opened):
 
     assert "a: 7, b: 5" in line
     assert "11 are enlarged to 16" in line
+
+
+@pytest.mark.parametrize(("target", "mark"), [(Target.regression, "."), (Target.multilabel, "+")])
+def test_a_value_or_combination_may_be_rare(class_folders, opened, target, mark):
+    folder = class_folders({f"{a}{mark}{b}": 1 for a, b in combinations(range(8), 2)})
+
+    images = opened(folder, target=target)
+
+    assert (len(images.train), len(images.valid), len(images.test)) == (22, 3, 3)
+    assert images.target is target
