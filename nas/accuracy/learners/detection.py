@@ -20,6 +20,7 @@ from common.files.safe_file import read_text
 from common.types.errors import UserError
 from common.types.printable import printable
 from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
+from nas.accuracy.learners.data import moved
 from nas.accuracy.learners.scenes import (
     ANNOTATIONS,
     SIDE,
@@ -28,7 +29,6 @@ from nas.accuracy.learners.scenes import (
     Scenes,
     beside,
     colour,
-    restored,
     title_of,
 )
 
@@ -70,15 +70,23 @@ class Detection:
           UserError: if a file is missing, cannot be read, or does not fit the others.
         """
         self.folder, self.side = Path(data).expanduser(), SIDE if side is None else side
-        files, boxes, self.classes = _annotations(self.folder, self.side)
+        files, sizes, boxes, self.classes = _annotations(self.folder, self.side)
         self.scenes = Scenes.of(files, self.side, boxes, data)
+        for file, stated, size in zip(files, sizes, self.scenes.sizes, strict=True):
+            if stated != size:
+                raise UserError(
+                    f"{file} is {size[0]} x {size[1]} pixels, and {stated[0]} x {stated[1]} in {ANNOTATIONS}"
+                )
         shown = boxes[torch.from_numpy(self.scenes.splits["train"])][..., 4].unique().tolist()
         for number, name in enumerate(self.classes[1:], 1):
             if number not in shown:
                 raise UserError(f"data={data}: no training image shows the class {name}")
 
     def batches(self, split: str) -> SceneBatches:
-        """Images of a split, and their objects: left, top, right, bottom, class; 0: no object."""
+        """Images of a split, and their objects: left, top, right, bottom, class.
+
+        The class is 0 where there is no object, and negative of a crowd, which is not learnt.
+        """
         return self.scenes.batches(split, self._mirrored)
 
     def _mirrored(self, images: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,58 +123,38 @@ class Detection:
             boxes, logits = decoded(outputs[..., -8:-4], outputs[..., -4:]), outputs[..., :-8]
             return [detections(*each, self.side) for each in zip(logits, boxes, strict=True)]
 
-    def precisions(
+    def answered(
         self, network: nn.Module, batches: Iterable[Sequence[Tensor]]
-    ) -> Float64[ndarray, "classes"]:
-        """Average precision of each class over overlaps of .5 to .95, by pycocotools; NaN without objects."""
-        images: list[dict[str, Any]] = []
-        truth: list[dict[str, Any]] = []
-        answers: list[dict[str, Any]] = []
-        for pixels, objects in batches:
-            for rows, answered in zip(objects, self.answers(network, pixels), strict=True):
-                image = len(images) + 1
-                images.append({"id": image})
-                for *corners, label in rows[rows[:, 4] > 0].tolist():
-                    box, area = _coco_box(corners)
-                    known = {"id": len(truth) + 1, "area": area, "iscrowd": 0}
-                    truth.append(
-                        {"image_id": image, "category_id": int(label), "bbox": box, **known}
-                    )
-                for *corners, label, score in answered.tolist():
-                    box, _ = _coco_box(corners)
-                    answers.append(
-                        {"image_id": image, "category_id": int(label), "bbox": box, "score": score}
-                    )
-        return _average_precisions(images, truth, answers, len(self.classes) - 1)
+    ) -> list[tuple[Float[Tensor, "objects 5"], Float[Tensor, "k 6"]]]:
+        """Objects of each image beside the network's answers, on the CPU."""
+        return [
+            (objects.cpu(), answers.cpu())
+            for pixels, every in batches
+            for objects, answers in zip(every, self.answers(network, pixels), strict=True)
+        ]
 
     def findings(self, network: nn.Module) -> Findings:
         """Average precision of each class, and the worst boxes beside the truth."""
         device = next(network.parameters()).device
-        kept = [[part.to(device) for part in batch] for batch in self.batches("test")]
-        values = self.precisions(network, kept).tolist()
-        images, objects = (torch.cat(parts) for parts in zip(*kept, strict=True))
-        answers = [each for pixels, _ in kept for each in self.answers(network, pixels)]
-        counts = torch.bincount(objects[..., 4].long().flatten(), minlength=len(self.classes))
-        lost = []
-        for rows, answered in zip(objects, answers, strict=True):
-            known, sure = rows[rows[:, 4] > 0], answered[answered[:, 5] >= SURE]
-            overlap = overlaps(known[None, :, :4], sure[None, :, :4])[0]
-            right = (overlap >= MATCHED) & (known[:, 4, None] == sure[None, :, 4])
-            missed = int((~right.any(1)).sum()) if len(sure) else len(known)
-            wrong = int((~right.any(0)).sum()) if len(known) else len(sure)
-            lost.append((missed + wrong, missed, wrong))
-        worst = sorted(range(len(lost)), key=lambda at: -lost[at][0])[:WORST]
+        pairs = self.answered(network, (moved(each, device) for each in self.batches("test")))
+        values = _average_precisions(pairs, len(self.classes) - 1).tolist()
+        labels = torch.cat([objects[:, 4].clamp(min=0).long() for objects, _ in pairs])
+        counts = torch.bincount(labels, minlength=len(self.classes))
+        lost, shown = [], []
+        for objects, answers in pairs:
+            truth, sure = objects[objects[:, 4] > 0], answers[answers[:, 5] >= SURE]
+            overlap = overlaps(truth[None, :, :4], sure[None, :, :4])[0]
+            right = (overlap >= MATCHED) & (truth[:, 4, None] == sure[None, :, 4])
+            missed = int((~right.any(1)).sum()) if len(sure) else len(truth)
+            wrong = int((~right.any(0)).sum()) if len(truth) else len(sure)
+            lost.append((missed, wrong))
+            shown.append((truth, sure))
         pictures = []
-        for at in worst:
-            pixels = restored(images[at])
-            truth, answer = (
-                objects[at][objects[at, :, 4] > 0],
-                answers[at][answers[at][:, 5] >= SURE],
-            )
-            caption = f"{lost[at][1]} missed, {lost[at][2]} wrong"
-            pictures.append(
-                beside(self._drawn(pixels, truth), self._drawn(pixels, answer), caption)
-            )
+        for at in sorted(range(len(lost)), key=lambda at: -sum(lost[at]))[:WORST]:
+            pixels = self.scenes.pixels[self.scenes.splits["test"][at]].numpy()
+            drawn = [self._drawn(pixels, boxes) for boxes in shown[at]]
+            caption = f"{lost[at][0]} missed, {lost[at][1]} wrong"
+            pictures.append(beside(drawn[0], drawn[1], caption))
         rows = zip(self.classes[1:], counts[1:].tolist(), values, strict=True)
         return Findings(
             tuple(ClassMetric(*each) for each in rows if not np.isnan(each[2])), tuple(pictures)
@@ -184,7 +172,12 @@ class Detection:
         return np.asarray(picture)
 
     def describe(self) -> LearnerDescription:
-        """The images and the classes, the background first."""
+        """The images and the classes, the background first.
+
+        Raises:
+          UserError: if pycocotools is not installed, which the metric needs.
+        """
+        _coco()
         return self.scenes.described(title_of(self.folder), self.classes, "mAP")
 
     def example_input(self) -> Float[Tensor, "1 3 side side"]:
@@ -193,20 +186,11 @@ class Detection:
 
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
         """Mean average precision."""
-        return Metric("mAP", float(np.nan_to_num(np.nanmean(self.precisions(network, batches)))))
+        values = _average_precisions(self.answered(network, batches), len(self.classes) - 1)
+        return Metric("mAP", float(np.nan_to_num(np.nanmean(values))))
 
 
-def _coco_box(corners: list[float]) -> tuple[list[float], float]:
-    left, top, right, bottom = corners
-    return [left, top, right - left, bottom - top], (right - left) * (bottom - top)
-
-
-def _average_precisions(
-    images: list[dict[str, Any]],
-    truth: list[dict[str, Any]],
-    answers: list[dict[str, Any]],
-    classes: int,
-) -> Float64[ndarray, "classes"]:
+def _coco() -> tuple[Any, Any]:
     try:
         from pycocotools.coco import COCO  # noqa: PLC0415 - an extra
         from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
@@ -214,17 +198,34 @@ def _average_precisions(
         raise UserError(
             f"task=detection needs pycocotools ({error}): pip install '.[tasks]'"
         ) from error
+    return COCO, COCOeval
+
+
+def _average_precisions(
+    pairs: Sequence[tuple[Float[Tensor, "objects 5"], Float[Tensor, "k 6"]]], classes: int
+) -> Float64[ndarray, "classes"]:
+    """Average precision of each class over overlaps of .5 to .95, by pycocotools; NaN without objects."""
+    truth: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+    for image, (objects, answered) in enumerate(pairs, 1):
+        for *corners, label in objects[objects[:, 4] != 0].tolist():
+            box = _coco_box(image, label, corners)
+            area, is_crowd = box["bbox"][2] * box["bbox"][3], int(label < 0)
+            truth.append(box | {"id": len(truth) + 1, "area": area, "iscrowd": is_crowd})
+        for *corners, label, score in answered.tolist():
+            answers.append(_coco_box(image, label, corners) | {"score": score})
     if not answers:
         return np.zeros(classes)
+    make, evaluation = _coco()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
-        known = COCO()
-        known.dataset = {
-            "images": images,
+        coco = make()
+        coco.dataset = {
+            "images": [{"id": image} for image in range(1, len(pairs) + 1)],
             "annotations": truth,
             "categories": [{"id": number} for number in range(1, classes + 1)],
         }
-        known.createIndex()
-        judged = COCOeval(known, known.loadRes(answers), "bbox")
+        coco.createIndex()
+        judged = evaluation(coco, coco.loadRes(answers), "bbox")
         judged.evaluate()
         judged.accumulate()
     precision = judged.eval["precision"][
@@ -232,6 +233,12 @@ def _average_precisions(
     ]  # overlap, recall, class, all areas, 100 answers
     precision = np.where(precision < 0, np.nan, precision)
     return np.asarray(precision.mean((0, 1)), np.float64)
+
+
+def _coco_box(image: int, label: float, corners: list[float]) -> dict[str, Any]:
+    left, top, right, bottom = corners
+    box = [left, top, right - left, bottom - top]
+    return {"image_id": image, "category_id": abs(int(label)), "bbox": box}
 
 
 def matched(
@@ -295,20 +302,22 @@ def detections(
     score = scores[anchor, label]
     order = score.argsort(descending=True)[: 4 * KEPT]
     anchor, label, score = anchor[order], label[order], score[order]
-    found = boxes[anchor].clamp(0, side)
+    inside = boxes[anchor].clamp(0, side)
     same = label[:, None] == label[None]
-    hides = (overlaps(found[None], found[None])[0] > OVERLAP) & same
-    kept = torch.ones(len(found), dtype=torch.bool)
+    hides = (overlaps(inside[None], inside[None])[0] > OVERLAP) & same
+    kept = torch.ones(len(inside), dtype=torch.bool)
     hides = hides.cpu()
-    for at in range(len(found)):  # the surer hides those after it
+    for at in range(len(inside)):  # the surer hides those after it
         if kept[at]:
             kept[at + 1 :] &= ~hides[at, at + 1 :]
-    rows = torch.cat([found, label[:, None] + 1, score[:, None]], -1)
+    rows = torch.cat([inside, label[:, None] + 1, score[:, None]], -1)
     return rows[kept.to(rows.device)][:KEPT]
 
 
-def _annotations(folder: Path, side: int) -> tuple[tuple[Path, ...], Tensor, tuple[str, ...]]:
-    """Files, objects (n, most, 5) in pixels of resized images, and names of the classes.
+def _annotations(
+    folder: Path, side: int
+) -> tuple[tuple[Path, ...], list[tuple[int, int]], Tensor, tuple[str, ...]]:
+    """Files, sizes, objects (n, most, 5) in pixels of resized images, and names of the classes.
 
     Raises:
       UserError: if the JSON is not COCO's, or names what is not there.
@@ -337,11 +346,13 @@ def _annotations(folder: Path, side: int) -> tuple[tuple[Path, ...], Tensor, tup
             box = f"{path}: the box {left:g}, {top:g}, {width:g}, {height:g} of {file}"
             if not (width > 0 and height > 0):
                 raise UserError(f"{box} has no area")
-            if min(left, top) < -1 or left + width > whole[0] + 1 or top + height > whole[1] + 1:
+            right, bottom = left + width, top + height
+            if not (min(left, top) >= -1 and right <= whole[0] + 1 and bottom <= whole[1] + 1):
                 raise UserError(f"{box} is outside the image of {whole[0]} x {whole[1]} pixels")
             scale = np.array([side / whole[0], side / whole[1]] * 2)
-            corners = np.array([left, top, left + width, top + height]) * scale
-            objects[image].append([*corners.clip(0, side).tolist(), numbers[category]])
+            corners = (np.array([left, top, right, bottom]) * scale).clip(0, side).tolist()
+            sign = -1 if each.get("iscrowd") else 1
+            objects[image].append([*corners, sign * numbers[category]])
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except (
@@ -360,7 +371,8 @@ def _annotations(folder: Path, side: int) -> tuple[tuple[Path, ...], Tensor, tup
     table = torch.zeros(len(files), max(1, *map(len, objects.values()), 1), 5)
     for row, boxes in zip(table, objects.values(), strict=True):
         row[: len(boxes)] = torch.tensor(boxes).reshape(-1, 5)
-    return files, table, ("background", *(names[category] for category in sorted(names)))
+    classes = ("background", *(names[category] for category in sorted(names)))
+    return files, [(width, height) for _, width, height in sizes.values()], table, classes
 
 
 def _number(value: Any) -> int:

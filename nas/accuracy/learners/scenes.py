@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int64, UInt8
 from numpy import ndarray
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from common.files.safe_file import read_text
@@ -52,6 +52,7 @@ class Scenes:
     """Images in memory, with what is to be learnt of each."""
 
     files: tuple[Path, ...]
+    sizes: tuple[tuple[int, int], ...]  # width and height of each file
     pixels: UInt8[Tensor, "n side side 3"]
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
@@ -70,12 +71,13 @@ class Scenes:
                 f"data={named}: {len(files):,} images of {side} pixels do not fit into "
                 f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
             )
-        pixels = np.stack([read_image(file, side, Image.Resampling.BILINEAR) for file in files])
+        images = [read_image(file, side, Image.Resampling.BILINEAR) for file in files]
+        pixels, sizes = np.stack([each for each, _ in images]), tuple(size for _, size in images)
         order = np.random.default_rng(SPLIT_SEED).permutation(len(files))
         kept = max(1, round(SHARE * len(files)))
         parts = np.split(order, [kept, 2 * kept])
         splits = dict(zip(("valid", "test", "train"), parts, strict=True))
-        return cls(files, torch.from_numpy(pixels), targets, splits)
+        return cls(files, sizes, torch.from_numpy(pixels), targets, splits)
 
     def batches(self, split: str, augment: Augment) -> SceneBatches:
         """Batches of a split; those of `train` are augmented."""
@@ -134,8 +136,10 @@ def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 sid
     return scaled.permute(0, 3, 1, 2).contiguous()
 
 
-def read_image(file: Path, side: int, resampling: Image.Resampling) -> UInt8[ndarray, "..."]:
-    """An image resized to a square; a mask, which is not interpolated, keeps its numbers.
+def read_image(
+    file: Path, side: int, resampling: Image.Resampling
+) -> tuple[UInt8[ndarray, "..."], tuple[int, int]]:
+    """An upright image resized to a square, and its width and height; a mask keeps its numbers.
 
     Raises:
       UserError: if it cannot be read.
@@ -148,24 +152,12 @@ def read_image(file: Path, side: int, resampling: Image.Resampling) -> UInt8[nda
             elif is_mask and image.mode not in {"L", "P", "1"}:
                 fault = f"a mask has one number a pixel, 0 to 255, and this is {image.mode}"
             else:
-                plain = image if is_mask else image.convert("RGB")
-                return np.asarray(plain.resize((side, side), resampling), np.uint8)
+                upright = ImageOps.exif_transpose(image)
+                plain = upright if is_mask else upright.convert("RGB")
+                return np.asarray(plain.resize((side, side), resampling), np.uint8), plain.size
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
         fault = (str(error) or repr(error)).splitlines()[0]
     raise UserError(f"{file}: {fault}")
-
-
-def size_of(file: Path) -> tuple[int, int]:
-    """Width and height of an image.
-
-    Raises:
-      UserError: if it cannot be read.
-    """
-    try:
-        with Image.open(file, formats=FORMATS) as image:
-            return image.width, image.height
-    except Exception as error:  # as above
-        raise UserError(f"{file}: {(str(error) or repr(error)).splitlines()[0]}") from error
 
 
 def image_files(folder: Path) -> tuple[Path, ...]:
@@ -201,12 +193,6 @@ def colour(number: int) -> tuple[int, int, int]:
     rgb = colorsys.hsv_to_rgb(number * 0.618 % 1, 0.75, 1.0 if number % 2 else 0.75)
     red, green, blue = (round(255 * part) for part in rgb)
     return red, green, blue
-
-
-def restored(image: Float[Tensor, "3 h w"]) -> UInt8[ndarray, "h w 3"]:
-    """Pixels of a normalised image."""
-    pixels = image.cpu().permute(1, 2, 0) * torch.tensor(SD) + torch.tensor(MEAN)
-    return np.asarray((255 * pixels).round().clamp(0, 255).byte())
 
 
 def beside(

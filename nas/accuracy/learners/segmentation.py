@@ -13,8 +13,11 @@ from numpy import ndarray
 from PIL import Image
 from torch import Tensor, nn
 
+from common.files.safe_file import read_text
 from common.types.errors import UserError
+from common.types.printable import printable
 from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
+from nas.accuracy.learners.data import moved
 from nas.accuracy.learners.scenes import (
     SIDE,
     WORST,
@@ -23,9 +26,8 @@ from nas.accuracy.learners.scenes import (
     beside,
     colour,
     image_files,
+    normalised,
     read_image,
-    restored,
-    size_of,
     title_of,
 )
 
@@ -56,15 +58,15 @@ class Segmentation:
         for file in files:
             if file.stem not in masks:
                 raise UserError(f"{file} has no mask {self.folder / 'masks' / file.stem}.png")
-            sizes = size_of(file), size_of(masks[file.stem])
-            if sizes[0] != sizes[1]:
-                raise UserError(
-                    f"{masks[file.stem]} is {sizes[1][0]} x {sizes[1][1]} pixels, and its image "
-                    f"{sizes[0][0]} x {sizes[0][1]}"
-                )
-        targets = [read_image(masks[f.stem], self.side, Image.Resampling.NEAREST) for f in files]
-        values = torch.from_numpy(np.stack(targets)) if targets else torch.zeros(0)
+        read = [read_image(masks[f.stem], self.side, Image.Resampling.NEAREST) for f in files]
+        values = torch.from_numpy(np.stack([mask for mask, _ in read])) if read else torch.zeros(0)
         self.scenes = Scenes.of(files, self.side, values, data)
+        for file, (_, size), wanted in zip(files, read, self.scenes.sizes, strict=True):
+            if size != wanted:
+                raise UserError(
+                    f"{masks[file.stem]} is {size[0]} x {size[1]} pixels, and its image "
+                    f"{wanted[0]} x {wanted[1]}"
+                )
         self.classes = self._classes()
 
     def _classes(self) -> tuple[str, ...]:
@@ -74,9 +76,8 @@ class Segmentation:
         names = [str(number) for number in range(int(used.max()) + 1 if len(used) else 0)]
         file = self.folder / "classes.txt"
         if file.is_file():
-            lines = file.read_text(encoding="utf-8").split("\n")
-            named = [line.strip() for line in lines if line.strip()]
-            if len(named) < len(names):
+            named = [printable(line)[:100] for line in read_text(file).split("\n") if line.strip()]
+            if not len(names) <= len(named) <= UNLABELLED:
                 raise UserError(f"{file} names {len(named)} classes, and masks have {len(names)}")
             names = named
         if len(names) < 2:
@@ -119,23 +120,21 @@ class Segmentation:
     def findings(self, network: nn.Module) -> Findings:
         """Intersection over union of each class, and the worst masks beside the truth."""
         device = next(network.parameters()).device
-        kept = [[part.to(device) for part in batch] for batch in self.batches("test")]
-        counts = self.confusion(network, kept)
-        images, masks = (torch.cat(parts) for parts in zip(*kept, strict=True))
+        counts = self.confusion(network, (moved(each, device) for each in self.batches("test")))
         shown = (counts.sum(2) > 0).sum(0).tolist()
         values = zip(self.classes, shown, unions(counts.sum(0)).tolist(), strict=True)
         of_images = [float(np.nanmean(unions(each))) for each in counts]
         pictures = []
         for at in np.argsort(of_images)[:WORST].tolist():
+            which = self.scenes.splits["test"][[at]]
+            image, mask = self.scenes.pixels[which], self.scenes.targets[which][0].numpy()
             with torch.no_grad():
-                answer = network(images[[at]]).argmax(1)[0].cpu().numpy()
-            pixels, truth = restored(images[at]), masks[at].cpu().numpy()
-            missed = np.unique(truth[(truth != answer) & (truth < len(self.classes))])
+                answer = network(normalised(image).to(device)).argmax(1)[0].cpu().numpy()
+            missed = np.unique(mask[(mask != answer) & (mask < len(self.classes))])
             words = ", ".join(self.classes[number] for number in missed.tolist())
             caption = f"mIoU {of_images[at]:.0%}; not right: {words}"
-            pictures.append(
-                beside(self._laid_on(pixels, truth), self._laid_on(pixels, answer), caption)
-            )
+            left, right = (self._laid_on(image[0].numpy(), each) for each in (mask, answer))
+            pictures.append(beside(left, right, caption))
         return Findings(
             tuple(ClassMetric(*each) for each in values if not np.isnan(each[2])), tuple(pictures)
         )

@@ -1,6 +1,8 @@
 """Detection: boxes of COCO's JSON, anchors, suppression, and annotations that do not fit."""
 
 import json
+import math
+import sys
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from scene_folder import write_scenes
 from torch import nn
 
 from common.types.errors import UserError
+from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.detection import (
     Detection,
     decoded,
@@ -93,6 +96,38 @@ def test_mirrored_boxes_stay_on_their_objects(folder):
         assert inside.min() > 1.5
 
 
+def test_crowds_are_judged_as_coco_does_and_not_learnt(folder):
+    pytest.importorskip("pycocotools")
+    _changed("annotations", lambda every: [each.update(iscrowd=1) for each in every[:1]])(folder)
+    learner = Detection(str(folder), side=48)
+    crowd = next(at for at, file in enumerate(learner.scenes.files) if file.name == "0.png")
+    objects = learner.scenes.targets[[crowd, 1]]
+
+    classes, _ = matched(ANCHORS, objects)
+    metric = learner.metric(Oracle(objects.abs(), 3), [(torch.zeros(2, 3, 48, 48), objects)])
+
+    assert not classes[0].any()
+    assert metric.value == pytest.approx(1.0)  # an answer to a crowd is neither right nor wrong
+
+
+def test_findings_show_the_worst_images_beside_the_truth(folder):
+    pytest.importorskip("pycocotools")
+    learner = Detection(str(folder), side=48)
+    (batch,) = learner.batches("test")
+
+    findings = learner.findings(Oracle(batch[1] * torch.tensor([1, 1, 1, 1, 0.0]), 3))
+
+    assert [each.value for each in findings.classes] == [0.0] * len(findings.classes)
+    assert [each.caption.split()[0] for each in findings.pictures] == ["1", "1"]
+
+
+def test_a_metric_that_cannot_be_computed_is_refused_before_a_training(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
+
+    with pytest.raises(UserError, match="pycocotools"):
+        LearnerData.checked(Detection(str(folder), side=48))
+
+
 def _changed(key, change):
     def damage(folder):
         path = folder / "annotations.json"
@@ -108,6 +143,8 @@ def _changed(key, change):
     [
         (_changed("annotations", lambda each: each[3].update(bbox=[40, 0, 20, 10])), "3.png"),
         (_changed("annotations", lambda each: each[3].update(bbox=[4, 0, 0, 10])), "3.png"),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, math.nan, 5, 5])), "3.png"),
+        (_changed("images", lambda each: each[5].update(width=96, height=96)), "5.png"),
         (_changed("annotations", lambda each: each[3].update(image_id=99)), "99"),
         (_changed("annotations", lambda each: each[3].pop("bbox")), "bbox"),
         (_changed("annotations", lambda each: each[3].update(bbox="4")), "COCO"),

@@ -63,6 +63,17 @@ def test_unions_by_hand():
     assert unions(counts) == pytest.approx([6 / 9, 3 / 6, np.nan], nan_ok=True)
 
 
+def test_photos_are_learnt_as_they_are_viewed(folder):
+    before = Segmentation(str(folder), side=48).scenes.pixels[0]
+    file = folder / "images" / "0.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right
+    with Image.open(file) as image:
+        image.transpose(Image.Transpose.ROTATE_90).save(file, exif=exif)
+
+    assert torch.equal(Segmentation(str(folder), side=48).scenes.pixels[0], before)
+
+
 def _other_size(folder):
     Image.new("L", (20, 20)).save(folder / "masks" / "3.png")
 
@@ -80,6 +91,10 @@ def _one_class(folder):
         Image.new("L", (48, 48)).save(file)
 
 
+def _latin(folder):
+    (folder / "classes.txt").write_bytes("0\n1\nKäse\n".encode("latin-1"))
+
+
 def _gap(folder):
     for file in (folder / "masks").iterdir():
         mask = np.asarray(Image.open(file))
@@ -94,6 +109,8 @@ def _gap(folder):
         (_coloured, "5.png"),
         (_one_class, "class"),
         (_gap, "class 2"),
+        (_latin, "classes.txt"),
+        (lambda folder: (folder / "classes.txt").write_text("name\n" * 256), "256"),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(folder, damage, hint):
