@@ -15,7 +15,6 @@ from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -44,7 +43,6 @@ def profiling_plan(layered: LayeredNetwork, stages: StreamStages, budget_bytes: 
     ring = max(layered.largest_bytes, min(share, enough))
     host, device = ring * stages.reads, ring * stages.copies
     return StreamPlan(
-        StreamArchitecture.ASYNCHRONOUS,
         (False,) * len(layered.layers),
         host,
         device,

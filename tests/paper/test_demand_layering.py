@@ -18,7 +18,7 @@ from benchmarks.demand_layering import (
     yolov4,
 )
 from benchmarks.papers.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.recurrence import predicted
 
 PUBLISHED = {row.name: row for row in ROWS}
@@ -102,7 +102,5 @@ def test_the_turns_of_layers_without_weights_are_needed(layers):
 def test_a_slow_disk_cannot_be_hidden(layers):
     """At 300 MB/s, the source's eMMC, no ring helps."""
     slow = [replace(layer, read_ms=layer.weight_bytes / 300e3) for layer in layers]
-    everything = StreamPlan(
-        StreamArchitecture.PLANNED, (False,) * len(slow), 300 * MIB, 0, 0.0, 300 * MIB
-    )
+    everything = StreamPlan((False,) * len(slow), 300 * MIB, 0, 0.0, 300 * MIB)
     assert predicted(slow, everything).predicted_ms > 5 * PRELOADED_MS

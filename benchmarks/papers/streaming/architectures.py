@@ -12,7 +12,6 @@ from dataclasses import replace
 from benchmarks.papers.streaming.bounds import bound_ms, lockstep
 from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -23,18 +22,23 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligne
 
 
 def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
-    """Three stages in lockstep; two buffers of the largest layer in host and in device memory."""
-    return _streamed(StreamArchitecture.SYNCHRONOUS, layers, 2, 2, alignment)
+    """Three stages in lockstep; two buffers of the largest layer in host and in device memory.
+
+    Its delay is computed alone: the runtime has no such pipeline.
+    """
+    plan = _streamed(layers, 2, 2, alignment)
+    delay_ms = lockstep(layers, plan.resident).makespan_ms
+    return replace(plan, predicted_ms=delay_ms, first_ms=delay_ms)
 
 
 def asynchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
     """Three stages; a ring of the largest layer in host and in device memory."""
-    return _streamed(StreamArchitecture.ASYNCHRONOUS, layers, 1, 1, alignment)
+    return _streamed(layers, 1, 1, alignment)
 
 
 def zero_copy(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
     """Two stages; one ring of the largest layer."""
-    return _streamed(StreamArchitecture.ZERO_COPY, layers, 1, 0, alignment)
+    return _streamed(layers, 1, 0, alignment)
 
 
 def enlarged(
@@ -64,7 +68,7 @@ def enlarged(
     def with_rings(ring_bytes: int) -> StreamPlan:
         host, device = ring_bytes * stages.reads, ring_bytes * stages.copies
         plan = StreamPlan(
-            *(StreamArchitecture.PLANNED, resident, host, device, 0.0, host + device, ahead),
+            *(resident, host, device, 0.0, host + device, ahead),
             bundle_bytes=bundle_bytes,
         )
         return predicted(layers, plan, alignment)
@@ -89,25 +93,11 @@ def enlarged(
     return best
 
 
-def with_delay(
-    layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
-) -> StreamPlan:
-    """Return the plan with its predicted delay, in lockstep if it is synchronous."""
-    if plan.architecture is not StreamArchitecture.SYNCHRONOUS:
-        return predicted(layers, plan, alignment)
-    delay_ms = lockstep(layers, plan.resident).makespan_ms
-    return replace(plan, predicted_ms=delay_ms, first_ms=delay_ms)
-
-
 def _streamed(
-    architecture: StreamArchitecture,
-    layers: Sequence[StreamedLayer],
-    host_layers: int,
-    device_layers: int,
-    alignment: int,
+    layers: Sequence[StreamedLayer], host_layers: int, device_layers: int, alignment: int
 ) -> StreamPlan:
     """Return a plan with rings of a multiple of the largest layer."""
     largest = aligned(max((layer.weight_bytes for layer in layers), default=0), alignment)
     host, device = host_layers * largest, device_layers * largest
-    plan = StreamPlan(architecture, (False,) * len(layers), host, device, 0.0, host + device)
-    return with_delay(layers, plan, alignment)
+    plan = StreamPlan((False,) * len(layers), host, device, 0.0, host + device)
+    return predicted(layers, plan, alignment)

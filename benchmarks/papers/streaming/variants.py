@@ -28,8 +28,6 @@ from benchmarks.papers.steps import ExperimentStep, interleaved, last_of_turn, o
 from benchmarks.papers.streaming.architectures import (
     asynchronous,
     enlarged,
-    synchronous,
-    with_delay,
     zero_copy,
 )
 from benchmarks.papers.streaming.bounds import bound_ms, least_ms
@@ -39,7 +37,6 @@ from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline
 from runtime.weight_streaming.planning.bundles import bundle_sizes, bundled
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -267,18 +264,10 @@ class _Bench:
         (three, stepped), *_, (planned, layers) = [*profiles.items()] * 2
         whole = self._opened.layered.weight_bytes
 
-        def of(made: StreamPlan, own: list[StreamedLayer], stages: StreamStages) -> StreamPlan:
-            return (
-                with_delay(own, _without_reads(made))
-                if stages is StreamStages.COPY_KERNEL
-                else made
-            )
-
-        plans = {
-            "preload": (preloaded(layers), layers),
-            "synchronous": (of(synchronous(stepped), stepped, three), stepped),
-            "asynchronous": (of(asynchronous(stepped), stepped, three), stepped),
-        }
+        made = asynchronous(stepped)
+        if three is StreamStages.COPY_KERNEL:
+            made = predicted(stepped, _without_reads(made))
+        plans = {"preload": (preloaded(layers), layers), "asynchronous": (made, stepped)}
         if self._case.zero_copies:
             plans["zero-copy"] = (self._zero_copy(layers), layers)
         plans["planned buffer"] = (
@@ -300,7 +289,7 @@ class _Bench:
         """The zero-copy plan; without a ring buffer on a GPU whose weights are all in host memory."""
         if self._is_kept and self._opened.device.type == "cuda":
             resident = (False,) * len(layers)
-            return StreamPlan(StreamArchitecture.ZERO_COPY, resident, 0, 0, 0.0, 0)
+            return StreamPlan(resident, 0, 0, 0.0, 0)
         made = zero_copy(layers)
         # across a bus kernels take longer than they were measured to take
         return made if self._opened.device.type == "cpu" else replace(made, predicted_ms=0.0)
@@ -464,7 +453,7 @@ def _random_plan(
     kept = sum(layer.weight_bytes for layer in layers) - sum(streamed)
     memory_bytes = kept + host + device
     made = StreamPlan(
-        *(StreamArchitecture.PLANNED, resident, host, device, 0.0, memory_bytes),
+        *(resident, host, device, 0.0, memory_bytes),
         ahead=True,
         bundle_bytes=bundle_bytes,
     )

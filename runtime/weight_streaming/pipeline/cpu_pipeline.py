@@ -82,7 +82,7 @@ class CpuPipeline(Pipeline):
 
     def sync_ms(self, stage: StreamStage) -> float:
         """Median synchronisation delay of a stage in the latest run."""
-        if self._layout.is_synchronous or self._layout.is_ahead:
+        if self._layout.is_ahead:
             return 0.0
         return sync_ms(
             self._layout,
@@ -154,11 +154,4 @@ class CpuPipeline(Pipeline):
 
     def _needs(self, stage: StreamStage, ordinal: int) -> list[tuple[StreamStage, int]]:
         """Return how many streamed layers other stages must have finished before."""
-        needs = [(other, before + 1) for other, before in self._layout.needs(stage, ordinal)]
-        if self._layout.is_synchronous and stage is StreamStage.READ:
-            needs += [(StreamStage.COPY, ordinal - 1), (StreamStage.KERNEL, ordinal - 2)]
-        elif self._layout.is_synchronous and stage is StreamStage.COPY:
-            needs.append((StreamStage.KERNEL, ordinal - 1))
-        elif self._layout.is_synchronous and self._layout.host is not None:
-            needs.append((StreamStage.READ, min(ordinal + 2, len(self._layout.streamed))))
-        return needs
+        return [(other, before + 1) for other, before in self._layout.needs(stage, ordinal)]

@@ -133,12 +133,12 @@ class GpuPipeline(Pipeline):
     def sync_ms(self, stage: StreamStage) -> float:
         """Median synchronisation delay of a stage in the latest run, by CUDA events.
 
-        0 for stages that wait for the host, run in lockstep or prefetch.
+        0 for stages that wait for the host or prefetch.
         """
         waits_for_host = self._layout.host is not None and (
             stage is not StreamStage.KERNEL or self._layout.device is None
         )
-        if self._layout.is_synchronous or self._layout.is_ahead or waits_for_host:
+        if self._layout.is_ahead or waits_for_host:
             return 0.0
         return sync_ms(self._layout, stage, self._since_ms)
 
@@ -199,31 +199,11 @@ class GpuPipeline(Pipeline):
         return kernels[layer] if stage is StreamStage.KERNEL else copies[self._ordinals[layer]]
 
     def _launch(self, progress: StreamProgress, before: int, begun: int) -> None:
-        if self._layout.is_synchronous:
-            self._launch_in_step(progress, before)
-            return
         for stage, number in self._orders[begun]:
             if stage is StreamStage.COPY:
                 self._launch_copy(number, progress, before)
             else:
                 self._launch_kernels(number, self._ordinals.get(number), progress)
-
-    def _launch_in_step(self, progress: StreamProgress, before: int) -> None:
-        """Launch the stages in lockstep, cycle by cycle; all layers are streamed."""
-        layers = len(self._layers)
-        for cycle in range(1, layers + 2):
-            if cycle <= layers:
-                self._launch_copy(cycle - 1, progress, before)
-            if cycle >= 2:
-                self._launch_kernels(cycle - 2, cycle - 2, progress)
-            self._copier.synchronize()
-            self._compute.synchronize()
-            if cycle <= layers:
-                progress.advance(StreamStage.COPY)
-            if cycle >= 2:
-                progress.advance(StreamStage.KERNEL)
-            if self._layout.host is not None:
-                progress.wait([(StreamStage.READ, min(cycle + 1, layers))], before)
 
     def _launch_copy(self, number: int, progress: StreamProgress, before: int) -> None:
         """Launch the copy of a streamed layer; numbers continue into the next inference."""
@@ -239,8 +219,7 @@ class GpuPipeline(Pipeline):
         with torch.cuda.stream(self._copier):
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
-        if not self._layout.is_synchronous:
-            progress.advance(StreamStage.COPY)
+        progress.advance(StreamStage.COPY)
 
     def _launch_kernels(self, layer: int, ordinal: int | None, progress: StreamProgress) -> None:
         if ordinal is not None and self._layout.device is not None:
@@ -251,7 +230,7 @@ class GpuPipeline(Pipeline):
             self._begins[layer].record(self._compute)
             self._run_jobs(layer)
         self._ends[layer].record(self._compute)
-        if ordinal is not None and not self._layout.is_synchronous:
+        if ordinal is not None:
             progress.advance(StreamStage.KERNEL)
 
     def _run_jobs(self, layer: int) -> None:
@@ -277,10 +256,6 @@ class GpuPipeline(Pipeline):
                 if place.after is not None:  # negative: of the previous inference
                     progress.wait([(leaves, place.after + 1)], before)
                     events[place.after].synchronize()
-                if self._layout.is_synchronous:
-                    progress.wait(
-                        [(StreamStage.COPY, ordinal - 1), (StreamStage.KERNEL, ordinal - 2)], before
-                    )
                 self._read(ordinal, progress)
                 progress.advance(StreamStage.READ)
 

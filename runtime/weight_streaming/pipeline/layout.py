@@ -7,15 +7,15 @@ does the synchronisation delay of a stage: from the end of its dependencies to i
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import final
 
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.pipeline.progress import StreamStage
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingPlace, cyclic_places, places
+from runtime.weight_streaming.planning.plan import StreamPlan
+from runtime.weight_streaming.planning.ring import RingPlace, cyclic_places, places
 
 _COPIES_PER_LAYER = 2
 """Maximum number of copies launched in advance before the kernels of one layer."""
@@ -37,8 +37,6 @@ class RingLayout:
     """Place of each streamed layer in the host ring; None if there is none."""
     device: tuple[RingPlace, ...] | None
     """Place of each streamed layer in the device ring; None if there is none."""
-    is_synchronous: bool
-    """Whether stages advance in lockstep."""
     is_ahead: bool = False
     """Whether the first stage (reading, else copying) prefetches for the next inference."""
 
@@ -84,37 +82,19 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> RingLayout:
     """
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
-    is_synchronous = plan.architecture is StreamArchitecture.SYNCHRONOUS
-    is_ahead = plan.ahead and not is_synchronous
-    later = double_buffers if is_synchronous else places
-    first = cyclic_places if is_ahead else later
+    first = cyclic_places if plan.ahead else places
     host = device = None
     if streamed and plan.host_ring_bytes:
         host = first(sizes, plan.host_ring_bytes)
     if streamed and plan.device_ring_bytes:
-        device = (first if host is None else later)(sizes, plan.device_ring_bytes)
+        device = (first if host is None else places)(sizes, plan.device_ring_bytes)
     return RingLayout(
         streamed=streamed,
         resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
         host=host,
         device=device,
-        is_synchronous=is_synchronous,
-        is_ahead=is_ahead,
+        is_ahead=plan.ahead,
     )
-
-
-def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[RingPlace, ...]:
-    """Alternate between two buffers of equal size.
-
-    Raises:
-      ValueError: if a layer does not fit into half of the memory.
-    """
-    half = capacity_bytes // 2 // PAGE_BYTES * PAGE_BYTES
-    if max(sizes) > half:
-        raise ValueError(
-            f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
-        )
-    return tuple(RingPlace(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))
 
 
 def launch_order(

@@ -9,21 +9,6 @@ from enum import Enum
 from typing import final
 
 
-class StreamArchitecture(str, Enum):
-    """Streaming architecture: how weights reach their kernels (Ji et al., RTSS 2022)."""
-
-    PRELOAD = "preload"
-    """All weights are in memory before the first kernel."""
-    SYNCHRONOUS = "synchronous"
-    """Read, copy and kernel advance to the next layer in lockstep; double buffers between them."""
-    ASYNCHRONOUS = "asynchronous"
-    """Read, copy and kernel run asynchronously; ring buffers between them."""
-    ZERO_COPY = "zero_copy"
-    """Read and kernel share one ring buffer in host memory."""
-    PLANNED = "planned"
-    """Ring sizes and resident layers chosen by the planner."""
-
-
 class StreamStages(str, Enum):
     """Stages that a layer's weights pass in one inference."""
 
@@ -85,7 +70,6 @@ class StreamPlan:
     Device ring only: copy and kernel, with all weights in host memory. No ring: all layers are resident.
     """
 
-    architecture: StreamArchitecture
     resident: tuple[bool, ...]
     """By layer: True if its weights stay in the memory of its kernels."""
     host_ring_bytes: int
@@ -95,7 +79,7 @@ class StreamPlan:
     memory_bytes: int
     """Bytes of resident layers and rings together."""
     ahead: bool = False
-    """Whether weights are prefetched for the next inference; ignored by SYNCHRONOUS."""
+    """Whether weights are prefetched for the next inference."""
     first_ms: float = 0.0
     """Predicted delay of the first inference, with empty rings; 0 if not predicted."""
     tile_bytes: int = 0

@@ -8,7 +8,6 @@ from itertools import product
 from runtime.weight_streaming.planning.bundles import bundle_sizes
 from runtime.weight_streaming.planning.local_search import local_search
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -40,9 +39,7 @@ class BudgetTooSmallError(ValueError):
 
 def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
     """All layers resident, weights counted once; the paper also counts a copy in host memory."""
-    plan = StreamPlan(
-        StreamArchitecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers)
-    )
+    plan = StreamPlan((True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
     return predicted(layers, plan)
 
 

@@ -8,7 +8,6 @@ from typing import final
 
 from runtime.weight_streaming.planning.bundles import bundled
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -106,7 +105,6 @@ class RingSizing:
         reads, copies = self._prefetches
         first, run = self._run(self._placed(host, ahead=reads), self._placed(device, ahead=copies))
         return StreamPlan(
-            StreamArchitecture.PLANNED,
             self._resident,
             host,
             device,

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 
@@ -15,7 +15,7 @@ def network(*layers):
 def ring(layers, host, device=0, resident=()):
     stays = tuple(i in resident for i in range(len(layers)))
     kept = sum(layers[i].weight_bytes for i in resident)
-    return StreamPlan(StreamArchitecture.PLANNED, stays, host, device, 0.0, kept + host + device)
+    return StreamPlan(stays, host, device, 0.0, kept + host + device)
 
 
 @st.composite

@@ -18,7 +18,7 @@ def layouts(draw):
     ring = places(lengths, draw(st.integers(9, 40)), 1) if streamed else None
     resident = tuple(i for i, stays in enumerate(kept) if stays)
     host = ring if draw(st.booleans()) else None
-    return RingLayout(streamed, resident, host, ring, is_synchronous=False), len(sizes)
+    return RingLayout(streamed, resident, host, ring), len(sizes)
 
 
 @settings(max_examples=60)
@@ -50,7 +50,7 @@ def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_b
     streamed = tuple(i for i, (_, stays) in enumerate(drawn) if not stays)
     lengths = [drawn[i][0] for i in streamed]
     ring = cyclic_places(lengths, capacity, 1) if streamed else None
-    layout = RingLayout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+    layout = RingLayout(streamed, (), None, ring, is_ahead=True)
     count, begun = len(streamed), layout.prefetched_layers
     launched = 0
     for inference in range(3):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import runtime
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.planner import plan as planned
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import open_streamable
@@ -19,7 +19,7 @@ from runtime.weight_streaming.streamable import open_streamable
 def ring_of(opened, layers, *, ahead=True):
     """A plan that keeps nothing, with a ring of so many of the largest layer."""
     count, nbytes = len(opened.layered.layers), layers * opened.layered.largest_bytes
-    return StreamPlan(StreamArchitecture.PLANNED, (False,) * count, nbytes, 0, 0.0, nbytes, ahead)
+    return StreamPlan((False,) * count, nbytes, 0, 0.0, nbytes, ahead)
 
 
 @pytest.fixture

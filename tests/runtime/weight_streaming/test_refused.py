@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 
 
 def streamed(**changes):
@@ -35,7 +35,7 @@ def called(*inputs):
 
 
 def planned(layers, nbytes):
-    plan = StreamPlan(StreamArchitecture.PLANNED, (False,) * layers, nbytes, 0, 0.0, nbytes)
+    plan = StreamPlan((False,) * layers, nbytes, 0, 0.0, nbytes)
     return streamed(plan=plan, budget=None)
 
 

@@ -14,11 +14,11 @@ from torch import nn
 import runtime
 from benchmarks.papers.networks.cell import EVERY_OPERATION
 from benchmarks.papers.networks.vgg import VGG
-from benchmarks.papers.streaming.architectures import asynchronous, synchronous, zero_copy
+from benchmarks.papers.streaming.architectures import asynchronous, zero_copy
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.pipeline.progress import StreamStage
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.planner import preloaded
 from runtime.weight_streaming.planning.recurrence import is_streamed
 from runtime.weight_streaming.profiling import unmeasured
@@ -55,29 +55,26 @@ def test_every_architecture_gives_the_output_of_the_resident_network(name, tier)
     module, x, expected = built(name)
     opened = open_streamable(module, x, tier=tier)
     layers = unmeasured(opened.layered)
-    plans = [preloaded(layers), synchronous(layers), asynchronous(layers), zero_copy(layers)]
+    plans = [preloaded(layers), asynchronous(layers), zero_copy(layers)]
     if tier is Tier.HOST:
         none = (False,) * len(layers)
         ring = 2 * opened.layered.largest_bytes
         plans = [
             preloaded(layers),
-            StreamPlan(StreamArchitecture.SYNCHRONOUS, none, 0, ring, 0.0, ring),
-            StreamPlan(StreamArchitecture.ASYNCHRONOUS, none, 0, ring // 2, 0.0, ring // 2),
-            StreamPlan(StreamArchitecture.ZERO_COPY, none, 0, 0, 0.0, 0),
+            StreamPlan(none, 0, ring // 2, 0.0, ring // 2),
+            StreamPlan(none, 0, 0, 0.0, 0),
         ]
     for plan in plans:
-        assert any(is_streamed(layers, plan.resident)) == (
-            plan.architecture is not StreamArchitecture.PRELOAD
-        )
+        assert any(is_streamed(layers, plan.resident)) == (plan is not plans[0])
         pipeline = opened.pipeline(plan, x)
         for scale in (1, 2, 1):  # the second must not see anything of the first
             with torch.no_grad():
-                assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan.architecture
+                assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan
         assert torch.equal(pipeline.run(x), expected)
         assert len(pipeline.times) == len(layers)
         late_ms = {stage: pipeline.sync_ms(stage) for stage in StreamStage}
         assert all(0 <= one < 10 for one in late_ms.values())
-        if plan.architecture is StreamArchitecture.ASYNCHRONOUS:
+        if plan.device_ring_bytes:
             assert late_ms[StreamStage.KERNEL] > 0
         pipeline.close()
     opened.close()
@@ -99,9 +96,7 @@ def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier):
     }[tier]
     for resident in (none, every_third):
         for host, device in rings:
-            plan = StreamPlan(
-                StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead=True
-            )
+            plan = StreamPlan(resident, host, device, 0.0, 0, ahead=True)
             pipeline = opened.pipeline(plan, x)
             for _ in range(3):
                 assert torch.equal(pipeline.run(x), expected)
@@ -122,7 +117,7 @@ def test_copies_for_the_next_inference_continue_between_calls():
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 3 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
-    plan = StreamPlan(StreamArchitecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
+    plan = StreamPlan(none, 0, ring, 0.0, ring, ahead=True)
     pipeline = opened.pipeline(plan, x)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.wait_prefetched()
@@ -139,7 +134,7 @@ def test_repeated_kernels_are_timed_and_leave_the_weights_unchanged():
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 2 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
-    pipeline = opened.pipeline(StreamPlan(StreamArchitecture.PLANNED, none, 0, ring, 0.0, ring), x)
+    pipeline = opened.pipeline(StreamPlan(none, 0, ring, 0.0, ring), x)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.repeat_kernels(5)
     pipeline.run(x)
@@ -201,7 +196,7 @@ def test_small_layers_are_handed_over_together(tier, tile_bytes):
     resident = tuple(i % 7 == 3 for i in range(len(layers)))
     ring = 4 * opened.layered.largest_bytes
     plan = StreamPlan(
-        *(StreamArchitecture.PLANNED, resident, ring * (tier == "ssd"), ring, 0.0, 0),
+        *(resident, ring * (tier == "ssd"), ring, 0.0, 0),
         ahead=True,
         tile_bytes=tile_bytes,
         bundle_bytes=2**20,
@@ -225,7 +220,7 @@ def test_tiles_give_nearly_the_output_of_the_resident_network(name, tier):
     resident = tuple(i % 3 == 1 for i in range(len(layers.layers)))
     assert len(resident) > len(opened.layered.layers) or name == "nas_bench_201"
     plan = StreamPlan(
-        *(StreamArchitecture.PLANNED, resident, ring * (tier == "ssd"), ring, 0.0, 0),
+        *(resident, ring * (tier == "ssd"), ring, 0.0, 0),
         ahead=True,
         tile_bytes=300_000,
     )

@@ -21,7 +21,7 @@ from benchmarks.papers.streaming.yolo import YOLOv4
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.plan import StreamArchitecture, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError, preloaded
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 from runtime.weight_streaming.profiling import unmeasured
@@ -92,9 +92,7 @@ def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data)
     host, device = data.draw(rings), data.draw(st.one_of(st.just(0), rings))
     ahead = data.draw(st.booleans())
     bundle = data.draw(st.integers(0, largest))
-    plan = StreamPlan(
-        *(StreamArchitecture.PLANNED, resident, host, device, 0.0, 0, ahead), bundle_bytes=bundle
-    )
+    plan = StreamPlan(*(resident, host, device, 0.0, 0, ahead), bundle_bytes=bundle)
 
     pipeline = one.pipeline(plan, x)
     for _ in range(1 + 2 * ahead):
@@ -135,7 +133,7 @@ def test_layers_that_share_a_weight_are_streamed(bundle_bytes):
     shared = nn.Linear(256, 256)
     module = nn.Sequential(shared, nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), shared).eval()
     x, ring = torch.randn(3, 256), 2**20
-    plan = StreamPlan(StreamArchitecture.PLANNED, (False,) * 3, ring, 0, 0.0, ring)
+    plan = StreamPlan((False,) * 3, ring, 0, 0.0, ring)
     plan = replace(plan, bundle_bytes=bundle_bytes)
     with torch.no_grad(), runtime.stream(module, x, plan=plan) as small:
         assert torch.equal(small(x), module(x))

@@ -10,7 +10,6 @@ from runtime.weight_streaming.files.layers import MERGED_BYTES, split_layers
 from runtime.weight_streaming.pipeline.layout import RingLayout, sync_ms
 from runtime.weight_streaming.pipeline.progress import StreamStage
 from runtime.weight_streaming.planning.plan import (
-    StreamArchitecture,
     StreamedLayer,
     StreamPlan,
     StreamStages,
@@ -22,7 +21,7 @@ from runtime.weight_streaming.streamable import open_streamable
 
 
 def of(resident, ring):
-    return StreamPlan(StreamArchitecture.PLANNED, resident, 0, ring, 0.0, ring)
+    return StreamPlan(resident, 0, ring, 0.0, ring)
 
 
 def test_only_streamed_layers_have_a_synchronisation_delay():
@@ -46,7 +45,6 @@ def test_a_delay_counts_from_the_last_dependency(stage, expected):
         resident=(0,),
         host=None,
         device=(RingPlace(0, None), RingPlace(4096, None), RingPlace(0, 0)),
-        is_synchronous=False,
     )
     began = {
         (StreamStage.COPY, 1): 0.0,

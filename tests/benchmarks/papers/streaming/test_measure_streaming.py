@@ -10,7 +10,6 @@ from benchmarks.papers.results import PaperResults
 from benchmarks.papers.streaming import variants as streaming
 from benchmarks.papers.streaming.experiment import STREAM
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.plan import StreamArchitecture
 
 
 def tiny():
@@ -24,7 +23,7 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     rows = [*streaming._measured(bench_config("stream"), case)]
 
     variants = {row["variant"]: row for row in rows if "variant" in row}
-    assert {"preload", "synchronous", "asynchronous", "zero-copy", "planned buffer"} <= {*variants}
+    assert {"preload", "asynchronous", "zero-copy", "planned buffer"} <= {*variants}
     assert all(row["bit_exact"] for row in rows if "bit_exact" in row)
     for row in variants.values():
         parts = ("host", "pinned", "device", "kept")
@@ -45,7 +44,7 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
     honest = streaming.StreamableNetwork.pipeline
 
     def too_small(opened, plan, x):
-        if plan.architecture is StreamArchitecture.PRELOAD:
+        if all(plan.resident):
             raise RuntimeError("full")
         return honest(opened, plan, x)
 
