@@ -23,7 +23,7 @@ from common.types.kind import Kind
 from common.types.task import Task
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
-from nas.accuracy.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
+from nas.accuracy.fine_tuning.tuning import STATISTICS_ON, absorb_statistics, freeze, set_classifier
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
@@ -41,9 +41,6 @@ _TIMED = 16
 
 FEWEST_JUDGED = 300
 """Images that frozen features are judged on, however long it takes."""
-
-_STATISTICS_ON = 128
-"""Images that batch normalisation takes its statistics from before a network is tuned."""
 
 
 class FrozenPass(NamedTuple):
@@ -85,7 +82,7 @@ class PretrainedNetwork:
         head = head_of(self.heads, self.space, architecture)
         if head.is_file():
             set_classifier(network, **load_file(head))
-        absorb_statistics(network, proxy_batch(self.images(architecture), _STATISTICS_ON))
+        absorb_statistics(network, proxy_batch(self.images(architecture), STATISTICS_ON))
         freeze(network, self.space.tuned(network, architecture))
         return network
 

@@ -13,6 +13,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nas.accuracy.training.classifiers import classifiers
 
+STATISTICS_ON = 128
+"""Images that batch normalisation takes its statistics from before a trained network is tuned."""
+
 
 def set_classifier(
     network: nn.Module,

@@ -7,7 +7,7 @@ import numpy as np
 from nas.accuracy.base import SharedNetwork
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.tuning import set_classifier
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.supernet.training import module_of
 from nas.accuracy.training.evaluation import device_named
 
@@ -18,10 +18,8 @@ _ON_GPU, _ON_CPU = 4000, 600
 def fit_classifier(shared: SharedNetwork, images: ImageSet) -> None:
     """Fit the last linear layer on what the chosen network computes before it."""
     device = device_named("auto")
-    most = slice(_ON_CPU if device.type == "cpu" else _ON_GPU)
-    splits = [
-        Images(split.pixels[most], split.labels[most]) for split in (images.train, images.valid)
-    ]
+    most = _ON_CPU if device.type == "cpu" else _ON_GPU
+    splits = [split.first(most) for split in (images.train, images.valid)]
     network = module_of(shared)
     features = frozen_features(network, splits, images, device)
     labels = [np.asarray(split.labels) for split in splits]

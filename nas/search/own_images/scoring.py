@@ -15,7 +15,7 @@ from rich.console import Console
 
 from common.types.errors import UserError
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
-from nas.accuracy.fine_tuning.tuning import absorb_statistics
+from nas.accuracy.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData, has_classes
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, scores, signal
@@ -47,9 +47,6 @@ _ON_CPU = ("live_convolutions",)
 
 _TRAINED = 0.7
 """Share of the time of a supernet for its training; the rest is for the scores."""
-
-_STATISTICS_ON = 128
-"""Images that a trained network's batch normalisation takes its statistics from."""
 
 _MANY, _FEW = (RECALIBRATED_ON, JUDGED_ON), (128, 256)
 """Images that give a network its statistics, and that judge it; few for large images on a CPU."""
@@ -154,7 +151,7 @@ def supernet_scores(
             epochs = max(least, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
         shared = initialised(space, images, seed, side)
         if isinstance(space, Inherits):
-            absorb_statistics(module_of(shared), proxy_batch(images, _STATISTICS_ON))
+            absorb_statistics(module_of(shared), proxy_batch(images, STATISTICS_ON))
         if has_classes(images) and getattr(shared, "new_classifier", False):
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"

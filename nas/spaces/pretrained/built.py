@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from common.types.errors import UserError
+from nas.spaces.pretrained.timm_library import library
 
 
 @cache
@@ -24,6 +26,8 @@ def function_named(function: str) -> Callable[[int], Any]:
     if not file.is_file() or spec is None or spec.loader is None:
         raise UserError(f"pool={function}: there is no file {path}")
     module = module_from_spec(spec)
+    with suppress(UserError):
+        library("torchvision")  # which the file may import
     try:
         spec.loader.exec_module(module)
         build: Callable[[int], Any] = getattr(module, name)

@@ -225,7 +225,8 @@ def _of_timm(name: str) -> PooledNetwork:
         about = timm().get_pretrained_cfg(name, allow_unregistered=False)
     except RuntimeError as error:
         raise UserError(
-            f"pool={name} is no folder, file.py:function or network of timm with weights: {error}"
+            f"pool={name} is no folder, file.py:function or network of timm with weights: {error}; one "
+            f"of torchvision comes from a function, pool=my_nets.py:build"
         ) from error
     name = str(about.hf_hub_id).removeprefix("timm/")
     network = PooledNetwork(
