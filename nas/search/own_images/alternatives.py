@@ -32,6 +32,7 @@ from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import (
     Winner,
+    epochs_of_new,
     epochs_within,
     forget_checkpoint,
     train_winner,
@@ -156,7 +157,9 @@ class ComparedSearch(StagedSearch):
         epochs = self._config.epochs
         is_default = epochs == self._space.tasks[self._space.default_task].epochs
         is_new = recipe == self._scratch_recipe
-        return recipe_named(recipe).epochs if is_new and is_default else epochs
+        if not (is_new and is_default):
+            return epochs
+        return epochs_of_new(self._images, recipe_named(recipe).epochs)
 
     def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
         """As in every search; the rule of thumb instead, as it was ranked, if it is better."""

@@ -30,7 +30,7 @@ from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_within
+from nas.search.own_images.winner import Winner, epochs_of_new, epochs_within
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import (
@@ -82,6 +82,13 @@ class Staged(StagedSearch):
         return tuple(
             Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
         )
+
+    @cached_property
+    def _most_epochs(self) -> int:
+        space, epochs = self._problem.space, self._config.epochs
+        is_default = epochs == space.tasks[space.default_task].epochs
+        is_longer = is_default and not self._inherits
+        return epochs_of_new(self._images, epochs) if is_longer else epochs
 
     def _stages(self, candidates: Candidates) -> Jobs:
         return Stages(candidates, self._fidelities, self._ends_s, self._parallel)
@@ -239,7 +246,7 @@ class Staged(StagedSearch):
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
-        space, most = self._problem.space, self._config.epochs
+        space, most = self._problem.space, self._most_epochs
         at, ms, kind = self._confirmed(order)
         row, ranked = (
             self._drawn_candidates.architectures[at],
@@ -255,7 +262,7 @@ class Staged(StagedSearch):
     @property
     def _go_on_from(self) -> int:
         """Most epochs of a training that the winner can go on from; the rest is on whole images."""
-        return self._config.epochs - (self._ranking_side is not None)
+        return self._most_epochs - (self._ranking_side is not None)
 
     def _ranked_epochs(self, candidate: int, most: int | None = None) -> int:
         """Epochs of a candidate's longest ranking training whose weights are kept; 0 if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,12 @@ from nas.train.subject import TrainSubject
 
 MORE = 2
 """Multiple of the planned epochs that the schedule may be stretched to, where time is left."""
+
+TRAINED_IMAGES = 600_000
+"""Images that new weights see until they are trained: few images take more epochs.
+
+Of 1,199 photos, 3 blocks of stride 2 learn 66.4 % in 200 epochs, and 69.7 % in 500.
+"""
 
 _REPORTED_S = 3.0
 """Time for the report after the training."""
@@ -85,6 +92,11 @@ def train_winner(
     device = device_named("auto")
     start = replace(start, planned=winner.epochs)
     return TrainingJob(settings, subject, device, console, start=start, ends_s=ends_s).run()
+
+
+def epochs_of_new(images: TrainingData, default: int) -> int:
+    """Epochs that train new weights: as by default, more on few images."""
+    return max(default, math.ceil(TRAINED_IMAGES / len(images.train)))
 
 
 def forget_checkpoint(run: Path, arch: str) -> None:
