@@ -15,14 +15,15 @@ AUGMENTATION = ("flip", "crop", "rand_augment")
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of a training: SGD with Nesterov momentum, and a cosine schedule toward 0."""
+    """Settings of a training: SGD with Nesterov momentum or AdamW, and a cosine schedule toward 0."""
 
     name: str
     epochs: int = 200
     batch_size: int = 256  # at most; a small training set has smaller ones
     least_steps: int = 16  # of an epoch
     lr: float = 0.1
-    momentum: float = 0.9
+    adamw: bool = False  # Loshchilov & Hutter, ICLR 2019; its momenta are PyTorch's
+    momentum: float = 0.9  # of SGD
     weight_decay: float = 5e-4
     lr_by_epoch: bool = False  # the learning rate stays the same during an epoch
     warm_up: float = 0.0  # share of the steps in which the learning rate rises from 0
@@ -86,6 +87,9 @@ RECIPES = {
         ),
     )
 }
+RECIPES["adamw"] = replace(
+    RECIPES["fine_tuning"], name="adamw", adamw=True, lr=1e-3, weight_decay=0.05
+)
 """`nas_bench_201` is the published protocol of the benchmark (Dong & Yang, ICLR 2020, section 2.2).
 
 Its learning rate is that of AutoDL-Projects' `CosineAnnealingLR`, which changes from epoch to epoch.

@@ -125,19 +125,23 @@ class Step(ABC):
                 for is_new in (True, False)
             )
             groups = [{"params": head}, {"params": body, "lr": self._body_lr}]
-        self._optimizer = torch.optim.SGD(
-            [group for group in groups if group["params"]],
-            lr=self._lr,
-            momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay,
-            nesterov=True,
-            fused=True,
+        groups = [group for group in groups if group["params"]]
+        settings: dict[str, Any] = {"lr": self._lr, "weight_decay": recipe.weight_decay}
+        is_gpu, momentum = device.type == "cuda", recipe.momentum
+        self._optimizer: torch.optim.Optimizer = (
+            torch.optim.AdamW(groups, fused=True, capturable=is_gpu, **settings)
+            if recipe.adamw
+            else torch.optim.SGD(groups, momentum=momentum, nesterov=True, fused=True, **settings)
         )
         self._momenta: dict[str, Tensor] = {}
         for name, weight in self._weights.items():
-            momentum = torch.zeros_like(weight)
-            self._optimizer.state[weight]["momentum_buffer"] = momentum
-            self._momenta[name] = momentum
+            state = self._optimizer.state[weight]
+            if recipe.adamw:
+                state |= {"step": torch.zeros((), device=device)}
+                state |= {each: torch.zeros_like(weight) for each in ("exp_avg", "exp_avg_sq")}
+            else:
+                state["momentum_buffer"] = torch.zeros_like(weight)
+            self._momenta |= {f"{name}.{each}": tensor for each, tensor in state.items()}
         self._averaged = {
             name: tensor
             for name, tensor in model.network.state_dict().items()

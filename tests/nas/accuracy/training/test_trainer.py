@@ -29,10 +29,11 @@ def assert_equal(network, expected):
         assert torch.equal(tensor, expected[name]), name
 
 
-def test_a_network_learns(tiny, brightness):
+@pytest.mark.parametrize("recipe", [SHORT, replace(SHORT, adamw=True, lr=0.05)])
+def test_a_network_learns(tiny, brightness, recipe):
     network = tiny()
 
-    trained = run(network, brightness, replace(SHORT, epochs=8))
+    trained = run(network, brightness, replace(recipe, epochs=8))
 
     assert trained.accuracy > 0.8
     assert trained.losses[-1] < trained.losses[0]
@@ -51,7 +52,12 @@ def test_the_seed_decides_the_training(tiny, brightness):
 
 
 @pytest.mark.parametrize(
-    "recipe", [SHORT, replace(SHORT, ema=0.2, warm_up=0.2, label_smoothing=0.1)]
+    "recipe",
+    [
+        SHORT,
+        replace(SHORT, ema=0.2, warm_up=0.2, label_smoothing=0.1),
+        replace(SHORT, adamw=True, lr=0.01),
+    ],
 )
 @pytest.mark.parametrize("stopped_after", [1, 3])
 def test_a_resumed_training_ends_with_the_same_weights_bit_by_bit(
