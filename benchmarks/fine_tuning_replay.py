@@ -5,7 +5,8 @@
 `FineTunings` chooses trainings by validation accuracies of the table, on a simulated clock that ends after
 a share of the GPU time that tuning each candidate within T in full takes, for the most epochs that the table
 has of the data. Its first is then tuned in full, by the table, and judged by the test images. T are quantiles
-of the candidates' latencies. A shorter training that the table lacks has the validation accuracy in full and
+of the candidates' latencies. Durations are modelled, latencies too without `--measured`: the table's were taken
+on a busy machine, where the same training took up to ten times as long. A shorter training that the table lacks has the validation accuracy in full and
 a difference, drawn with mean and spread of those that the table has.
 
 Gaps are points to the best of those test accuracies within T, which is the largest of many noisy numbers,
@@ -76,22 +77,28 @@ class Table:
 
 
 def latency_ms(network: str, flops: float) -> float:
-    """Latency by multiply-accumulates: a power law through nine times of V2 on a quiet Xeon core, within 5 %."""
+    """Modelled latency: a power law through nine times of V2 on a quiet Xeon core, within 5 %."""
     beside = next((each for kind, each in BESIDE_V2.items() if network.startswith(kind)), 1.0)
     return beside * 1.375 * float(flops / 31.3e6) ** 0.745
 
 
-def tables(path: Path, seed: int = 0) -> dict[str, Table]:
+def shape(row: Mapping[str, str]) -> tuple[str, str]:
+    """The same for candidates of the same latency."""
+    return row["network"].rpartition(".")[0] or row["network"], row["side"]
+
+
+def tables(path: Path, *, is_measured: bool, seed: int = 0) -> dict[str, Table]:
     """Candidates that were tuned in full, by data set."""
     with path.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["tuning"] != "stage"]
-    answers, about = defaultdict(list), {}
+    answers, about, timed = defaultdict(list), {}, defaultdict(set)
     for row in rows:
         candidate = row["data"], row["network"], row["side"]
         if float(row["rate"]) == 1:
             answers[candidate, int(row["epochs"])].append([float(row["valid"]), float(row["test"])])
         if row["epochs"] == "0":
             about[candidate] = row
+            timed[shape(row)].add(float(row["latency_ms"]))
     mean = {key: np.mean(each, 0) for key, each in answers.items()}
     rng, every = np.random.default_rng(seed), {}
     for data in dict.fromkeys(row["data"] for row in rows):
@@ -118,6 +125,8 @@ def tables(path: Path, seed: int = 0) -> dict[str, Table]:
             )
         full = np.array([mean[key, longest][1] for key in chosen])
         ms = np.array([latency_ms(key[1], float(about[key]["flops"])) for key in chosen])
+        if is_measured:
+            ms = np.array([np.median([*timed[shape(about[key])]]) for key in chosen])
         images = tuple(int(about[chosen[0]][name]) for name in ("images", "judged"))
         epoch_s = (images[0] / 1000) * (FIXED_FLOPS + frozen["flops"]) / FIXED_FLOPS
         every[data] = Table(
@@ -149,7 +158,7 @@ def search(table: Table, at: Int64[ndarray, "n"], share: float) -> ReplayedSearc
     rows = np.array([(i, 0, depth) for i in range(n) for depth in range(DEPTHS)])
     columns = (np.repeat(each[at], DEPTHS) for each in (table.latency_ms, table.flops, table.prior))
     latency_ms, flops, prior = columns
-    kinds = np.full(len(rows), Kind.measured, np.int8)
+    kinds = np.full(len(rows), Kind.regression, np.int8)
     candidates = Candidates(rows, latency_ms, kinds, flops, prior, n, n, n, 0.0, 0.0)
     shares = FineTuningConfig.shares
     frozen_s = ends_s * shares["frozen"] / (shares["frozen"] + shares["short"])
@@ -190,7 +199,7 @@ def agreement(score: Float64[ndarray, "n"], truth: Float64[ndarray, "n"], ms: nd
 
 def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, ndarray]:
     """What a search within a limit comes to, in points and shares; of rankings, `agreement`."""
-    found, full = search(table, at, share), table.full[at]
+    replay, full = search(table, at, share), table.full[at]
     by_validation = full[np.argmax(table.valid[table.epochs][at])]
     thumb = full[np.argmax(table.prior[at])]
     at_own_side = np.where(table.prior[at] == table.published[at], table.published[at], -1)
@@ -198,7 +207,7 @@ def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, nda
     full_s = table.epochs * table.epoch_s[at]
     size = rankdata(table.prior[at]) + rankdata(table.flops[at])
     scores = {
-        "forecast": found.worth,
+        "forecast": replay.worth,
         "frozen": table.valid[0][at],
         "knn": table.knn[at],
         "logme": table.logme[at],
@@ -207,13 +216,15 @@ def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, nda
     }
     ms = table.latency_ms[at]
     return {
-        "gap to the best": np.array(100 * (full.max() - found.test)),
-        "gap to the best by validation": np.array(100 * (by_validation - found.test)),
-        "over the rule of thumb": np.array(100 * (found.test - thumb)),
-        "over the plain rule": np.array(100 * (found.test - plain)),
+        "gap to the best": np.array(100 * (full.max() - replay.test)),
+        "gap to the best by validation": np.array(100 * (by_validation - replay.test)),
+        "over the rule of thumb": np.array(100 * (replay.test - thumb)),
+        "over the plain rule": np.array(100 * (replay.test - plain)),
         "rule of thumb, gap": np.array(100 * (full.max() - thumb)),
-        "share of GPU time": np.array(100 * found.spent_s / full_s.sum()),
-        "with the winner's": np.array(100 * (found.spent_s + full_s[found.winner]) / full_s.sum()),
+        "share of GPU time": np.array(100 * replay.spent_s / full_s.sum()),
+        "with the winner's": np.array(
+            100 * (replay.spent_s + full_s[replay.winner]) / full_s.sum()
+        ),
         **{f"tau, {name}": agreement(score, full, ms) for name, score in scores.items()},
     }
 
@@ -237,8 +248,9 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--share", type=float, default=0.15)
     parser.add_argument("--pools", type=int, default=100)
+    parser.add_argument("--measured", action="store_true", help="latencies of the table")
     arguments = parser.parse_args()
-    data = tables(arguments.table)
+    data = tables(arguments.table, is_measured=arguments.measured)
     rng = np.random.default_rng(0)
     whole = {
         name: replayed(table, np.arange(len(table.full)), arguments.share)
@@ -246,7 +258,8 @@ def main() -> None:
     }
     redrawn = defaultdict(list)
     for pool in range(arguments.pools):
-        for name, table in tables(arguments.table, pool).items():
+        redrawn_tables = tables(arguments.table, is_measured=arguments.measured, seed=pool)
+        for name, table in redrawn_tables.items():
             which = np.unique(rng.choice(len(table.full), len(table.full)))
             redrawn[name].append(replayed(table, which, arguments.share))
     print(
