@@ -107,8 +107,7 @@ def search(
         raise UserError(f"progress={progress!r:.200} is no function of finished trials")
     register()
     if network is not None and not isinstance(network, str):
-        side = (settings or {}).get("side")
-        arguments |= {"space": space_of_network(network, side), "network": None}
+        arguments |= {"space": space_of_network(network, settings or {}), "network": None}
     chosen = chosen_settings(_with_own_parts(arguments))
     chosen = {**live_settings(chosen), **chosen}
     with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:

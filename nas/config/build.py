@@ -136,6 +136,7 @@ class SearchConfig:
     network: str | None = None  # FILE.py:FUNCTION of a trained network to make smaller
     networks: int = 60  # that a live device times before a model predicts others
     side: int | None = None  # pixels of own images
+    multiple: int | None = None  # of numbers of channels that network= is cut to; None: 8
     augment: str = "auto"  # of own images: none, or flip, crop, rand_augment with commas
     precision: BoardPrecision | None = None  # of the files that a live device times
     RAM: str | None = None  # of a microcontroller, for the int8 .tflite file
@@ -345,8 +346,8 @@ def build(composed: DictConfig) -> Experiment:
     return Experiment(config, problem, controller, source, images)
 
 
-def space_of_network(network: object, side: int | None) -> SearchSpace:
-    """The sub-networks of a trained module that takes images of this side.
+def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpace:
+    """The sub-networks of a trained module, by the settings `side` and `multiple`.
 
     Raises:
       UserError: if it is no module, or cannot be analysed.
@@ -354,10 +355,12 @@ def space_of_network(network: object, side: int | None) -> SearchSpace:
     from torch import nn  # noqa: PLC0415 - a module needs it
 
     from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - as above
+    from nas.spaces.elastic.space import MULTIPLE  # noqa: PLC0415 - as above
 
     if not isinstance(network, nn.Module):
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
-    return elastic_space(network, side=side)
+    multiple = settings.get("multiple") or MULTIPLE
+    return elastic_space(network, side=settings.get("side"), multiple=multiple)
 
 
 def _space(config: SearchConfig) -> SearchSpace:
@@ -370,6 +373,8 @@ def _space(config: SearchConfig) -> SearchSpace:
     config.space = _space_name(config)
     trust(config.space)
     space = space_named(config.space)
+    if config.multiple not in {None, getattr(space, "multiple", None)}:
+        raise UserError(f"multiple={config.multiple} is for network=")
     if isinstance(space, HasWeights | Inherits) and config.data is None:
         raise UserError(f"space={config.space} is for your own images; add data=")
     if isinstance(space, HasWeights):
@@ -408,7 +413,11 @@ def _space_name(config: SearchConfig) -> str:
         if config.space not in {FROM_SCRATCH, _ELASTIC}:
             raise UserError(f"network= is for space={_ELASTIC}, and space={config.space} was named")
         side = "" if config.side is None else str(config.side)
-        return f"{_ELASTIC}:{absolute(config.network)},{absolute(weights or '')},{side}"
+        multiple = "" if config.multiple is None else f",{config.multiple}"
+        paths = absolute(config.network), absolute(weights or "")
+        if "," in "".join(paths):
+            raise UserError(f"{' '.join(paths)}: no path of network= and weights= may have a comma")
+        return f"{_ELASTIC}:{','.join(paths)},{side}{multiple}"
     if weights is None and config.pool is None:
         return config.space
     if config.space == _PRETRAINED:
@@ -511,6 +520,7 @@ def _check_values(config: SearchConfig) -> None:
         ("seed", config.seed, 0),
         ("workers", 1 if config.workers is None else config.workers, 1),
         ("networks", config.networks, 6),
+        ("multiple", 1 if config.multiple is None else config.multiple, 1),
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")

@@ -28,7 +28,6 @@ FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 SIDE_FRACTIONS = (0.5, 0.625, 0.75, 0.875)
 """Shares of the side of the images that may be taken, besides all."""
 
-_MULTIPLE = 8  # that widths are of, where they are not whole
 _ALIKE = 1e-3
 """Largest difference of a cut network's outputs from those with zeros in its place, as a share of all."""
 
@@ -75,13 +74,14 @@ class Anatomy:
         return Kept(kept, dict(kernels), tuple(skipped))
 
 
-def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
+def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> Anatomy:
     """Find what may be left out of a network that takes images of this side.
 
     Args:
       network: computes as `eval` does.
       side: of its images, pixels.
       channels: of its images.
+      multiple: of which widths are, where they are not whole.
 
     Raises:
       UserError: if it does not run, cannot be analysed, or nothing may be left out.
@@ -95,7 +95,7 @@ def anatomy_of(network: nn.Module, side: int, channels: int) -> Anatomy:
     groups, whole = channel_groups(traced, example)
     cut: list[tuple[ChannelGroup, tuple[int, ...], Int64[ndarray, "_"]]] = []
     for group in groups:
-        widths = _widths(group.channels)
+        widths = _widths(group.channels, multiple)
         order = _channel_order(network, group)
         if group.name.startswith(head_prefixes(network)):
             reason = "it is the head"
@@ -158,9 +158,9 @@ def tensors_of(output: Any) -> list[Tensor]:
     return [tensor for part in parts for tensor in tensors_of(part)]
 
 
-def _widths(channels: int) -> tuple[int, ...]:
+def _widths(channels: int, multiple: int) -> tuple[int, ...]:
     """Channels to choose from, all of them last."""
-    some = {_MULTIPLE * round(channels * fraction / _MULTIPLE) for fraction in FRACTIONS}
+    some = {multiple * round(channels * fraction / multiple) for fraction in FRACTIONS}
     return (*sorted(width for width in some if 0 < width < channels), channels)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from common.files.python_file import object_of
 from common.types.errors import UserError
 from nas.spaces.elastic.anatomy import head_prefixes
-from nas.spaces.elastic.space import ElasticSpace
+from nas.spaces.elastic.space import MULTIPLE, ElasticSpace
 from nas.spaces.elastic.starts import STARTS, start_named, with_own_names
 from nas.spaces.trusted_code import MARK, require_trusted
 
@@ -24,28 +25,25 @@ _NESTED = ("state_dict", "model", "model_state_dict", "net", "weights", "ema")
 
 
 def named_space(argument: str = "") -> ElasticSpace:
-    """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE`, of which the last two may be empty.
+    """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE,MULTIPLE`, of which the last three may be empty.
 
     Raises:
       UserError: if the command line does not name the function, or it has no such space.
     """
-    network, _, others = argument.partition(",")
-    weights, _, side = others.partition(",")
-    if argument.count(",") > 2:
-        raise UserError(
-            f"a path with a comma cannot be read: {argument}; rename the file or folder"
-        )
-    if not network or not (side.isdecimal() or not side):
+    if not re.fullmatch(r"[^,]+(,[^,]*(,\d*){0,2})?", argument):
         raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
+    network, weights, side, multiple = (*argument.split(","), "", "", "")[:4]
+    settings: dict[str, Any] = {
+        "multiple": int(multiple or MULTIPLE),
+        "name": f"elastic:{argument}",
+    }
     if MARK not in network:
-        return _started(network, weights, side, f"elastic:{argument}")
+        return _started(network, weights, side, settings)
     require_trusted(network, "elastic")
-    return elastic_space(
-        network, weights or None, int(side) if side else None, name=f"elastic:{argument}"
-    )
+    return elastic_space(network, weights or None, int(side) if side else None, **settings)
 
 
-def _started(start: str, weights: str, side: str, name: str) -> ElasticSpace:
+def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> ElasticSpace:
     """The space of a network of torchvision, by its name and classes.
 
     Raises:
@@ -59,7 +57,7 @@ def _started(start: str, weights: str, side: str, name: str) -> ElasticSpace:
     module = start_named(named, int(classes), int(side))
     if weights:
         _load(module, Path(weights).expanduser(), named)
-    return ElasticSpace(module, int(side), name=name)
+    return ElasticSpace(module, int(side), **settings)
 
 
 def elastic_space(
@@ -67,6 +65,7 @@ def elastic_space(
     weights: str | None = None,
     side: int | None = None,
     *,
+    multiple: int = MULTIPLE,
     name: str = "",
 ) -> ElasticSpace:
     """The space of the sub-networks of a trained network.
@@ -76,6 +75,7 @@ def elastic_space(
         is run.
       weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
       side: of its images, pixels; None: timm knows it.
+      multiple: of which numbers of channels are, where some are cut.
       name: of the space.
 
     Raises:
@@ -94,7 +94,7 @@ def elastic_space(
         raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
     normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
     side = side or about["input_size"][-1]
-    return ElasticSpace(module, side, normalisation=normalisation, name=name)
+    return ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
 
 
 def _built(network: str, *, has_weights: bool) -> nn.Module:

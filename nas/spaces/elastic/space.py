@@ -23,6 +23,9 @@ from nas.spaces.elastic.sub_network import Kept, sub_network
 from nas.spaces.pretrained.padding import with_static_padding
 
 _KINDS = ("pointwise", "depthwise", "convolution", "linear")
+MULTIPLE = 8
+"""What numbers of channels are multiples of, by default."""
+
 _JITTER = 0.15
 """Standard deviation of a group's share of its channels around that of the network."""
 
@@ -42,6 +45,7 @@ class ElasticSpace(ChoiceSpace):
         side: int,
         *,
         channels: int = 3,
+        multiple: int = MULTIPLE,
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         name: str = "",
     ) -> None:
@@ -51,6 +55,7 @@ class ElasticSpace(ChoiceSpace):
           network: gives logits (n, classes); others can be built and exported, but not searched.
           side: of its images, pixels.
           channels: of its images.
+          multiple: of which numbers of channels are, where some are cut.
           normalisation: mean and standard deviation of its images; None: those of the images that it is
             tuned on.
           name: of the space; by default one for networks of these shapes.
@@ -61,8 +66,9 @@ class ElasticSpace(ChoiceSpace):
         self.whole = network.eval()
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
-        self.anatomy = parts = anatomy_of(network, side, channels)
-        shapes = repr(sorted(parts.shapes.items())).encode()
+        self.multiple = multiple
+        self.anatomy = parts = anatomy_of(network, side, channels, multiple)
+        shapes = repr((sorted(parts.shapes.items()), multiple)).encode()
         self.name = name or f"elastic-{sha256(shapes).hexdigest()[:8]}"
         task = Task("images", parts.classes or 1, side, channels, epochs=30)
         self.tasks: Mapping[str, Task] = {task.name: task}

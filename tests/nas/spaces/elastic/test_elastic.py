@@ -10,6 +10,7 @@ from torch import nn
 
 from common.types.errors import UserError
 from common.types.task import Task
+from nas.accuracy.training.untrained import resized
 from nas.spaces.counted import counted
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
@@ -92,6 +93,7 @@ def test_widths_kernels_blocks_and_the_side_are_choices(space):
     assert space.choices["side"] == (16, 20, 24, 28, 32)
     assert space.choices["kernel 2.filter"] == (3, 5, 7)
     assert space.choices["width 1.expand"] == (16, 24, 32, 40, 48, 56, 64)
+    assert elastic_space(space.whole, side=32, multiple=4).choices["width 0"] == (4, 8, 12, 16)
     assert space.anatomy.stages == {"": ("1", "2")}
     assert set(space.anatomy.whole) == {"5"}
 
@@ -172,9 +174,8 @@ def test_the_supernet_computes_as_each_network_and_trains_its_weights(space):
         shared.choose(row)
         small = space.network(row, TASK).eval()
         small.load_state_dict(dict(shared.weights(row)))
-        side = space.image_side(row, TASK)
-        if side == 32:
-            assert torch.allclose(shared(images), small(images), atol=1e-6)
+        of_side = resized(images, space.image_side(row, TASK))
+        assert torch.allclose(shared(images), small(of_side), atol=1e-6)
     shared.train()(images).square().sum().backward()
 
     assert shared.network[0].weight.grad is not None
@@ -320,10 +321,10 @@ def test_a_builder_must_be_a_function_of_a_python_file():
 
 
 def test_a_file_runs_only_if_the_command_line_names_it(tmp_path):
-    name = f"elastic:{write(tmp_path, SEEDED)},,32"
+    name = f"elastic:{write(tmp_path, SEEDED)},,32,4"
 
     with pytest.raises(UserError, match="trust"):
         space_named(name)
 
     trust(name)
-    assert space_named(name).name == name
+    assert (space_named(name).name, space_named(name).multiple) == (name, 4)

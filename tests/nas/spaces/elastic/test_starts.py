@@ -80,7 +80,7 @@ def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
         ("resnet/3,,32", "network=resnet "),
         ("my_net.py,,", "network=my_net.py "),
         ("lraspp_mobilenet_v3_large/3,,", "side="),
-        ("folder,1/net.py:build,,32", "comma"),
+        ("folder,1,2,3/net.py:build,,32", "network="),
         ("", "network="),
     ],
 )
