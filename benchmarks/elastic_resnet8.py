@@ -4,7 +4,7 @@
 
 The network is trained once, then cut to half of its time (ONNX Runtime, one core, least of the runs) in
 these ways, each tuned with the same images, epochs and learning rates, by three seeds: widths scaled alike,
-torch-pruning's global pruning, and the part of 40 random ones that is the most accurate after an epoch.
+torch-pruning's global pruning, and the part of 30 random ones that is the most accurate after an epoch.
 Channels are ordered by magnitude or by first-order Taylor; the whole network teaches or does not.
 """
 
