@@ -50,7 +50,7 @@ class FileAccuracy:
 
 
 @final
-class _FileNetwork(nn.Module):
+class FileNetwork(nn.Module):
     """A file in its runtime, as a learner calls a network."""
 
     def __init__(self, session: Session, batch_size: int) -> None:
@@ -67,7 +67,7 @@ def metric_of(
     session: Session, data: TrainingData, side: int, batch_size: int
 ) -> FileAccuracy | None:
     """The metric of a file on the test split; None without one."""
-    network, count = _FileNetwork(session, batch_size).eval(), len(data.test)
+    network, count = FileNetwork(session, batch_size).eval(), len(data.test)
     if not count:
         return None
     if isinstance(data, LearnerData):

@@ -412,7 +412,11 @@ def _write_scripts(
     }
     if subject.draws_answers and isinstance(images, LearnerData):
         shutil.copyfile(scripts / "infer_task.py", folder / "infer.py")
-        about |= write_answers(folder, images.learner, network)
+        if named.format is ExportFormat.onnx:
+            content = (folder / named.file).read_bytes()
+        else:
+            content = onnx_bytes(network, [images.example], opset=config.opset)
+        about |= write_answers(folder, images.learner, network, content)
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
     if not has_classes(images):

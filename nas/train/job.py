@@ -30,7 +30,7 @@ from nas.accuracy.fine_tuning.trial import (
 )
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
-from nas.accuracy.learners.base import HasFindings, Metric
+from nas.accuracy.learners.base import HasFindings, Metric, blamed
 from nas.accuracy.learners.data import LearnerData, TrainingSplit, has_classes
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
@@ -261,6 +261,9 @@ class TrainingJob:
         )
         if place()[0] == 0:  # else another process writes it
             write_trained(subject.folder, self._network.state_dict(), training)
+            if shown := self._findings():
+                training = replace(training, **shown)
+                write_trained(subject.folder, self._network.state_dict(), training)
         self._tell(recipe, trained, training)
         return training
 
@@ -303,7 +306,7 @@ class TrainingJob:
         if not len(images.test):
             return None, {}
         metric = self._metric(images.test)
-        return Judged(metric.value, len(images.test), metric.interval), self._findings()
+        return Judged(metric.value, len(images.test), metric.interval), {}
 
     def _metric(self, split: TrainingSplit) -> Metric:
         return metric_of(self._network, split, self._subject.images, device=self._device)
@@ -323,11 +326,19 @@ class TrainingJob:
     def _findings(self) -> dict[str, Any]:
         """What a learner shows of the trained network: in the record, and pictures beside it."""
         data, folder = self._subject.images, self._subject.folder / PICTURES
-        if not isinstance(data, LearnerData) or not isinstance(data.learner, HasFindings):
+        if not (
+            isinstance(data, LearnerData)
+            and isinstance(data.learner, HasFindings)
+            and len(data.test)
+        ):
             return {}
         model = Normalised(self._network, None, None, self._device).eval()
-        with torch.no_grad():
-            findings = data.learner.findings(model)
+        try:
+            with blamed(f"findings() of learner={data.name}"), torch.no_grad():
+                findings = data.learner.findings(model)
+        except (UserError, torch.OutOfMemoryError) as error:
+            self._say(f"warning: no pictures, no classes: {error}")
+            return {}
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for number, picture in enumerate(findings.pictures):

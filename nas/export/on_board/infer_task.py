@@ -20,7 +20,7 @@ def colour(number: int) -> Tuple[int, ...]:
     return tuple(round(255 * part) for part in rgb)
 
 
-def masked(image: Any, classes: Any) -> Any:
+def mchosen(image: Any, classes: Any) -> Any:
     """The image under the colours of its classes; the first class is the background."""
     colours = np.array([colour(number) for number in range(classes.max() + 1)])
     mask = Image.fromarray(classes.astype("uint8")).resize(image.size, Image.Resampling.NEAREST)
@@ -34,7 +34,8 @@ def boxed(image: Any, outputs: Any, about: Any) -> Any:
     boxes, scores, selected = outputs
     draw = ImageDraw.Draw(image)
     scale = np.array([image.width, image.height] * 2) / about["side"]
-    for _, label, anchor in sorted(selected, key=lambda each: -scores[0, each[1], each[2]]):
+    first = [each for each in selected if each[0] == 0]  # copies of the image may follow
+    for _, label, anchor in sorted(first, key=lambda each: -scores[0, each[1], each[2]]):
         score = scores[0, label, anchor]
         if score < about["sure"]:
             continue
@@ -52,12 +53,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("image")
     parser.add_argument("out", nargs="?", default="answer.png")
-    asked = parser.parse_args()
+    chosen = parser.parse_args()
     try:
-        with Image.open(asked.image, formats=FORMATS) as file:
+        with Image.open(chosen.image, formats=FORMATS) as file:
             image = ImageOps.exif_transpose(file).convert("RGB")
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
-        parser.error(" ".join(f"{asked.image}: {error}".split()))
+        parser.error(" ".join(f"{chosen.image}: {error}".split()))
     import onnxruntime  # noqa: PLC0415 - slow to import
 
     side = about["side"]
@@ -66,15 +67,19 @@ def main() -> None:
     session = onnxruntime.InferenceSession(
         str(HERE / about["answers"]), providers=["CPUExecutionProvider"]
     )
-    outputs = session.run(None, {"input_0": batch[None].astype("float32")})
+    inputs = np.repeat(batch[None].astype("float32"), about["batch"] or 1, 0)
+    outputs = session.run(None, {"input_0": inputs})
     if about["task"] == "detection":
         drawn = boxed(image, outputs, about)
     else:
-        drawn = masked(image, outputs[0][0])
+        drawn = mchosen(image, outputs[0][0])
         for number, count in zip(*np.unique(outputs[0][0], return_counts=True)):
             print(f"{count / outputs[0][0].size:6.2%}  {about['classes'][number]}")
-    drawn.save(asked.out)
-    print(f"drawn: {asked.out}")
+    try:
+        drawn.save(chosen.out)
+    except (OSError, ValueError) as error:
+        parser.error(f"{chosen.out}: {error}")
+    print(f"drawn: {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,6 +22,7 @@ from nas.spaces.base import ChoiceSpace
 from nas.spaces.elastic.anatomy import FRACTIONS, anatomy_of
 from nas.spaces.elastic.sub_network import Kept, sub_network
 from nas.spaces.pretrained.padding import with_static_padding
+from nas.spaces.pretrained.timm_library import library
 
 _KINDS = ("pointwise", "depthwise", "convolution", "linear")
 MULTIPLE = 8
@@ -85,11 +87,14 @@ class ElasticSpace(ChoiceSpace):
         """The space for another process; the network's class may be of a script."""
         import cloudpickle  # noqa: PLC0415 - trainings at once only
 
-        return {"state": cloudpickle.dumps(vars(self))}
+        needs = [name for name in ("torchvision",) if name in sys.modules]
+        return {"state": cloudpickle.dumps(vars(self)), "needs": needs}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         import cloudpickle  # noqa: PLC0415 - as above
 
+        for name in state["needs"]:  # before the pickle imports it without what `library` does
+            library(name)
         vars(self).update(cloudpickle.loads(state["state"]))
 
     @cached_property

@@ -14,9 +14,14 @@ from scene_folder import SIDE, write_scenes
 from torch import nn
 
 import nas.export
-from nas.accuracy.learners.detection import SURE, Detection
+from nas.accuracy.learners.detection import SURE, Detection, decoded
 from nas.accuracy.learners.segmentation import Segmentation
+from nas.export.accuracy import FileNetwork
 from nas.export.answers import ANSWERS, write_answers
+from nas.export.network import half
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_quantisation import quantised
+from runtime.network.formats.onnx_session import OnnxSession
 
 
 class Boxes(nn.Module):
@@ -47,7 +52,12 @@ def _drawn(folder, about, scenes):
     shutil.copyfile(
         Path(nas.export.__file__).parent / "on_board" / "infer_task.py", folder / "infer.py"
     )
-    about |= {"side": SIDE, "mean": (0.485, 0.456, 0.406), "sd": (0.229, 0.224, 0.225)}
+    about |= {
+        "batch": None,
+        "side": SIDE,
+        "mean": (0.485, 0.456, 0.406),
+        "sd": (0.229, 0.224, 0.225),
+    }
     (folder / "preprocessing.json").write_text(json.dumps(about))
     words = [sys.executable, "infer.py", scenes / "images" / "0.png", "drawn.png"]
     done = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True)
@@ -60,7 +70,9 @@ def test_a_segmenters_file_gives_classes(scenes, tmp_path):
     learner, network = Segmentation(str(scenes), SIDE), nn.Conv2d(3, 3, 1).eval()
     (images, _) = next(iter(learner.batches("valid")))
 
-    about = write_answers(tmp_path, learner, network)
+    about = write_answers(
+        tmp_path, learner, network, onnx_bytes(network, [learner.example_input()])
+    )
 
     session = onnxruntime.InferenceSession(tmp_path / ANSWERS)
     (classes,) = session.run(None, {"input_0": images[:1].numpy()})
@@ -69,12 +81,19 @@ def test_a_segmenters_file_gives_classes(scenes, tmp_path):
     assert sum(float(line.split("%")[0]) for line in lines[:-1]) == pytest.approx(100, abs=0.1)
 
 
+def _int8(content):
+    return quantised(
+        content, iter([np.float32(np.random.default_rng(0).normal(size=(1, 3, SIDE, SIDE)))])
+    )
+
+
 def test_a_detectors_file_suppresses_as_the_metric_does(scenes, tmp_path):
     torch.manual_seed(0)
     learner, network = Detection(str(scenes), SIDE), Boxes().eval()
     (images, _) = next(iter(learner.batches("valid")))
+    content = onnx_bytes(network, [learner.example_input()], dynamic_batch=True)
 
-    about = write_answers(tmp_path, learner, network)
+    about = write_answers(tmp_path, learner, network, content)
 
     session = onnxruntime.InferenceSession(tmp_path / ANSWERS)
     boxes, scores, selected = session.run(None, {"input_0": images[:1].numpy()})
@@ -89,3 +108,19 @@ def test_a_detectors_file_suppresses_as_the_metric_does(scenes, tmp_path):
     assert len(wanted) > 1
     assert kept == pytest.approx(wanted, rel=1e-3)
     assert len(_drawn(tmp_path, about | {"classes": learner.classes}, scenes)) > 1
+
+
+@pytest.mark.parametrize("changed", [half, _int8])
+def test_answers_are_those_of_the_precision(scenes, tmp_path, changed):
+    torch.manual_seed(0)
+    learner, network = Detection(str(scenes), SIDE), Boxes().eval()
+    (images, _) = next(iter(learner.batches("valid")))
+    content = changed(onnx_bytes(network, [learner.example_input()]))
+
+    write_answers(tmp_path, learner, network, content)
+
+    session = onnxruntime.InferenceSession(tmp_path / ANSWERS)
+    boxes, *_ = session.run(None, {"input_0": images[:1].numpy()})
+    outputs, exact = (each(images[:1]) for each in (FileNetwork(OnnxSession(content), 1), network))
+    assert boxes == pytest.approx(decoded(outputs[..., -8:-4], outputs[..., -4:]).numpy(), rel=1e-4)
+    assert not torch.equal(outputs, exact)
