@@ -45,14 +45,8 @@ _MOST_METADATA = 2**16
 _SUMS = "SHA256SUMS"
 _IN_FOLDER = "model.safetensors"
 _FORMS = ("*.safetensors", f"*/{_IN_FOLDER}")
-_OTHER_WEIGHTS = {
-    "pretrained",
-    "pretrained_cfg",
-    "pretrained_cfg_overlay",
-    "checkpoint_path",
-    "cache_dir",
-}
-"""Arguments by which timm's functions read weights that no digest covers."""
+_OTHER_WEIGHTS = ("pretrained", "checkpoint_path", "cache_dir")
+"""Beginnings of arguments by which timm's functions read weights that no digest covers."""
 
 
 @final
@@ -122,13 +116,7 @@ class PooledNetwork:
             return fetched_file(self.name)
         for folder in self.file.parents[: 1 + (self.file.name == _IN_FOLDER)]:
             sums = folder / _SUMS
-            if not sums.is_file():
-                continue
-            lines = (
-                line.split(maxsplit=1) for line in sums.read_text("utf-8", "replace").splitlines()
-            )
-            wanted = {folder / words[1].lstrip("*"): words[0] for words in lines if len(words) == 2}
-            if wanted.get(self.file) != digest_of(self.file):
+            if sums.is_file() and _digests(sums).get(self.file) != digest_of(self.file):
                 raise UserError(f"weights: {self.file} is not a file that {sums} has the digest of")
         return self.file
 
@@ -294,7 +282,7 @@ def _read(file: Path) -> PooledNetwork:
                 f"weights: {file} is not named after a network of timm ({architecture!r} is none)"
             )
         arguments = dict(json.loads(about.get("arguments", "{}")))
-        if arguments.keys() & _OTHER_WEIGHTS:
+        if any(name.startswith(_OTHER_WEIGHTS) for name in arguments):
             raise UserError(f"weights: {file} names other weights: {arguments}")
         default: dict[str, Any] = {}
         if pretrained is not None:
@@ -338,6 +326,12 @@ def _metadata(file: Path) -> dict[str, str]:
             f"weights: the metadata of {file} are longer than {_MOST_METADATA:,} letters"
         )
     return about
+
+
+def _digests(sums: Path) -> dict[Path, str]:
+    """Digests by file, as `sha256sum` writes them."""
+    lines = (line.split(maxsplit=1) for line in sums.read_text("utf-8", "replace").splitlines())
+    return {sums.parent / words[1].lstrip("*"): words[0] for words in lines if len(words) == 2}
 
 
 def _published(name: str) -> float | None:

@@ -18,7 +18,6 @@ import nas.search.own_images.fine_tuned
 import nas.search.own_images.int8
 import nas.search.own_images.staged_search
 from common.types.errors import UserError
-from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.fine_tuned import FineTuned
@@ -73,20 +72,6 @@ def images(tmp_path):
             pixels = noise.normal(level, 20, (32, 32, 3)).clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / name / f"{number}.png")
     return f"data={folder}"
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_statistics_are_those_of_the_users_images_where_more_than_the_head_is_tuned(
-    weights, tmp_path, depth
-):
-    space = pretrained_space(str(weights))
-    images = PretrainedImages(space, "digits")
-    row = space.tuned_to(space.every_network()[0], depth)
-
-    network = PretrainedNetwork(space, images, tmp_path)(row, images(row).task)
-
-    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
-    assert all(norm.running_mean.any() for norm in norms)
 
 
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(

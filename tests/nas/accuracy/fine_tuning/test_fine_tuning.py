@@ -57,7 +57,7 @@ def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
 
 
 def test_pixels_tell_digits_apart_and_noise_does_not():
-    digits = open_images("digits", side=96).train
+    digits = open_images("digits", side=8).train
     noise = np.random.default_rng(0).integers(0, 256, (400, 40, 40, 3), np.uint8)
 
     assert pixel_accuracy(digits) > 0.9
