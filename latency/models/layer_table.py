@@ -183,21 +183,27 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         file.write((json.dumps(origin, indent=1) + "\n").encode())
 
 
+def find_layer_table(device: str) -> Path | None:
+    """The table of a device: the user's own in the data folder, or one that comes with the package."""
+    name = f"{slug_of(device)}_layers.csv.gz"
+    paths = (folder / name for folder in (data_folder(), EMBEDDED))
+    return next((path for path in paths if path.exists()), None)
+
+
 def open_layer_table(device: str) -> LayerTable:
-    """The table of a device: the user's own in the data folder, or one that comes with the package.
+    """The table of a device.
 
     Raises:
       UserError: if there is none, or it cannot be read.
     """
-    name = f"{slug_of(device)}_layers.csv.gz"
-    for path in (data_folder() / name, EMBEDDED / name):
-        if path.exists():
-            return read_layer_table(path)
+    path = find_layer_table(device)
+    if path is not None:
+        return read_layer_table(path)
     known = ", ".join(
         json.loads(each.read_text())["device"] for each in sorted(EMBEDDED.glob("*.json"))
     )
     raise UserError(
-        f"device={device} has no measured layers: there is no {data_folder() / name}; `python -m nas.measure "
+        f"device={device} has no measured layers in {data_folder()}; `python -m nas.measure "
         f"layers=400 device=<board>` writes it, and {known or 'none'} come with the package"
     )
 

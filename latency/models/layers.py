@@ -118,6 +118,11 @@ def _linear(
     return np.asarray(np.maximum(_inputs(features) @ weights, _LEAST_US))
 
 
+def multiply_accumulates(layers: Sequence[str]) -> float:
+    """Number of a network's multiply-accumulates, by the words of its layers."""
+    return float(_features(layers)[:, _OPERATIONS].sum())
+
+
 def kind_of(layer: str) -> str:
     """Operator, number format and, of a convolution, whether it is depthwise, grouped, 1x1 or larger."""
     operator, tensors, _ = _parsed(layer)

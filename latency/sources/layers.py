@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from common.command.console import PlainConsole, say
 from common.types.errors import UserError
 from common.types.kind import Kind
 from common.types.task import Task
-from latency.base import Latencies, LatencyConfig, Space
+from latency.base import Latencies, LatencyConfig, LatencyOracle, LiveOracle, Space
 from latency.models.confidence import ResidualUncertainty
-from latency.models.layer_table import LayerTable, open_layer_table
+from latency.models.layer_table import LayerTable, find_layer_table, open_layer_table
 from latency.probe.agent import OnnxRuntime
 from latency.probe.config import exported
 from latency.probe.layer_times import layer_times
@@ -48,6 +48,8 @@ class LayersLatency:
     precision: BoardPrecision
     batch_size: int
     tell: Callable[[str], None] = lambda _line: None  # prints a line for the user
+    factor: float = 1.0  # that timed networks take longer than predicted
+    correction: str = ""  # the factor in words
     source: str = "layers"
     instant: bool = False
     _predicted_ms: dict[str, float] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class LayersLatency:
         within = f" within space={self.table.space}" if self.table.space else ""
         return (
             f"layers: predicted by the sum of a network's layers, from {len(self.table.layers):,} measured "
-            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality}{within}){card}"
+            f"inside {self.table.networks:,} networks on {self.device} ({self.table.quality}{within}){self.correction}{card}"
         )
 
     @property
@@ -77,15 +79,30 @@ class LayersLatency:
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference."""
         rows = architectures.reshape(-1, architectures.shape[-1])
-        ms = np.array([self._ms(self.space.text(row)) for row in rows])
+        ms = np.array([self.factor * self.network_ms(row) for row in rows])
         shape = architectures.shape[:-1]
         return Latencies(ms.reshape(shape), np.full(shape, Kind.layers, np.int8))
+
+    def corrected(
+        self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, "n"]
+    ) -> LayersLatency:
+        """The same times the median ratio of timed networks, with the error of each by the others."""
+        ratios = latency_ms / self.answer(architectures).ms
+        by_others = [np.median(np.delete(ratios, at)) for at in range(len(ratios))]
+        error, factor = np.median(np.abs(by_others / ratios - 1)), float(np.median(ratios))
+        words = (
+            f", times {factor:.2f}, the median ratio of {len(ratios)} timed networks; by the others each of them is "
+            f"predicted with a median error of {error:.1%}"
+        )
+        return replace(self, factor=factor, correction=words)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """True: every network can be predicted."""
         return np.ones(architectures.shape[:-1], bool)
 
-    def _ms(self, text: str) -> float:
+    def network_ms(self, architecture: Int64[ndarray, "D"]) -> float:
+        """Milliseconds of one network."""
+        text = self.space.text(architecture)
         if text not in self._predicted_ms:
             onnx = exported(
                 self.space, self.task, self.batch_size, text, "onnx", precision=self.precision
@@ -106,6 +123,18 @@ class LayersLatency:
                 f"warning: {self.device} has no measured layers {', '.join(sorted(new))}: they are predicted from "
                 f"others, {sum(lacking.values()):.0%} of the time of {text}, which may be far off"
             )
+
+
+def layers_of_live(oracle: LatencyOracle, space: Space, task: Task) -> LayersLatency | None:
+    """The layer model of the board that an oracle measures; None if it measures none, or has no table.
+
+    Raises:
+      UserError: if the table cannot be read.
+    """
+    is_known = _DEVICE.fullmatch(oracle.device) and find_layer_table(oracle.device)
+    if not isinstance(oracle, LiveOracle) or not is_known:
+        return None
+    return LayersLatencyConfig().build(oracle.device, space, task)
 
 
 @final

@@ -23,10 +23,12 @@ from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.confidence import of_residuals
 from latency.models.known_devices import known_from
+from latency.models.layer_table import find_layer_table
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
 from latency.sources.blocks import any_choices
+from latency.sources.layers import LayersLatency, LayersLatencyConfig
 from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig
 
@@ -38,12 +40,19 @@ _SAMPLED = 2000
 @final
 @dataclass
 class TransferLatencyConfig(LatencyConfig):
-    """The calibration networks as measured, all others as `latency.models.process` predicts them."""
+    """The calibration networks as measured, all others as `latency.models.process` predicts them.
+
+    In a space without known devices they correct the device's layer model, if it has one.
+    """
 
     probes: str = MISSING  # CSV with the columns arch and latency_ms
 
-    def build(self, device: str, space: Space, task: Task) -> TableLatency:
+    def build(self, device: str, space: Space, task: Task) -> TableLatency | LayersLatency:
         """Predict the space; the task is the one that the calibration networks were timed for."""
+        if not any(each.for_transfer for each in registered(space)) and find_layer_table(device):
+            architectures, latency_ms = _timed(Path(self.probes), space)
+            model = LayersLatencyConfig().build(device, space, task)
+            return model.corrected(architectures, latency_ms)
         if not isinstance(space, Enumerable):
             return _predicted_one_by_one(device, space, task, Path(self.probes))
         listed = require_known_devices(space)
@@ -157,12 +166,7 @@ def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -
       UserError: if the device is a known one, or there are too few calibration networks.
     """
     require_new(space, device)
-    architectures, latency_ms = read_timed(probes, space)
-    if len(latency_ms) < FEWEST_NETWORKS:
-        raise UserError(
-            f"{probes}: {len(latency_ms)} calibration networks, but at least {FEWEST_NETWORKS} are needed "
-            f"and 10 are good; `python -m nas.transfer space={space.name} choose=10 out=<file>` names some"
-        )
+    architectures, latency_ms = _timed(probes, space)
     sample_ms = _known_ms(space, any_choices(space, _SAMPLED))
     timed = sample_ms, _known_ms(space, architectures), latency_ms
     model = log_linear.fit(*timed)
@@ -190,6 +194,23 @@ def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -
         source="transfer",
         description=description,
     )
+
+
+def _timed(
+    probes: Path, space: Space
+) -> tuple[Int64[ndarray, "networks D"], Float64[ndarray, " networks"]]:
+    """Calibration networks and their milliseconds.
+
+    Raises:
+      UserError: if there are too few.
+    """
+    architectures, latency_ms = read_timed(probes, space)
+    if len(latency_ms) < FEWEST_NETWORKS:
+        raise UserError(
+            f"{probes}: {len(latency_ms)} calibration networks, but at least {FEWEST_NETWORKS} are needed "
+            f"and 10 are good; `python -m nas.transfer space={space.name} choose=10 out=<file>` names some"
+        )
+    return architectures, latency_ms
 
 
 def choose_calibration(

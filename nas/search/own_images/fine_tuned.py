@@ -16,6 +16,7 @@ from torch import nn
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
+from latency.sources.layers import layers_of_live
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
     FineTuningTrial,
@@ -28,6 +29,7 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.search.own_images.alternatives import ComparedSearch, valid_accuracy
+from nas.search.own_images.expected_latency import expected_ms, layer_work
 from nas.search.own_images.winner import (
     Winner,
     epochs_within,
@@ -143,7 +145,8 @@ class FineTuned(ComparedSearch):
         """Networks within the limits, by their latencies on the device.
 
         Those of the best published accuracy, and in turn those that are trained the quickest, are timed
-        until their time is over; those whose multiply-accumulates say that they are too slow are not.
+        until their time is over; those are not whose layers, where the device has a table of them, or
+        else multiply-accumulates say that they are too slow.
         """
         began_s, space, problem = time.monotonic(), self._space, self._problem
         rows = space.every_network()
@@ -163,8 +166,16 @@ class FineTuned(ComparedSearch):
         ends_s = began_s + self._rule.shares["scores"] * self._seconds
         best = np.array([prior[group == number].max() for number in range(len(first))])
         skipped = np.zeros(len(first), bool)
+        networks, work = space.layers(rows[first]), flops[first]
+        model = layers_of_live(problem.oracle, space, problem.task)
+        if model is not None:
+            by_prior, until_s = np.argsort(-best), (3 * began_s + ends_s) / 4
+            rows_by_prior = layers[first][by_prior]
+            work[by_prior] = layer_work(
+                model.network_ms, rows_by_prior, networks[by_prior], work[by_prior], until_s
+            )
         while True:
-            predicted = _predicted_ms(space.layers(rows[first]), flops[first], measured)
+            predicted = expected_ms(networks, work, measured)
             hopeless = predicted > _HOPELESS * problem.limit_ms
             open_ = np.isnan(measured) & ~skipped & ~hopeless
             is_late = time.monotonic() >= ends_s and (measured <= problem.limit_ms).any()
@@ -362,19 +373,3 @@ class FineTuned(ComparedSearch):
             None,
             None if longest is None else results[longest].accuracy,
         )
-
-
-def _predicted_ms(
-    layers: Int64[ndarray, "n"], flops: Float64[ndarray, "n"], measured_ms: Float64[ndarray, "n"]
-) -> Float64[ndarray, "n"]:
-    """Latencies in proportion to multiply-accumulates: those of the same network, else of all."""
-    rate = measured_ms / flops
-    if np.isnan(rate).all():
-        return np.full(len(layers), np.nan)
-    rates = np.full(len(layers), np.nanmedian(rate))
-    for number in np.unique(layers):
-        same = layers == number
-        if not np.isnan(rate[same]).all():
-            rates[same] = np.nanmedian(rate[same])
-    predicted: Float64[ndarray, "n"] = rates * flops
-    return predicted

@@ -65,6 +65,17 @@ def test_a_table_of_one_space_is_less_sure_of_another(oracle):
     assert other.uncertainty.sd > oracle.uncertainty.sd
 
 
+def test_timed_networks_correct_the_predictions_by_their_median_ratio(oracle):
+    rows = SPACE.architectures(np.array([0, 7_000, SPACE.size - 1]))
+    predicted_ms = oracle.answer(rows).ms
+
+    corrected = oracle.corrected(rows, predicted_ms * [2, 3, 4])
+
+    assert corrected.answer(rows).ms == pytest.approx(3 * predicted_ms)
+    assert "37.5%" in corrected.description  # of 3.5 for 2, 3 for 3 and 2.5 for 4
+    assert corrected.uncertainty == oracle.uncertainty
+
+
 @pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1"])
 def test_a_device_without_onnx_runtime_is_refused_by_its_name(device):
     with pytest.raises(UserError, match=f"device={device}"):
