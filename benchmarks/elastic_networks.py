@@ -16,8 +16,8 @@ import onnxruntime
 import torch
 from torch import nn
 
-from nas.spaces.elastic.anatomy import tensors_of
 from nas.spaces.elastic.space import ElasticSpace
+from nas.spaces.elastic.structure import tensors_of
 from nas.spaces.pretrained.timm_library import timm
 from runtime.network.formats.onnx_export import onnx_bytes
 
@@ -93,7 +93,7 @@ def main() -> None:
         network, side = built(name)
         began_s = time.perf_counter()
         space = ElasticSpace(network, side)
-        built_s, parts = time.perf_counter() - began_s, space.anatomy
+        built_s, parts = time.perf_counter() - began_s, space.structure
         drawn = space.sample(np.random.default_rng(0), rows)
         worst = max(difference(space, row) for row in drawn)
         print(

@@ -92,7 +92,7 @@ def by_taylor(network: nn.Module, groups: tuple[ChannelGroup, ...], images: Imag
 def with_orders(space: ElasticSpace, orders: tuple) -> ElasticSpace:
     """The same space with other channels kept."""
     other = copy.copy(space)
-    other.anatomy = replace(space.anatomy, orders=orders)
+    other.structure = replace(space.structure, orders=orders)
     return other
 
 
@@ -150,7 +150,7 @@ def timed_without_resizing(timer: Timer, network: nn.Module, side: int) -> float
 def narrow(space: ElasticSpace) -> np.ndarray:
     """All widths at their least, on whole images: within half the time here, the next wider one is not."""
     row = space.rules_of_thumb()[0].copy()
-    row[0] = len(space.anatomy.sides) - 1
+    row[0] = len(space.structure.sides) - 1
     return row
 
 
@@ -201,7 +201,7 @@ def main() -> None:
     timer = Timer(session(whole, example), example)
     print(f"whole: {accuracy_of(whole, images.test, images):.2%} of {len(images.test)} test images")
     space = ElasticSpace(whole, 32)
-    taylor = with_orders(space, by_taylor(whole, space.anatomy.groups, images))
+    taylor = with_orders(space, by_taylor(whole, space.structure.groups, images))
     ways = {"torch-pruning, global": (pruned(whole, timer), 32)}
     thumb = widest(space, timer, images)
     for name, each in (("magnitude", space), ("Taylor", taylor)):

@@ -170,11 +170,11 @@ class Inherited(Staged):
         return candidates
 
     def _stages(self, candidates: Candidates) -> Jobs:
-        thumbs = {row.tobytes() for row in self._space.rules_of_thumb()}
+        rules = {row.tobytes() for row in self._space.rules_of_thumb()}
         timed = [
             at
             for at, row in enumerate(candidates.architectures)
-            if row.tobytes() in thumbs and candidates.latency_kind[at] != Kind.regression
+            if row.tobytes() in rules and candidates.latency_kind[at] != Kind.regression
         ]
         always = sorted(timed, key=lambda at: -candidates.flops[at])[:1]
         return Stages(
@@ -240,8 +240,10 @@ class Inherited(Staged):
         start = super()._start(winner)
         if self._original is not None and winner.arch == self._space.text(self._whole):
             start = replace(start, network=partial(untrained, self._space))
-        origin, teacher = self._space.origin, None
-        if self._teaches and self._original is not None:
-            origin, teacher = f"{origin}, which taught it", self._original[0]
-        words = start.words.replace("a supernet", origin)
-        return replace(start, words=words, teacher=teacher)
+        return replace(
+            start, teacher=self._original[0] if self._original and self._teaches else None
+        )
+
+    @property
+    def _origin(self) -> str:
+        return f"{self._space.origin}, which taught it" if self._teaches else self._space.origin

@@ -62,6 +62,11 @@ class Staged(StagedSearch):
     must_score_in_time = True
 
     @property
+    def _origin(self) -> str:
+        """Where inherited weights come from."""
+        return "a supernet"
+
+    @property
     def _supernet(self) -> Path:
         return self._folder / "supernet.safetensors"
 
@@ -294,7 +299,7 @@ class Staged(StagedSearch):
 
     def _start(self, winner: Winner) -> Start:
         """The winner's network, and its longest ranking training."""
-        words = ["begun with the weights of a supernet"] if self._inherits else []
+        words = [f"begun with the weights of {self._origin}"] if self._inherits else []
         continues = None
         if winner.ranked_epochs:
             row = self._problem.space.parse(winner.arch)

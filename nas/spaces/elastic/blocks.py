@@ -66,13 +66,13 @@ def _reaches(node: Any, begin: Any) -> bool:
     added = False
     pending = [node]
     while pending:
-        each = pending.pop()
-        if each is begin:
+        current = pending.pop()
+        if current is begin:
             return added
-        if each is None or not each.name().startswith(_PASSED):
+        if current is None or not current.name().startswith(_PASSED):
             continue
-        added |= each.name().startswith("Add")
-        pending.extend(following for following, _ in each.next_functions)
+        added |= current.name().startswith("Add")
+        pending.extend(following for following, _ in current.next_functions)
     return False
 
 

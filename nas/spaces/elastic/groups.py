@@ -17,7 +17,7 @@ from common.types.errors import UserError
 
 @final
 @dataclass(frozen=True)
-class Cut:
+class ChannelCut:
     """Part of a tensor that goes with each channel of a group."""
 
     tensor: str  # name among parameters and buffers
@@ -33,7 +33,7 @@ class ChannelGroup:
 
     name: str  # first layer that writes them
     channels: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[ChannelCut, ...]
     mixes: bool  # whether a layer's result for one channel depends on all, as of nn.LayerNorm
 
 
@@ -95,7 +95,7 @@ def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
                 if dependency.is_triggered_by(handler)
             ]
     reshapes = {node for node, _ in seen if node.type.name == "RESHAPE"}
-    changes = [any(any(each.index_mapping) for each in node.dependencies) for node in reshapes]
+    changes = [any(any(link.index_mapping) for link in node.dependencies) for node in reshapes]
     return sum(changes) > 1
 
 
@@ -126,14 +126,15 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
         for tensor, dim in at:
             pairs = cuts.setdefault((tensor, dim, is_layer and not writes), [])
             pairs.extend(zip(item.root_idxs, item.idxs, strict=True))
-    made = tuple(
-        Cut(*key[:2], _places(key[0], pairs, channels), key[2]) for key, pairs in cuts.items()
+    parts = tuple(
+        ChannelCut(*key[:2], _places(key[0], pairs, channels), key[2])
+        for key, pairs in cuts.items()
     )
-    for cut in made:
+    for cut in parts:
         if cut.places.max() >= sizes[cut.tensor].shape[cut.dim]:
             raise ValueError(f"{cut.tensor} is read in a way that is not known")
-    first = min((cut.tensor for cut in made if not cut.reads), key=list(sizes).index)
-    return ChannelGroup(first.rpartition(".")[0], channels, made, mixes)
+    first = min((cut.tensor for cut in parts if not cut.reads), key=list(sizes).index)
+    return ChannelGroup(first.rpartition(".")[0], channels, parts, mixes)
 
 
 def _places(tensor: str, pairs: list[tuple[int, int]], channels: int) -> Int64[ndarray, "c k"]:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from common.files.python_file import object_of
 from common.types.errors import UserError
-from nas.spaces.elastic.anatomy import head_prefixes
 from nas.spaces.elastic.space import MULTIPLE, ElasticSpace
 from nas.spaces.elastic.starts import STARTS, start_named, with_own_names
+from nas.spaces.elastic.structure import head_prefixes
 from nas.spaces.trusted_code import MARK, require_trusted
 
 _NESTED = ("state_dict", "model", "model_state_dict", "net", "weights", "ema")

@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
-from nas.spaces.elastic.sub_network import Kept, kept_tensors, sub_network
+from nas.spaces.elastic.sub_network import Remaining, remaining_tensors, sub_network
 
 _MODULES = 16
 """Sub-networks whose modules are kept in memory."""
@@ -34,7 +34,7 @@ class SharedElastic(nn.Module):
     def __init__(
         self,
         network: nn.Module,
-        kept: Callable[[Int64[ndarray, "D"]], Kept],
+        remaining: Callable[[Int64[ndarray, "D"]], Remaining],
         side: Callable[[Int64[ndarray, "D"]], int],
         sample: Callable[[np.random.Generator, int], Int64[ndarray, "n D"]],
         largest: Int64[ndarray, "D"],
@@ -44,7 +44,7 @@ class SharedElastic(nn.Module):
         """Takes the network, and what the space says of an architecture."""
         super().__init__()
         self.network, self.new_classifier = network, new_classifier
-        self._kept, self._side, self._sample, self._largest = kept, side, sample, largest
+        self._remaining, self._side, self._sample, self._largest = remaining, side, sample, largest
         self._module = lru_cache(_MODULES)(self._built)
         self.choose(largest)
 
@@ -60,11 +60,11 @@ class SharedElastic(nn.Module):
     def weights(self, architecture: Int64[ndarray, "D"]) -> Mapping[str, Tensor]:
         """All of the network's weights."""
         tensors = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
-        return kept_tensors(tensors, self._kept(architecture))
+        return remaining_tensors(tensors, self._remaining(architecture))
 
     def _built(self, key: bytes) -> nn.Module:
         row: Int64[ndarray, "D"] = np.frombuffer(key, np.int64)
-        return sub_network(self.network, self._kept(row))
+        return sub_network(self.network, self._remaining(row))
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:
         """Outputs of the chosen architecture, of images of the task's side."""

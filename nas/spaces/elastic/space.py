@@ -19,8 +19,8 @@ from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.base import SharedNetwork
 from nas.spaces.base import ChoiceSpace
-from nas.spaces.elastic.anatomy import FRACTIONS, anatomy_of
-from nas.spaces.elastic.sub_network import Kept, sub_network
+from nas.spaces.elastic.structure import FRACTIONS, structure_of
+from nas.spaces.elastic.sub_network import Remaining, sub_network
 from nas.spaces.pretrained.padding import with_static_padding
 from nas.spaces.pretrained.timm_library import library
 
@@ -69,18 +69,18 @@ class ElasticSpace(ChoiceSpace):
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
         self.multiple = multiple
-        self.anatomy = parts = anatomy_of(network, side, channels, multiple)
-        shapes = repr((sorted(parts.shapes.items()), multiple)).encode()
+        self.structure = structure = structure_of(network, side, channels, multiple)
+        shapes = repr((sorted(structure.shapes.items()), multiple)).encode()
         self.name = name or f"elastic-{sha256(shapes).hexdigest()[:8]}"
-        task = Task("images", parts.classes or 1, side, channels, epochs=30)
+        task = Task("images", structure.classes or 1, side, channels, epochs=30)
         self.tasks: Mapping[str, Task] = {task.name: task}
-        stages = {f"depth {name}": range(len(each) + 1) for name, each in parts.stages.items()}
-        kernels = {f"kernel {name}": sizes for name, sizes in parts.kernels.items()}
+        stages = {f"depth {name}": range(len(each) + 1) for name, each in structure.stages.items()}
+        kernels = {f"kernel {name}": sizes for name, sizes in structure.kernels.items()}
         widths = {
             f"width {group.name}": options
-            for group, options in zip(parts.groups, parts.widths, strict=True)
+            for group, options in zip(structure.groups, structure.widths, strict=True)
         }
-        self.choices = {"side": parts.sides, **stages, **kernels, **widths}
+        self.choices = {"side": structure.sides, **stages, **kernels, **widths}
         self._counts = (1, len(stages), len(kernels), len(widths))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,7 +112,9 @@ class ElasticSpace(ChoiceSpace):
         """Networks of which all widths are scaled alike, at every side."""
         shares = np.array([*FRACTIONS, 1.0])
         rows: Int64[ndarray, "sides shares D"] = np.array(
-            np.broadcast_to(self.largest, (len(self.anatomy.sides), len(shares), len(self.largest)))
+            np.broadcast_to(
+                self.largest, (len(self.structure.sides), len(shares), len(self.largest))
+            )
         )
         rows[..., 0] = np.arange(len(rows))[:, None]
         rows[..., self._parts[3]] = self._nearest(np.repeat(shares[:, None], self._counts[3], 1))
@@ -122,7 +124,7 @@ class ElasticSpace(ChoiceSpace):
         """Option of each group whose share of the channels is nearest."""
         columns = [
             np.abs(np.array(widths) / max(widths) - shares[..., [group]]).argmin(-1)
-            for group, widths in enumerate(self.anatomy.widths)
+            for group, widths in enumerate(self.structure.widths)
         ]
         return np.stack(columns, -1) if columns else np.zeros(shares.shape, np.int64)
 
@@ -144,22 +146,22 @@ class ElasticSpace(ChoiceSpace):
 
     def switched_on(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
         """Return False for kernels and widths of skipped blocks alone."""
-        on = np.ones(np.shape(architectures), bool)
+        is_on = np.ones(np.shape(architectures), bool)
         for position, (block, place) in self._inside:
-            on[..., position] = architectures[..., block] > place
-        return on
+            is_on[..., position] = architectures[..., block] > place
+        return is_on
 
     @cached_property
     def _inside(self) -> list[tuple[int, tuple[int, int]]]:
         """Positions that matter for one block alone: position of its depth, and its place in the stage."""
-        parts = self.anatomy
+        structure = self.structure
         blocks = {
             f"{block}.": (1 + number, place)
-            for number, blocks in enumerate(parts.stages.values())
+            for number, blocks in enumerate(structure.stages.values())
             for place, block in enumerate(blocks)
         }
-        tensors = [[f"{name}.weight"] for name in parts.kernels]
-        tensors += [[cut.tensor for cut in group.cuts] for group in parts.groups]
+        tensors = [[f"{name}.weight"] for name in structure.kernels]
+        tensors += [[cut.tensor for cut in group.cuts] for group in structure.groups]
         first = self._parts[2].start
         return [
             (first + number, at)
@@ -168,14 +170,14 @@ class ElasticSpace(ChoiceSpace):
             if all(name.startswith(block) for name in names)
         ]
 
-    def kept(self, architecture: Int64[ndarray, "D"]) -> Kept:
+    def remaining(self, architecture: Int64[ndarray, "D"]) -> Remaining:
         """What a row leaves of the network."""
         row = self.normal(architecture)
         _, depths, kernels, widths = self._parts
-        stages = zip(self.anatomy.stages.values(), row[depths].tolist(), strict=True)
-        sizes = zip(self.anatomy.kernels.items(), row[kernels].tolist(), strict=True)
-        options = zip(self.anatomy.widths, row[widths].tolist(), strict=True)
-        return self.anatomy.kept(
+        stages = zip(self.structure.stages.values(), row[depths].tolist(), strict=True)
+        sizes = zip(self.structure.kernels.items(), row[kernels].tolist(), strict=True)
+        options = zip(self.structure.widths, row[widths].tolist(), strict=True)
+        return self.structure.remaining(
             [each[choice] for each, choice in options],
             [block for blocks, depth in stages for block in blocks[depth:]],
             {name: each[choice] for (name, each), choice in sizes if choice < len(each) - 1},
@@ -184,12 +186,12 @@ class ElasticSpace(ChoiceSpace):
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The sub-network with its part of the weights, and a new classifier where classes differ."""
         whole = self.whole if self._has_classes_of(task) else self.whole_for(task)
-        small = sub_network(whole, self.kept(architecture))
+        small = sub_network(whole, self.remaining(architecture))
         return with_static_padding(small, self.image_side(architecture, task))
 
     def _has_classes_of(self, task: Task) -> bool:
         """Whether the classifier stays as it is, where there is one."""
-        return self.anatomy.classes in {None, task.num_classes}
+        return self.structure.classes in {None, task.num_classes}
 
     def whole_for(self, task: Task) -> nn.Module:
         """A copy of the network for the classes of a task.
@@ -197,7 +199,7 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if its last layer cannot be replaced.
         """
-        whole, classes = copy.deepcopy(self.whole), self.anatomy.classes
+        whole, classes = copy.deepcopy(self.whole), self.structure.classes
         if self._has_classes_of(task):
             return whole
         names = [name for name, layer in whole.named_modules() if isinstance(layer, nn.Linear)]
@@ -215,7 +217,7 @@ class ElasticSpace(ChoiceSpace):
 
     def original(self, task: Task) -> nn.Module | None:
         """A copy of the network; None if its classes are others."""
-        return copy.deepcopy(self.whole) if self.anatomy.classes == task.num_classes else None
+        return copy.deepcopy(self.whole) if self.structure.classes == task.num_classes else None
 
     def supernet(self, task: Task) -> SharedNetwork:
         """The whole network, whose parts are all others."""
@@ -224,12 +226,12 @@ class ElasticSpace(ChoiceSpace):
         side = partial(self.image_side, task=task)
         whole, is_new = self.whole_for(task), not self._has_classes_of(task)
         return SharedElastic(
-            whole, self.kept, side, self.sample, self.largest, new_classifier=is_new
+            whole, self.remaining, side, self.sample, self.largest, new_classifier=is_new
         )
 
     def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
         """Side of the images that a network takes, in proportion where a task has others."""
-        sides = self.anatomy.sides
+        sides = self.structure.sides
         return int(sides[int(architecture[0])] * task.image_side // sides[-1])
 
     def example_input(
@@ -244,7 +246,7 @@ class ElasticSpace(ChoiceSpace):
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
         """`parameters`, and `flops`: multiply-accumulates of layers with weights, for whole images."""
         rows = self.normal(np.asarray(architectures))
-        area = (task.image_side / self.anatomy.sides[-1]) ** 2
+        area = (task.image_side / self.structure.sides[-1]) ** 2
         weights = self._sizes(rows, self._weighted)
         return {
             "parameters": np.asarray(self._sizes(rows, self._parameters).sum(-1)),
@@ -257,10 +259,10 @@ class ElasticSpace(ChoiceSpace):
 
     @cached_property
     def _weighted(self) -> tuple[str, ...]:
-        return tuple(f"{layer.name}.weight" for layer in self.anatomy.layers)
+        return tuple(f"{layer.name}.weight" for layer in self.structure.layers)
 
     def _uses(self, rows: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n layers"]:
-        uses = np.array([layer.uses for layer in self.anatomy.layers])
+        uses = np.array([layer.uses for layer in self.structure.layers])
         return np.asarray(uses.T[rows[..., 0]])
 
     def _sizes(
@@ -272,32 +274,34 @@ class ElasticSpace(ChoiceSpace):
     def _size(
         self, rows: Int64[ndarray, "*n D"], name: str, dim: int | None
     ) -> Float64[ndarray, "*n"]:
-        shape = self.anatomy.shapes[name]
+        shape = self.structure.shapes[name]
         sizes = [np.full(rows.shape[:-1], float(size)) for size in shape]
-        for position, (at, gone) in self._losses.get(name, ()):
+        for position, (at, gone) in self._removed.get(name, ()):
             sizes[at] -= gone[rows[..., position]]
-        on = np.ones(rows.shape[:-1])
-        for position, blocks in enumerate(self.anatomy.stages.values(), 1):
+        is_on = np.ones(rows.shape[:-1])
+        for position, blocks in enumerate(self.structure.stages.values(), 1):
             for place, block in enumerate(blocks):
                 if name.startswith(f"{block}."):
-                    on = on * (rows[..., position] > place)
-        chosen = sizes if dim is None else [sizes[dim]]
-        return np.asarray(np.prod([on, *chosen], axis=0))
+                    is_on = is_on * (rows[..., position] > place)
+        along = sizes if dim is None else [sizes[dim]]
+        return np.asarray(np.prod([is_on, *along], axis=0))
 
     @cached_property
-    def _losses(self) -> dict[str, list[tuple[int, tuple[int, Float64[ndarray, "_"]]]]]:
+    def _removed(self) -> dict[str, list[tuple[int, tuple[int, Float64[ndarray, "_"]]]]]:
         """What each choice takes from a dimension of a tensor, by the tensor and the position."""
-        parts = self.anatomy
-        losses: dict[str, list[tuple[int, tuple[int, Any]]]] = {}
-        for position, (name, sizes) in enumerate(parts.kernels.items(), self._parts[2].start):
+        structure = self.structure
+        removed: dict[str, list[tuple[int, tuple[int, Any]]]] = {}
+        for position, (name, sizes) in enumerate(structure.kernels.items(), self._parts[2].start):
             lost = max(sizes) - np.array(sizes, np.float64)
-            losses[f"{name}.weight"] = [(position, (dim, lost)) for dim in (2, 3)]
-        for number, (group, widths) in enumerate(zip(parts.groups, parts.widths, strict=True)):
+            removed[f"{name}.weight"] = [(position, (dim, lost)) for dim in (2, 3)]
+        for number, (group, widths) in enumerate(
+            zip(structure.groups, structure.widths, strict=True)
+        ):
             lost = group.channels - np.array(widths, np.float64)
             for cut in group.cuts:
-                part = (self._parts[3].start + number, (cut.dim, lost * cut.places.shape[1]))
-                losses.setdefault(cut.tensor, []).append(part)
-        return losses
+                place = (self._parts[3].start + number, (cut.dim, lost * cut.places.shape[1]))
+                removed.setdefault(cut.tensor, []).append(place)
+        return removed
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """By kind of layer, the number run, multiply-accumulates, and results written, in millions."""
@@ -305,7 +309,7 @@ class ElasticSpace(ChoiceSpace):
         weights, uses = self._sizes(rows, self._weighted), self._uses(rows)
         flops = weights * uses / 1e6
         written = self._sizes(rows, self._weighted, 0) * uses / 1e6
-        kinds = np.array([layer.kind for layer in self.anatomy.layers])
+        kinds = np.array([layer.kind for layer in self.structure.layers])
         parts = [
             values[..., kinds == kind].sum(-1)
             for kind in _KINDS

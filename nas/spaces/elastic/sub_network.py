@@ -17,7 +17,7 @@ from nas.spaces.elastic.groups import is_depthwise
 
 @final
 @dataclass(frozen=True)
-class Kept:
+class Remaining:
     """What is left of a network."""
 
     places: Mapping[
@@ -27,17 +27,17 @@ class Kept:
     skipped: tuple[str, ...]  # modules that pass their input on
 
 
-def kept_tensors(whole: Mapping[str, Tensor], kept: Kept) -> dict[str, Tensor]:
+def remaining_tensors(whole: Mapping[str, Tensor], remaining: Remaining) -> dict[str, Tensor]:
     """What is left of each tensor; gradients go through to the whole ones."""
     tensors = {}
     for name, tensor in whole.items():
-        if name.startswith(tuple(f"{block}." for block in kept.skipped)):
+        if name.startswith(tuple(f"{block}." for block in remaining.skipped)):
             continue
         part = tensor
-        for dim, places in kept.places.get(name, {}).items():
+        for dim, places in remaining.places.get(name, {}).items():
             if len(places) < part.shape[dim]:
                 part = part.index_select(dim, torch.from_numpy(places).to(part.device))
-        kernel = kept.kernels.get(name.removesuffix(".weight"), 0)
+        kernel = remaining.kernels.get(name.removesuffix(".weight"), 0)
         if kernel and name.endswith(".weight"):
             margin = (part.shape[-1] - kernel) // 2
             part = part[..., margin : margin + kernel, margin : margin + kernel]
@@ -45,13 +45,13 @@ def kept_tensors(whole: Mapping[str, Tensor], kept: Kept) -> dict[str, Tensor]:
     return tensors
 
 
-def sub_network(network: nn.Module, kept: Kept) -> nn.Module:
+def sub_network(network: nn.Module, remaining: Remaining) -> nn.Module:
     """A copy of what is left, with weights of its own."""
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     copies: dict[int, object] = {
-        id(network.get_submodule(block)): nn.Identity() for block in kept.skipped
+        id(network.get_submodule(block)): nn.Identity() for block in remaining.skipped
     }
-    for name, part in kept_tensors(tensors, kept).items():
+    for name, part in remaining_tensors(tensors, remaining).items():
         whole, layout = tensors[name], torch.preserve_format
         if part is not whole:
             layout = torch.contiguous_format

@@ -94,8 +94,8 @@ def test_widths_kernels_blocks_and_the_side_are_choices(space):
     assert space.choices["kernel 2.filter"] == (3, 5, 7)
     assert space.choices["width 1.expand"] == (16, 24, 32, 40, 48, 56, 64)
     assert elastic_space(space.whole, side=32, multiple=4).choices["width 0"] == (4, 8, 12, 16)
-    assert space.anatomy.stages == {"": ("1", "2")}
-    assert set(space.anatomy.whole) == {"5"}
+    assert space.structure.stages == {"": ("1", "2")}
+    assert set(space.structure.whole) == {"5"}
 
 
 def test_the_largest_row_is_the_network_itself(space):
@@ -203,16 +203,16 @@ def test_channels_that_are_shuffled_are_left_whole():
 def test_heads_of_attention_are_left_whole_and_the_channels_around_them_are_cut():
     network = nn.Sequential(nn.Conv2d(3, 16, 3, 4), Attention(), nn.Conv2d(16, 10, 8))
 
-    anatomy = elastic_space(network, side=32).anatomy
+    structure = elastic_space(network, side=32).structure
 
-    assert "1.qkv" in anatomy.whole
-    assert [group.name for group in anatomy.groups] == ["0"]
+    assert "1.qkv" in structure.whole
+    assert [group.name for group in structure.groups] == ["0"]
 
 
 def test_blocks_of_a_resnet_are_skipped_but_not_those_that_change_the_shape():
     network = residual(TASK, stride=1, kernel=3, width=8, growth=2.0, blocks=6)
 
-    stages = elastic_space(network, side=32).anatomy.stages
+    stages = elastic_space(network, side=32).structure.stages
 
     assert stages == {"": ("3", "4", "6", "8")}
 

@@ -20,7 +20,7 @@ from common.types.errors import UserError
 from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.elastic.blocks import no_data_dependence, residual_blocks
 from nas.spaces.elastic.groups import ChannelGroup, channel_groups, is_depthwise
-from nas.spaces.elastic.sub_network import Kept, sub_network
+from nas.spaces.elastic.sub_network import Remaining, sub_network
 
 FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Shares of the channels of a group that may be kept, besides all."""
@@ -44,7 +44,7 @@ class LayerSize:
 
 @final
 @dataclass(frozen=True)
-class Anatomy:
+class Structure:
     """The parts of a network that may be left out."""
 
     classes: int | None  # None: its output is not (images, classes)
@@ -58,23 +58,23 @@ class Anatomy:
     layers: tuple[LayerSize, ...]
     whole: Mapping[str, str]  # why a part is left whole, by the name of its first layer
 
-    def kept(
+    def remaining(
         self, widths: Sequence[int], skipped: Sequence[str], kernels: Mapping[str, int]
-    ) -> Kept:
+    ) -> Remaining:
         """What is left with so many channels of each group."""
         gone: dict[tuple[str, int], list[Int64[ndarray, "_"]]] = {}
         for group, order, width in zip(self.groups, self.orders, widths, strict=True):
             for cut in group.cuts if width < group.channels else ():
                 places = cut.places[order[width:]].reshape(-1)
                 gone.setdefault((cut.tensor, cut.dim), []).append(places)
-        kept: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
+        places_of: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
         for (tensor, dim), places in gone.items():
             every = np.arange(self.shapes[tensor][dim])
-            kept.setdefault(tensor, {})[dim] = np.delete(every, np.concatenate(places))
-        return Kept(kept, dict(kernels), tuple(skipped))
+            places_of.setdefault(tensor, {})[dim] = np.delete(every, np.concatenate(places))
+        return Remaining(places_of, dict(kernels), tuple(skipped))
 
 
-def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> Anatomy:
+def structure_of(network: nn.Module, side: int, channels: int, multiple: int) -> Structure:
     """Find what may be left out of a network that takes images of this side.
 
     Args:
@@ -108,7 +108,7 @@ def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> A
         else:
             cut.append((group, widths, order))
     sides = tuple(_sides(network, example, outputs))
-    parts = Anatomy(
+    structure = Structure(
         classes=outputs[0].shape[1] if len(outputs) == 1 and outputs[0].ndim == 2 else None,
         shapes=shapes,
         groups=tuple(group for group, _, _ in cut),
@@ -120,10 +120,10 @@ def anatomy_of(network: nn.Module, side: int, channels: int, multiple: int) -> A
         layers=_layer_sizes(network, channels, sides),
         whole=whole,
     )
-    if not (cut or parts.stages or parts.kernels):
+    if not (cut or structure.stages or structure.kernels):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.items())
         raise UserError(f"network={type(network).__name__} has no part that may be cut: {reasons}")
-    return parts
+    return structure
 
 
 def head_prefixes(network: nn.Module) -> tuple[str, ...]:
@@ -188,25 +188,25 @@ def _why_not(
 
     The result must be that of zeros where the channels were read, unless a layer mixes channels.
     """
-    gone: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
+    remaining: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
     tensors = network.state_dict()
     zeros: dict[str, Tensor] = {}
     for cut in group.cuts:
         places = cut.places[unimportant].reshape(-1)
         every = np.arange(tensors[cut.tensor].shape[cut.dim])
-        gone.setdefault(cut.tensor, {})[cut.dim] = np.delete(every, places)
+        remaining.setdefault(cut.tensor, {})[cut.dim] = np.delete(every, places)
         if cut.reads:
             zeroed = zeros.get(cut.tensor, tensors[cut.tensor]).clone()
             zeros[cut.tensor] = zeroed.index_fill(cut.dim, torch.from_numpy(places), 0)
     try:
         with torch.no_grad():
-            small = tensors_of(sub_network(network, Kept(gone, {}, ()))(example))
-            wanted = tensors_of(functional_call(network, zeros, (example,)))
+            small = tensors_of(sub_network(network, Remaining(remaining, {}, ()))(example))
+            zeroed_outputs = tensors_of(functional_call(network, zeros, (example,)))
     except Exception as error:  # noqa: BLE001 - whatever the author's code raises where sizes do not fit
         return f"without a part of it, {(str(error) or repr(error)).splitlines()[0]}"
-    if [each.shape for each in small] != [each.shape for each in outputs]:
+    if [tensor.shape for tensor in small] != [tensor.shape for tensor in outputs]:
         return "it is the output"
-    for output, other in zip(small, wanted, strict=True):
+    for output, other in zip(small, zeroed_outputs, strict=True):
         if not group.mixes and (output - other).abs().max() > _ALIKE * (1e-6 + other.abs().max()):
             return "its channels are read in an order that is not known"
     return ""
@@ -241,14 +241,14 @@ def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterat
     side = example.shape[-1]
     step = 32 if side >= 128 else 8 if side >= 64 else 4
     smaller = {step * round(side * fraction / step) for fraction in SIDE_FRACTIONS}
-    for each in sorted(each for each in smaller if 8 <= each < side):
+    for pixels in sorted(pixels for pixels in smaller if 8 <= pixels < side):
         try:
             with torch.no_grad():
-                resized = tensors_of(network(example[..., :each, :each]))
+                resized = tensors_of(network(example[..., :pixels, :pixels]))
         except Exception:  # noqa: BLE001, S112 - whatever a network of one side raises
             continue
         if [tensor.shape for tensor in resized] == [tensor.shape for tensor in outputs]:
-            yield each
+            yield pixels
     yield side
 
 
@@ -256,7 +256,9 @@ def _layer_sizes(network: nn.Module, channels: int, sides: Sequence[int]) -> tup
     """Layers with weights, and how often each weight is used."""
     uses = [_uses(network, torch.zeros(1, channels, side, side)) for side in sides]
     return tuple(
-        LayerSize(name, _kind(network.get_submodule(name)), tuple(each[name] for each in uses))
+        LayerSize(
+            name, _kind(network.get_submodule(name)), tuple(of_side[name] for of_side in uses)
+        )
         for name in uses[0]
     )
 
