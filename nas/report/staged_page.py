@@ -33,6 +33,7 @@ _TITLES = {
     "scratch": "a network from scratch",
     "short": "short trainings",
     "longer": "longer trainings",
+    "replaced": "a winner that was replaced",
     "full": "the winner",
 }
 _NOTES = {

@@ -17,7 +17,7 @@ from jaxtyping import Float32, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from nas.accuracy.images.image_set import Images, ImageSet, class_weights
+from nas.accuracy.images.image_set import Images, ImageSet, class_weights, weighted_accuracy
 from nas.accuracy.training.classifiers import classifiers
 from nas.accuracy.training.recipe import recipe_named
 
@@ -107,7 +107,7 @@ def frozen_result(
     every, labels = np.concatenate([x, judge]), np.concatenate([y, truth])
     return FrozenResult(
         _left_out(every[:_MOST_JUDGED], labels[:_MOST_JUDGED]),
-        _balanced((judge @ weight.T + bias).argmax(1), truth),
+        weighted_accuracy((judge @ weight.T + bias).argmax(1), truth),
         (weight / scale).astype(np.float32),
         (bias - (weight / scale) @ mean).astype(np.float32),
     )
@@ -172,12 +172,7 @@ def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
     votes = np.zeros((len(labels), labels.max() + 1))
     weights = class_weights(labels)[labels[nearest]]
     np.add.at(votes, (np.arange(len(labels))[:, None], labels[nearest]), weights)
-    return (right + _balanced(votes.argmax(1), labels)) / 2
-
-
-def _balanced(answers: Int64[ndarray, "n"], labels: Int64[ndarray, "n"]) -> float:
-    """Accuracy, the mean over the classes where they differ much in size."""
-    return float(((answers == labels) * class_weights(labels)[labels]).mean())
+    return (right + weighted_accuracy(votes.argmax(1), labels)) / 2
 
 
 def _by_ridge(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
@@ -194,5 +189,5 @@ def _by_ridge(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) ->
         scaled = projected / (spread + penalty)
         leverage = (scaled * projected).sum(1, keepdims=True)
         left_out = scaled @ (projected.T @ targets) - leverage * targets  # in proportion
-        best = max(best, _balanced(left_out.argmax(1), labels))
+        best = max(best, weighted_accuracy(left_out.argmax(1), labels))
     return best

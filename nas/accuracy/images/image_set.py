@@ -43,6 +43,11 @@ def class_weights(labels: Int64[ndarray, "n"]) -> Float64[ndarray, "classes"]:
     return np.asarray(len(labels) / (len(present) * np.maximum(counts, 1)))
 
 
+def weighted_accuracy(answers: Int64[ndarray, "n"], labels: Int64[ndarray, "n"]) -> float:
+    """Accuracy, the mean over the classes where they differ much in size."""
+    return float(((answers == labels) * class_weights(labels)[labels]).mean())
+
+
 @final
 @dataclass(frozen=True)
 class Images:

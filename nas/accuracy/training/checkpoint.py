@@ -110,6 +110,14 @@ def epochs_done(path: Path) -> int:
         return 0
 
 
+def seconds_done(path: Path) -> float:
+    """Duration of the epochs that a checkpoint has behind it; 0 if there is none that can be read."""
+    try:
+        return _header(path)[0].seconds
+    except UserError:
+        return 0.0
+
+
 def epochs_of(path: Path) -> int | None:
     """Epochs of the whole training that a checkpoint is of; None if there is none that can be read."""
     try:

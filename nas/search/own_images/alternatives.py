@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
@@ -18,29 +19,31 @@ from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import pixel_accuracy
 from nas.accuracy.fine_tuning.trial import (
+    FROZEN,
     PretrainedImages,
     PretrainedNetwork,
     tuned_checkpoint,
 )
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.image_set import ImageSet, weighted_accuracy
 from nas.accuracy.learners.data import has_classes
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.checkpoint import weights_of
+from nas.accuracy.training.evaluation import classes_of
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.trained_folder import RECORD, Training, read_training, trained_folder
-from nas.search.journal import Journal
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import (
     Winner,
     epochs_of_new,
     epochs_within,
     forget_checkpoint,
-    train_winner,
+    valid_accuracy,
 )
 from nas.search.strategy import Outcome
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.staged.fine_tunings import FineTunings
+from nas.trials.staged.stages import StageJob
 from nas.trials.trial import Trials
 
 _FROM_SCRATCH_EPOCHS = 20
@@ -50,6 +53,17 @@ _FROM_SCRATCH_EPOCHS = 20
 @runtime_checkable
 class SpaceWithWeights(SearchSpace, HasWeights, Protocol):
     """A search space of networks that begin with weights."""
+
+
+@final
+@dataclass(frozen=True)
+class Alternative:
+    """A network that is handed over instead of a winner that is worse."""
+
+    winner: Winner  # the decision for it
+    accuracy: float  # on validation images
+    words: str  # for the user
+    training: Training | None = None  # None: to be taken over from its ranking
 
 
 class ComparedSearch(StagedSearch):
@@ -83,9 +97,9 @@ class ComparedSearch(StagedSearch):
         if not has_classes(images):
             raise TypeError(f"{images.title} has no classes")
         best = np.nanmax([result.accuracy for result in self._proposer.results.values()])
-        if scratch is not None and valid_accuracy(scratch[1]) > claimed:
+        if scratch is not None and valid_accuracy(scratch) > claimed:
             self._say(
-                f"from scratch {valid_accuracy(scratch[1]):.1%}, pretrained {claimed:.1%} expected"
+                f"from scratch {valid_accuracy(scratch):.1%}, pretrained {claimed:.1%} expected"
             )
         elif (pixels := pixel_accuracy(images.train)) > best:
             self._say(f"regression on mere pixels {pixels:.1%}, pretrained networks {best:.1%}")
@@ -104,7 +118,7 @@ class ComparedSearch(StagedSearch):
             epochs = int(epochs_within(self._images_of(row), row, start, recipe, left_s))
             if epochs >= _FROM_SCRATCH_EPOCHS:
                 planned = Winner(self._space.text(row), recipe, epochs, 0, ms, kind)
-                return replace(planned, epochs=min(epochs, self._epochs_of(recipe)))
+                return replace(planned, epochs=min(epochs, self._most_epochs(recipe)))
         return None
 
     @property
@@ -114,46 +128,38 @@ class ComparedSearch(StagedSearch):
 
     def outcome(self, parts: Sequence[Trials]) -> Outcome:
         """As in every search; a network from scratch is trained first."""
-        if self._winner is None:
+        if not self._winners:
             self._train_from_scratch()
         return super().outcome(parts)
 
     def _train_from_scratch(self) -> None:
         """Train a network with new weights in its share of the time, if that is long enough."""
         seconds = self._rule.shares["scratch"] * self._seconds
-        ends_s = time.monotonic() + seconds
-        planned = self._planned_from_scratch(seconds)
-        if planned is None:
+        if self._scratch is None:
+            planned = self._planned_from_scratch(seconds)
+            if planned is None:
+                return
+            self._scratch = replace(planned, after_s=self._elapsed_s)
+            self._note("scratch", self._scratch)
+        if self._from_scratch is not None:
             return
-        train_winner(
-            self._begun.experiment,
-            self._images_of(self._space.parse(planned.arch)),
-            self._folder,
-            planned,
-            self._begun.console,
-            start=self._start(planned),
-            most=planned.epochs,
-            ends_s=ends_s,
-        )
-        forget_checkpoint(self._folder, planned.arch)
+        left_s = self._scratch.after_s + seconds - self._elapsed_s
+        try:
+            self._train(self._scratch, time.monotonic() + left_s)
+        except UserError as error:
+            self._say(f"{self._scratch.arch}, from scratch: {error}; the search goes on without it")
+        forget_checkpoint(self._folder, self._scratch.arch)
 
     @property
-    def _from_scratch(self) -> tuple[int, Training] | None:
-        """Candidate and training of the network with new weights; None where none was trained."""
-        rows = self._drawn_candidates.architectures
-        for at in np.flatnonzero(self._space.is_new(rows)).tolist():
-            folder = trained_folder(self._folder, self._space.text(rows[at]))
-            if (folder / RECORD).is_file():
-                return at, read_training(folder)
-        return None
+    def _from_scratch(self) -> Training | None:
+        """Training of the network with new weights; None where none was trained."""
+        if self._scratch is None:
+            return None
+        folder = trained_folder(self._folder, self._scratch.arch)
+        return read_training(folder) if (folder / RECORD).is_file() else None
 
-    @property
-    def _most_epochs(self) -> int:
+    def _most_epochs(self, recipe: str) -> int:
         """As set; of new weights, their recipe's where they are not."""
-        recipe = self._rule.recipe if self._winner is None else self._winner.recipe
-        return self._epochs_of(recipe)
-
-    def _epochs_of(self, recipe: str) -> int:
         epochs = self._config.epochs
         is_default = epochs == self._space.tasks[self._space.default_task].epochs
         is_new = recipe == self._scratch_recipe
@@ -161,69 +167,88 @@ class ComparedSearch(StagedSearch):
             return epochs
         return epochs_of_new(self._images, recipe_named(recipe).epochs)
 
-    def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
-        """As in every search; the rule of thumb instead, as it was ranked, if it is better."""
-        at, training = super()._trained_winner(order, left_s)
-        better = self._better_rule_of_thumb(self._judged(training))
-        if better is not None:
-            forget_checkpoint(self._folder, training.arch)
-            self._winner = better
-            with Journal(self._begun.folder.journal, self._space) as journal:
-                journal.note("winner", asdict(better))
-            at, training = super()._trained_winner(order, 0.0)
-        return self._better_from_scratch(self._judged(training)) or (at, training)
+    def _trained_in_full(self, order: list[int], left_s: float) -> list[tuple[Winner, Training]]:
+        """As in every search; then each alternative that is better, or that stands in for one that failed."""
+        trained: list[tuple[Winner, Training]] = []
+        accuracy, failure = -math.inf, None
+        try:
+            trained = super()._trained_in_full(order, left_s)
+            accuracy = self._judged(trained[-1][1])
+        except UserError as error:
+            failure = error
+            self._say(f"the winner: {error}")
+        for challenge in (self._rule_of_thumb_as_ranked, self._scratch_as_trained):
+            try:
+                alternative = challenge()
+                if alternative is None or alternative.accuracy <= accuracy:
+                    continue
+                self._say(f"{alternative.words}; the winner has {max(0, accuracy):.2%}")
+                trained.append(self._taken(alternative))
+                accuracy = alternative.accuracy
+            except (UserError, ConnectionError) as error:
+                self._say(f"{error}; so it is not handed over")
+        if failure is not None and not trained:
+            raise failure
+        return trained
+
+    def _taken(self, alternative: Alternative) -> tuple[Winner, Training]:
+        """An alternative, once it is confirmed, and its training."""
+        arch, training = alternative.winner.arch, alternative.training
+        _, ms, kind = self._confirmed([self._candidate(arch)])
+        winner = replace(alternative.winner, latency_ms=ms, latency_kind=kind)
+        if training is None:
+            forget_checkpoint(self._folder, arch)  # of a winner that begins as this does
+            winner = self._decide(winner)
+            training = self._train(winner, time.monotonic())
+        return winner, training
 
     def _judged(self, training: Training) -> float:
         """Accuracy on the validation images, of the int8 file in a search for int8."""
         int8 = self._int8_of_winner(training)
         return valid_accuracy(training) if int8 is None else int8.valid.fraction
 
-    def _better_from_scratch(self, accuracy: float) -> tuple[int, Training] | None:
-        """The network from scratch, if it is better than that and confirmed."""
-        scratch = self._from_scratch
-        if scratch is None or self._judged(scratch[1]) <= accuracy:
+    def _scratch_as_trained(self) -> Alternative | None:
+        """The network from scratch."""
+        training = self._from_scratch
+        if training is None or self._scratch is None:
             return None
-        at, training = scratch
-        self._say(
-            f"{training.arch}, from scratch, has {self._judged(training):.2%}, the winner {accuracy:.2%}: what "
-            f"pretrained weights know does not help on these images; it is handed over"
+        accuracy = self._judged(training)
+        words = (
+            f"{training.arch}, from scratch, has {accuracy:.2%}: what pretrained weights know does not help "
+            f"on these images"
         )
-        try:
-            self._hand_over(*scratch, *self._confirmed([at])[1:])
-        except UserError as error:
-            self._say(f"{error}; so it is not handed over")
-            return None
-        return scratch
+        return Alternative(self._scratch, accuracy, words, training)
 
-    def _better_rule_of_thumb(self, accuracy: float) -> Winner | None:
-        """The best training of the rule of thumb, if it is better than that and confirmed."""
-        results, text = self._proposer.results, self._space.text
-        jobs = [job for job in self._tunings.of_rule_of_thumb(results) if job.fidelity]
-        best = max(jobs, key=lambda job: results[job].accuracy, default=None)
+    def _rule_of_thumb_as_ranked(self) -> Alternative | None:
+        """The rule of thumb by its best fine-tuning, or with nothing but its head."""
+        results = self._proposer.results
+        jobs = self._tunings.of_rule_of_thumb(results)
+        best = max(jobs, key=lambda job: (job.fidelity > 0, results[job].accuracy), default=None)
         if best is None:
             return None
-        row, tuned = (
-            self._drawn_candidates.architectures[best.candidate],
-            self._fidelities[best.fidelity],
+        heads = (job for job in jobs if self._fidelities[job.fidelity].epochs == FROZEN)
+        return max(
+            map(self._as_it_was, dict.fromkeys([best, *heads])), key=lambda each: each.accuracy
         )
-        arch, ranked = text(row), results[best].accuracy
-        if self._int8 is not None:
-            from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
+    def _as_it_was(self, job: StageJob) -> Alternative:
+        """A network as it was ranked."""
+        candidates, tuned = self._drawn_candidates, self._fidelities[job.fidelity]
+        row, file = candidates.architectures[job.candidate], None
+        if tuned.epochs != FROZEN:
             file = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
-            ranked = int8_accuracy(*self._tuned(row, file), is_winner=False).valid.fraction
-        if ranked <= accuracy:
-            return None
-        self._say(
-            f"the rule of thumb, {arch}, had {ranked:.2%} after {tuned.epochs} epochs of "
-            f"ranking, the winner has {accuracy:.2%}: the rule of thumb is handed over as it was ranked"
-        )
-        try:
-            _, ms, kind = self._confirmed([best.candidate])
-        except UserError as error:
-            self._say(f"{error}; so it is not handed over")
-            return None
-        return Winner(arch, self._rule.recipe, tuned.epochs, tuned.epochs, ms, kind, tuned.rate)
+        network, images, side = self._tuned(row, file)
+        if self._int8 is None:
+            answers = classes_of(network, images.valid, images).cpu().numpy()
+            accuracy = weighted_accuracy(answers, images.valid.labels)
+        else:
+            accuracy = self._int8.of_network(network, images, side).valid.fraction
+        arch, ms = self._space.text(row), float(candidates.latency_ms[job.candidate])
+        kind = int(candidates.latency_kind[job.candidate])
+        epochs = max(1, tuned.epochs)  # an epoch of what was not tuned, if that is better
+        winner = Winner(arch, self._rule.recipe, epochs, tuned.epochs, ms, kind, tuned.rate)
+        words = f"the rule of thumb, {arch}, had {accuracy:.2%} by {tuned.name} when it was ranked"
+        return Alternative(winner, accuracy, words)
 
     def _tuned(
         self, row: Int64[ndarray, "D"], file: Path | None
@@ -243,10 +268,3 @@ class ComparedSearch(StagedSearch):
         tuned = Fidelity("", epochs, winner.rate)
         path = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
         return replace(start, continues=path, words=f"{start.words}; as it was ranked")
-
-
-def valid_accuracy(training: Training) -> float:
-    """Accuracy on the validation images, by which winners are compared."""
-    if training.valid is None:
-        raise TypeError("a winner is judged on validation images")
-    return training.valid.fraction

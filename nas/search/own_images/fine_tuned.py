@@ -28,11 +28,12 @@ from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trainer import seconds_an_epoch
-from nas.search.own_images.alternatives import ComparedSearch, valid_accuracy
+from nas.search.own_images.alternatives import ComparedSearch
 from nas.search.own_images.expected_latency import expected_ms, layer_work
 from nas.search.own_images.winner import (
     Winner,
     epochs_within,
+    valid_accuracy,
 )
 from nas.train.job import Start
 from nas.trials.executor import Evaluated
@@ -116,7 +117,7 @@ class FineTuned(ComparedSearch):
             (len(self._images.train) + images, images),
             self._config.epochs,
             self._parallel,
-            self._timed_epoch(candidates),
+            None if self._winners else self._timed_epoch(candidates),
             (self._ends_s["frozen"] - self._ends_s["scores"]) / FROZEN_NETWORKS,
             lambda at: frozen_pass(self._checkpoints, space, rows[at]),
         )
@@ -134,12 +135,16 @@ class FineTuned(ComparedSearch):
 
     @cached_property
     def _ends_s(self) -> dict[str, float]:
-        shares, spent_s = self._rule.shares, self._drawn_candidates.seconds
+        shares, spent_s = self._rule.shares, self._scored_s
         left_s = max(self._seconds - spent_s, self._seconds / 2)
         frozen_s = spent_s + left_s * shares["frozen"] / (1 - shares["scores"])
         short_s = frozen_s + left_s * shares["short"] / (1 - shares["scores"])
         ends = {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
         return {**ends, "full": max((1 - shares["scratch"]) * self._seconds, short_s)}
+
+    @property
+    def _ranking_ends_s(self) -> float:
+        return self._tunings.ranked_until_s(self._tunings.forecast(self._proposer.results))
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Networks within the limits, by their latencies on the device.
@@ -306,13 +311,15 @@ class FineTuned(ComparedSearch):
         least = max(1.0, min(LEAST_EPOCHS, LEAST_IMAGES / len(images.train)))
         enough = (each for each in range(deepest, 0, -1) if fit / COSTS[each] >= least)
         depth = next(enough, 0)
-        epochs = max(1, min(int(fit / COSTS[depth]), self._most_epochs))
+        epochs = max(1, min(int(fit / COSTS[depth]), self._most_epochs(self._rule.recipe)))
         arch = space.text(space.tuned_to(row, depth))
         return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 
     def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:
         forecast = self._tunings.forecast(self._proposer.results)
-        return forecast.accuracy(np.minimum(left_s / forecast.epoch_s, self._most_epochs))
+        return forecast.accuracy(
+            np.minimum(left_s / forecast.epoch_s, self._most_epochs(self._rule.recipe))
+        )
 
     def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
         space, row = self._space, self._drawn_candidates.architectures[candidate]
@@ -351,10 +358,9 @@ class FineTuned(ComparedSearch):
             )
         scratch = self._from_scratch
         if scratch is not None:
-            new, best = scratch[1], valid_accuracy(scratch[1])
-            length = f"{new.epochs} epochs"
+            length, best = f"{scratch.epochs} epochs", valid_accuracy(scratch)
             stage_list.append(
-                StageResult("scratch", 1, 1, new.seconds, length, new.arch, None, best)
+                StageResult("scratch", 1, 1, scratch.seconds, length, scratch.arch, None, best)
             )
         return (*stage_list, self._rule_of_thumb(stages))
 

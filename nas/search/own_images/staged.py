@@ -40,7 +40,8 @@ from nas.trials.staged.candidates import (
     scored,
 )
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import Jobs, Stages, stage_results
+from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
+from nas.trials.trial import Trials
 
 EPOCHS = (1, 3, 12, 36)
 """Lengths of the trainings that rank."""
@@ -88,8 +89,7 @@ class Staged(StagedSearch):
             Fidelity(f"{epochs_text(n)}{self._pixels(' at {} pixels')}", n) for n in EPOCHS
         )
 
-    @cached_property
-    def _most_epochs(self) -> int:
+    def _most_epochs(self, recipe: str) -> int:  # noqa: ARG002 - the same for all
         space, epochs = self._problem.space, self._config.epochs
         is_default = epochs == space.tasks[space.default_task].epochs
         is_longer = is_default and not self._inherits
@@ -105,8 +105,7 @@ class Staged(StagedSearch):
         Where the candidates took longer than their share, the stages share what is left, or a tenth
         of the whole time if that is more.
         """
-        shares, begun_s = self._rule.shares, time.monotonic() - self._began_s
-        spent_s = max(self._drawn_candidates.seconds, begun_s)  # images and boards take time, too
+        shares, spent_s = self._rule.shares, self._scored_s
         left_s = max(self._seconds - spent_s, self._seconds / 10)
         ends = {"scores": spent_s}
         for stage in ("short", "longer"):
@@ -235,6 +234,20 @@ class Staged(StagedSearch):
             **named,
         )
 
+    def consume(self, trials: Trials) -> None:
+        """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
+        super().consume(trials)
+        results = self._proposer.results
+        promising = set(self._proposer.stages.order(results)[:LONGER].tolist())
+        for job in results:
+            if job.candidate not in promising:
+                epochs = self._fidelities[job.fidelity].epochs
+                self._checkpoint(job.candidate, epochs).unlink(missing_ok=True)
+
+    def _checkpoint(self, candidate: int, epochs: int) -> Path:
+        row = self._drawn_candidates.architectures[candidate]
+        return checkpoint_of(self._checkpoints, row, epochs, self._config.seed)
+
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages = self._proposer.stages
         if not isinstance(stages, Stages):
@@ -251,7 +264,7 @@ class Staged(StagedSearch):
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
-        space, most = self._problem.space, self._most_epochs
+        space, most = self._problem.space, self._most_epochs(self._rule.recipe)
         at, ms, kind = self._confirmed(order)
         row, ranked = (
             self._drawn_candidates.architectures[at],
@@ -267,7 +280,7 @@ class Staged(StagedSearch):
     @property
     def _go_on_from(self) -> int:
         """Most epochs of a training that the winner can go on from; the rest is on whole images."""
-        return self._most_epochs - (self._ranking_side is not None)
+        return self._most_epochs(self._rule.recipe) - (self._ranking_side is not None)
 
     def _ranked_epochs(self, candidate: int, most: int | None = None) -> int:
         """Epochs of a candidate's longest ranking training whose weights are kept; 0 if there is none."""

@@ -6,7 +6,7 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,12 +27,12 @@ from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
 from nas.accuracy.training.trained_folder import (
     PICTURES,
+    RECORD,
     WEIGHTS,
     Training,
     read_training,
     trained_folder,
 )
-from nas.accuracy.training.trial import checkpoint_of
 from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
@@ -40,7 +40,13 @@ from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.report.tensorboard_log import FLUSH_S
 from nas.search.journal import Asked, Event, Journal, JournalNote
 from nas.search.own_images.int8 import Int8Files, RankedNetwork
-from nas.search.own_images.winner import Winner, forget_checkpoint, train_winner
+from nas.search.own_images.winner import (
+    Winner,
+    forget_checkpoint,
+    spent_since,
+    train_winner,
+    valid_accuracy,
+)
 from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
@@ -51,7 +57,7 @@ from nas.trials.staged.candidates import (
 )
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import LONGER, Jobs
+from nas.trials.staged.stages import Jobs
 from nas.trials.trial import Trials
 
 GPU_WORKERS = 8
@@ -87,9 +93,10 @@ class StagedSearch(ABC):
         self._folder = begun.folder.path.absolute()  # as other processes see it
         self._fidelities = self._lengths()
         self._candidates: Candidates | None = None
-        self._winner: Winner | None = None
+        self._winners: list[Winner] = []  # decided on; each was replaced by the next
+        self._scratch: Winner | None = None  # network with new weights beside them
         self._trials: list[Trials] = []  # of an earlier part
-        self._first_ms: float | None = None  # of a winner that was timed again
+        self._trained: list[tuple[Winner, Training]] = []  # in full; the last is handed over
         self._asked = 0
         self._began_s = begun.began_s
         self._ranked_from_s = self._told_s = time.monotonic()
@@ -133,12 +140,15 @@ class StagedSearch(ABC):
 
     def restore(self, events: Sequence[Event]) -> Sequence[Event]:
         """Take over the candidates, the trainings and the winner of an earlier part."""
-        notes = {event.name: event.value for event in events if isinstance(event, JournalNote)}
+        notes = [event for event in events if isinstance(event, JournalNote)]
         try:
-            if "candidates" in notes:
-                self._candidates = candidates_of(notes["candidates"], self._problem.space)
-            if "winner" in notes:
-                self._winner = typed_record(notes["winner"], Winner)
+            for note in notes:
+                if note.name == "candidates":
+                    self._candidates = candidates_of(note.value, self._problem.space)
+                elif note.name == "winner":
+                    self._winners.append(typed_record(note.value, Winner))
+                elif note.name == "scratch":
+                    self._scratch = typed_record(note.value, Winner)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             path = self._begun.folder.journal
             raise UserError(f"{path} is not the journal of a staged search: {error}") from error
@@ -170,7 +180,10 @@ class StagedSearch(ABC):
         trained_s = sum(result.seconds for result in self._proposer.results.values())
         spent_s = self._candidates.seconds + trained_s / self._parallel
         self._spent_s = max(spent_s, self._ranked_from_s - self._began_s)
-        if self._winner is not None:
+        decided = [*filter(None, [self._scratch]), *self._winners]
+        if decided:
+            self._spent_s = max(self._spent_s, spent_since(self._folder, decided[-1]))
+        if self._winners:
             return
 
         source = self._trainings()
@@ -188,28 +201,18 @@ class StagedSearch(ABC):
         return self._candidates
 
     def consume(self, trials: Trials) -> None:
-        """Say what a training came to, and remove checkpoints that no longer have a claim to win."""
+        """Say what a training came to."""
         arch = self._problem.space.text(trials.architectures[0])
         name = (
             f"training {trials.first + 1}, {arch}, {self._fidelities[int(trials.fidelity[0])].name}"
         )
-        seconds, left_s = float(trials.seconds[0]), self._ends_s["longer"] - self._elapsed_s
+        seconds, left_s = float(trials.seconds[0]), self._ranking_ends_s - self._elapsed_s
         ended = (
             f"failed after {seconds:.0f} s: {trials.error[0]}"
             if trials.error[0]
             else f"{trials.accuracy[0]:.2%} at {trials.latency_ms[0]:.2f} ms, {seconds:.0f} s"
         )
         self._say(f"{name}: {ended}; ranking ends in {max(0.0, left_s):.0f} s")
-        results = self._proposer.results
-        promising = set(self._proposer.stages.order(results)[:LONGER].tolist())
-        for job in results:
-            if job.candidate not in promising:
-                epochs = self._fidelities[job.fidelity].epochs
-                self._checkpoint(job.candidate, epochs).unlink(missing_ok=True)
-
-    def _checkpoint(self, candidate: int, epochs: int) -> Path:
-        row = self._drawn_candidates.architectures[candidate]
-        return checkpoint_of(self._checkpoints, row, epochs, self._config.seed)
 
     def _curve(self, trial: Trials, evaluation: Evaluation) -> None:
         """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
@@ -234,46 +237,50 @@ class StagedSearch(ABC):
         for stage in stages:
             print_stage(self._begun.console, stage)
         order = proposer.stages.order(proposer.results).tolist()
-        at, training = self._trained_winner(order, left_s)
-        if training.valid is None:
-            raise TypeError("a winner is judged on validation images")
+        drawn = candidates.rows(np.arange(len(candidates)))  # a copy, with the first latencies
+        trials, results = [*parts], []
+        self._trained = self._trained_in_full(order, left_s)
+        for number, (winner, training) in enumerate(self._trained):
+            at, is_last = self._candidate(winner.arch), number == len(self._trained) - 1
+            trials.append(self._trial(number, at, winner, training))
+            results.append(
+                StageResult(
+                    "full" if is_last else "replaced",
+                    1,
+                    int(is_last),
+                    training.seconds,
+                    f"{training.epochs} epochs",
+                    training.arch,
+                    1 + order.index(at) if at in order else None,
+                    valid_accuracy(training),
+                )
+            )
         left_s = self._seconds - self._elapsed_s - self._int8_s
         if left_s > _EARLY * self._seconds:
-            is_whole = training.epochs >= self._most_epochs
+            is_whole = training.epochs >= self._most_epochs(winner.recipe)
             why = "epochs= allows more" if is_whole else "another one takes longer"
             self._say(
                 f"{left_s:.0f} s are left after {training.epochs} epochs of the winner: {why}"
             )
-        last = StageResult(
-            "full",
-            1,
-            1,
-            training.seconds,
-            f"{training.epochs} epochs",
-            training.arch,
-            1 + order.index(at) if at in order else None,
-            training.valid.fraction,
-        )
-        print_stage(self._begun.console, last)
-        trials = [*parts, self._trained(at, training.valid.fraction, training.seconds)]
         if self._inherits:
             kinds = np.full(len(candidates), Kind.supernet, np.int8)
             trials.append(
                 candidates.judged(
                     self._problem,
-                    self._proposer.asked + 1,
+                    proposer.asked + len(results),
                     np.arange(len(candidates)),
                     Accuracies(candidates.prior, kinds),
                     seconds=candidates.score_s,
                     fidelity=-1,
                 )
             )
+        is_timed_again = self._times_again and not Kind(int(drawn.latency_kind[at])).is_predicted
         return Outcome(
             Trials.joined(trials),
             self._settings(training.epochs),
-            stages=(*stages, last),
+            stages=(*stages, *results),
             training=training,
-            first_ms=self._first_ms,
+            first_ms=float(drawn.latency_ms[at]) if is_timed_again else None,
             int8=self._int8_of_winner(training),
         )
 
@@ -281,54 +288,65 @@ class StagedSearch(ABC):
         """Images as the network takes them."""
         return self._images
 
-    def _trained(self, at: int, accuracy: float, seconds: float) -> Trials:
-        """Record of the winner's training, of a fidelity beyond those that rank."""
-        return self._drawn_candidates.judged(
+    def _trial(self, number: int, at: int, winner: Winner, training: Training) -> Trials:
+        """Record of a training in full, of a fidelity beyond those that rank, and its latency as confirmed."""
+        candidates = self._drawn_candidates
+        candidates.latency_ms[at] = winner.latency_ms
+        candidates.latency_kind[at] = winner.latency_kind
+        if training.test is not None:
+            row = candidates.architectures[at]
+            self._accuracy.tested[row.tobytes()] = training.test.fraction
+        return candidates.judged(
             self._problem,
-            self._proposer.asked,
+            self._proposer.asked + number,
             np.array([at]),
-            Accuracies(np.array([accuracy]), np.array([Kind.trained], np.int8)),
-            seconds=seconds,
-            fidelity=len(self._fidelities),
+            Accuracies(np.array([valid_accuracy(training)]), np.array([Kind.trained], np.int8)),
+            seconds=training.seconds,
+            fidelity=len(self._fidelities) + number,
         )
 
-    def _trained_winner(self, order: list[int], left_s: float) -> tuple[int, Training]:
-        """The winner's position among the candidates, and its training in full."""
-        space = self._problem.space
+    def _trained_in_full(self, order: list[int], left_s: float) -> list[tuple[Winner, Training]]:
+        """Decisions with their trainings; the last is handed over, those before it were replaced."""
         ends_s = time.monotonic() + left_s
-        winner = self._winner
-        if winner is None:
-            winner = self._decided(order, ends_s)
-            with Journal(self._begun.folder.journal, space) as journal:
-                journal.note("winner", asdict(winner))
-        training = train_winner(
+        if not self._winners:
+            self._decide(self._decided(order, ends_s))
+        *replaced, winner = self._winners
+        folders = [(each, trained_folder(self._folder, each.arch)) for each in replaced]
+        before = [
+            (each, read_training(folder))
+            for each, folder in folders
+            if each.arch != winner.arch and (folder / RECORD).is_file()
+        ]
+        return [*before, (winner, self._train(winner, ends_s - self._int8_s))]
+
+    def _decide(self, winner: Winner) -> Winner:
+        """Keep a decision, which a resumed search goes on with."""
+        winner = replace(winner, after_s=self._elapsed_s)
+        self._note("winner", winner)
+        self._winners.append(winner)
+        return winner
+
+    def _note(self, name: str, winner: Winner) -> None:
+        with Journal(self._begun.folder.journal, self._problem.space) as journal:
+            journal.note(name, asdict(winner))
+
+    def _train(self, winner: Winner, ends_s: float) -> Training:
+        """Train in full, or go on with it."""
+        return train_winner(
             self._begun.experiment,
-            self._images_of(space.parse(winner.arch)),
+            self._images_of(self._problem.space.parse(winner.arch)),
             self._folder,
             winner,
             self._begun.console,
             start=self._start(winner),
-            most=self._most_epochs,
-            ends_s=ends_s - self._int8_s,
+            most=self._most_epochs(winner.recipe),
+            ends_s=ends_s,
         )
-        at = self._candidate(winner.arch)
-        self._hand_over(at, training, winner.latency_ms, winner.latency_kind)
-        return at, training
 
     def _candidate(self, arch: str) -> int:
         """Position among the candidates."""
         row = self._problem.space.parse(arch)
         return int((self._drawn_candidates.architectures == row).all(-1).argmax())
-
-    def _hand_over(self, at: int, training: Training, ms: float, kind: int) -> None:
-        """Keep what is reported of the winner: its test accuracy, and its latency as it was confirmed."""
-        candidates = self._drawn_candidates
-        if training.test is not None:
-            row = candidates.architectures[at]
-            self._accuracy.tested[row.tobytes()] = training.test.fraction
-        if self._times_again:
-            self._first_ms = float(candidates.latency_ms[at])
-        candidates.latency_ms[at], candidates.latency_kind[at] = ms, kind
 
     @cached_property
     def _int8(self) -> Int8Files | None:
@@ -355,11 +373,6 @@ class StagedSearch(ABC):
         images = self._images_of(self._problem.space.parse(training.arch))
         weights = trained_folder(self._folder, training.arch) / WEIGHTS
         return self._int8.of_training(training, images, weights, self._problem.oracle)
-
-    @property
-    def _most_epochs(self) -> int:
-        """Most epochs of the winner."""
-        return self._config.epochs
 
     @property
     def _times_again(self) -> bool:
@@ -416,6 +429,10 @@ class StagedSearch(ABC):
     def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
         folder, trained, epochs = self._begun.folder, None, summary.settings.epochs
+        replaced = [
+            Fidelity(f"{training.epochs} epochs, replaced", training.epochs)
+            for _, training in self._trained[:-1]
+        ]
         if summary.best is not None:
             row = self._problem.space.parse(summary.best.arch)
             training = read_training(trained_folder(self._folder, summary.best.arch))
@@ -425,7 +442,7 @@ class StagedSearch(ABC):
             summary,
             trials,
             self._problem,
-            fidelities=(*self._fidelities, Fidelity(f"{epochs} epochs", epochs)),
+            fidelities=(*self._fidelities, *replaced, Fidelity(f"{epochs} epochs", epochs)),
             winner=trained,
             environment=folder.read_environment(),
             command=self._begun.command,
@@ -448,6 +465,10 @@ class StagedSearch(ABC):
         say(self._begun.console, line)
 
     @abstractmethod
+    def _most_epochs(self, recipe: str) -> int:
+        """Most epochs of a winner by this recipe."""
+
+    @abstractmethod
     def _lengths(self) -> tuple[Fidelity, ...]:
         """Lengths of the trainings that rank, the shortest first."""
 
@@ -459,6 +480,16 @@ class StagedSearch(ABC):
     @abstractmethod
     def _ends_s(self) -> Mapping[str, float]:
         """End of each stage, in seconds from the beginning."""
+
+    @property
+    def _ranking_ends_s(self) -> float:
+        """End of the trainings that rank, in seconds from the beginning."""
+        return self._ends_s["longer"]
+
+    @property
+    def _scored_s(self) -> float:
+        """Time until the candidates were known; images and boards take time, too."""
+        return max(self._drawn_candidates.seconds, time.monotonic() - self._began_s)
 
     @abstractmethod
     def _drawn(self, check: Callable[[], None]) -> Candidates:

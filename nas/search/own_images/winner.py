@@ -13,11 +13,12 @@ from numpy import ndarray
 from rich.console import Console
 
 from nas.accuracy.learners.data import TrainingData
+from nas.accuracy.training.checkpoint import seconds_done
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import Training, trained_folder
+from nas.accuracy.training.trained_folder import RECORD, Training, read_training, trained_folder
 from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
@@ -49,6 +50,7 @@ class Winner:
     latency_ms: float  # on a live device, as it was timed again
     latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
+    after_s: float = 0.0  # from the beginning of the search to this decision
 
 
 def train_winner(
@@ -97,6 +99,21 @@ def train_winner(
 def epochs_of_new(images: TrainingData, default: int) -> int:
     """Epochs that train new weights: as by default, more on few images."""
     return max(default, math.ceil(TRAINED_IMAGES / len(images.train)))
+
+
+def spent_since(run: Path, winner: Winner) -> float:
+    """Duration of the search so far, by the training that was decided on last."""
+    folder = trained_folder(run, winner.arch)
+    if (folder / CHECKPOINT).is_file():
+        return winner.after_s + seconds_done(folder / CHECKPOINT)
+    return winner.after_s + (read_training(folder).seconds if (folder / RECORD).is_file() else 0.0)
+
+
+def valid_accuracy(training: Training) -> float:
+    """Accuracy on the validation images, by which winners are compared."""
+    if training.valid is None:
+        raise TypeError("a winner is judged on validation images")
+    return training.valid.fraction
 
 
 def forget_checkpoint(run: Path, arch: str) -> None:

@@ -91,7 +91,7 @@ class FineTunings:
             self.frozen_pass,
         )
 
-    def _ranked_until_s(self, forecast: Forecast) -> float:
+    def ranked_until_s(self, forecast: Forecast) -> float:
         """End of the fine-tunings that rank; later where all epochs of the first take less than its time."""
         first = self._by_worth(forecast, self.winner_s)[0][0]
         needed_s = _MARGIN * self.epochs * float(forecast.epoch_s[first])
@@ -108,7 +108,7 @@ class FineTunings:
         job = self._next_frozen(forecast, asked, elapsed_s)
         if job is not None or any(job.fidelity == 0 for job in running):
             return job
-        ends_s = self._ranked_until_s(forecast)
+        ends_s = self.ranked_until_s(forecast)
         for job in self._planned(forecast, ends_s):
             fits = elapsed_s + forecast.seconds(job) <= ends_s
             if fits and not any(self._covers(other, job) for other in asked):

@@ -11,7 +11,7 @@ from typing import final
 class StageResult:
     """A stage and the network that it puts first."""
 
-    name: str  # original, draw, proxies or supernet, rule, scratch, short, longer, full
+    name: str  # original, draw, proxies or supernet, rule, scratch, short, longer, replaced, full
     networks: int  # drawn, scored or trained in it
     kept: int  # that go on to the next stage
     seconds: float  # of the draws, of the scores, of all trainings together

@@ -17,15 +17,20 @@ import nas.search.own_images.alternatives
 import nas.search.own_images.fine_tuned
 import nas.search.own_images.int8
 import nas.search.own_images.staged_search
+import nas.train.job
 from common.types.errors import UserError
+from latency.probe.connection import LostConnectionError
+from nas.accuracy.training.checkpoint import Progress, save_checkpoint
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.fine_tuned import FineTuned
+from nas.search.own_images.winner import Winner, spent_since
 from nas.spaces.pretrained.pool import NEW_WEIGHTS
 from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
 from nas.spaces.pretrained.timm_library import timm
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
+from nas.train.job import CHECKPOINT
 
 try:
     timm()
@@ -125,21 +130,33 @@ def searched(tmp_path, weights, images, search_here):
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Architectures of the winners that were trained; the first one is made worse than it is."""
+    """Decisions that were trained: from scratch, then the winner, which is made worse than it is."""
     staged, trained = nas.search.own_images.staged_search, []
     train_winner = staged.train_winner
 
-    def first_is_worse(*arguments, **options):
+    def winner_is_worse(*arguments, **options):
+        trained.append(arguments[3])
         training = train_winner(*arguments, **options)
-        trained.append(training.arch)
         worse = replace(training.valid, fraction=0.0)
-        return replace(training, valid=worse) if len(trained) == 1 else training
+        return replace(training, valid=worse) if len(trained) == 2 else training
 
-    monkeypatch.setattr(staged, "train_winner", first_is_worse)
+    monkeypatch.setattr(staged, "train_winner", winner_is_worse)
     monkeypatch.setattr(nas.search.own_images.alternatives, "_FROM_SCRATCH_EPOCHS", 1)
     monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 2.0)
     monkeypatch.setattr(nas.search.own_images.alternatives, "pixel_accuracy", lambda _images: 0.0)
     return trained
+
+
+def failing(*failures):
+    """A training in place of `train_winner` that raises these errors, and then trains."""
+    errors, train_winner = iter(failures), nas.search.own_images.staged_search.train_winner
+
+    def train(*arguments, **options):
+        if (error := next(errors, None)) is not None:
+            raise error
+        return train_winner(*arguments, **options)
+
+    return train
 
 
 def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_worse(
@@ -151,13 +168,45 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
 
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
-    beside = summary["rule_of_thumb"]
-    assert (beside["arch"], beside["fidelity"]) == (rule["favourite"], rule["fidelity"])
     tunings = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == rule["favourite"]]
     assert summary["best"]["arch"] == rule["favourite"]
     assert summary["settings"]["epochs"] == 1
     assert summary["best"]["accuracy_searched"] == max(s["accuracy"] for s in tunings)
-    assert trained[-1] == rule["favourite"]
+    assert trained[-1].arch == rule["favourite"]
+    names = [stage["name"] for stage in summary["stages"]]
+    assert names[-2:] == ["replaced", "full"]
+    assert [sample["fidelity"] for sample in samples[-2:]] == [3, 4]
+
+
+@pytest.mark.usefixtures("trained")
+def test_trainings_that_fail_do_not_end_the_search(searched, monkeypatch):
+    staged = nas.search.own_images.staged_search
+    monkeypatch.setattr(staged, "train_winner", failing(UserError("new"), UserError("winner")))
+
+    _, summary = searched()
+
+    stages = {stage["name"]: stage for stage in summary["stages"]}
+    assert "scratch" not in stages
+    assert stages["full"]["favourite"] == stages["rule"]["favourite"]
+
+
+def test_a_board_that_is_lost_after_the_winner_was_trained_leaves_the_winner(
+    searched, monkeypatch, trained
+):
+    confirmed, lost = FineTuned._confirmed, LostConnectionError("the board was lost")
+    monkeypatch.setattr(
+        FineTuned,
+        "_confirmed",
+        lambda search, order: raised(lost) if search._winners else confirmed(search, order),
+    )
+
+    _, summary = searched()
+
+    assert summary["stages"][-1]["favourite"] == trained[1].arch
+
+
+def raised(error):
+    raise error
 
 
 @pytest.mark.parametrize("claimed", [0.0, 1.0])
@@ -165,14 +214,47 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
     searched, monkeypatch, trained, claimed
 ):
     monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
-    monkeypatch.setattr(FineTuned, "_better_rule_of_thumb", lambda *_: None)
+    monkeypatch.setattr(FineTuned, "_rule_of_thumb_as_ranked", lambda *_: None)
 
     _, summary = searched()
 
     (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
     assert summary["best"]["arch"] == scratch["favourite"]
     assert summary["start"] == NEW_WEIGHTS
-    assert (trained == [scratch["favourite"]]) is (claimed == 0.0)
+    assert (trained[1].arch == scratch["favourite"]) is (claimed == 0.0)
+
+
+def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
+    searched, trained, resume_here, monkeypatch, tmp_path
+):
+    interrupt = nas.train.job.TrainingProgress, "__call__", lambda *_: raised(KeyboardInterrupt)
+    with monkeypatch.context() as patched:
+        patched.setattr(*interrupt)
+        with pytest.raises(AssertionError, match="130"):
+            searched()
+    folder = only_run(tmp_path / "runs")
+    monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 3.0)
+    with monkeypatch.context() as patched:
+        allowed = iter([lambda *_: None] * trained[0].epochs)
+        patched.setattr(*interrupt[:2], lambda *_: next(allowed, interrupt[2])())
+        assert resume_here(folder, data=tmp_path / "runs").returncode == 130
+
+    done = resume_here(folder, data=tmp_path / "runs")
+
+    assert done.returncode == 0, done.stderr
+    scratch, again, winner, winner_again, *_ = trained
+    assert (again, winner_again) == (scratch, winner)
+    assert read_training(trained_folder(folder, scratch.arch)).epochs == scratch.epochs
+
+
+def test_the_time_before_an_interruption_counts(tmp_path):
+    winner = Winner("(1)", "fine_tuning", 9, 0, 1.0, 0, after_s=100.0)
+    folder = trained_folder(tmp_path, winner.arch)
+    folder.mkdir(parents=True)
+
+    assert spent_since(tmp_path, winner) == 100.0
+    save_checkpoint(folder / CHECKPOINT, {}, Progress((0.1,), (0.5,), 7.0), {})
+    assert spent_since(tmp_path, winner) == 107.0
 
 
 def trained_longer_from_the_same_weights(run, training):
@@ -256,8 +338,8 @@ def test_a_board_that_cannot_be_asked_names_what_can(search_here, tmp_path, weig
 @pytest.mark.parametrize("epochs", [29, 30, 31])
 def test_epochs_are_kept_as_set(weights, epochs):
     search = FineTuned.__new__(FineTuned)
-    search._config, search._winner = SimpleNamespace(epochs=epochs), None
+    search._config = SimpleNamespace(epochs=epochs)
     search._problem = SimpleNamespace(space=pretrained_space(str(weights)))
     search._rule = SimpleNamespace(recipe="fine_tuning")
 
-    assert search._most_epochs == epochs
+    assert search._most_epochs("fine_tuning") == epochs

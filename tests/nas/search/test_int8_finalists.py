@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -11,10 +9,8 @@ from torch import nn
 
 from nas.accuracy.images.open import open_images
 from nas.export.int8 import _Rounding, bias_corrected, predicted_loss
-from nas.search.own_images.fine_tuned import FineTuned
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.registry import space_named
-from nas.trials.staged.stages import StageJob
 
 
 @pytest.fixture
@@ -76,29 +72,3 @@ def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(ima
         f"finalist {space.text(row)}" for row in rows[2:5]
     ]
     assert files.seconds > 0
-
-
-@pytest.mark.parametrize(("of_winner", "in_fp32", "is_better"), [(0.7, 0.6, True), (0.9, 1, False)])
-def test_the_rule_of_thumb_is_compared_by_its_int8_file(monkeypatch, of_winner, in_fp32, is_better):
-    accuracy = SimpleNamespace(valid=SimpleNamespace(fraction=0.8))
-    monkeypatch.setattr("nas.export.int8.int8_accuracy", lambda *_, **__: accuracy)
-    monkeypatch.setattr("nas.search.own_images.alternatives.tuned_checkpoint", lambda *_: None)
-    job = StageJob(0, 1)
-    search = SimpleNamespace(
-        _int8=object(),
-        _proposer=SimpleNamespace(results={job: SimpleNamespace(accuracy=in_fp32)}),
-        _tunings=SimpleNamespace(of_rule_of_thumb=list),
-        _space=SimpleNamespace(text=str),
-        _drawn_candidates=SimpleNamespace(architectures=["rule"]),
-        _fidelities={1: SimpleNamespace(epochs=3, rate=1.0)},
-        _checkpoints=None,
-        _config=SimpleNamespace(seed=0),
-        _tuned=lambda *_: (),
-        _rule=SimpleNamespace(recipe="fine_tuning"),
-        _confirmed=lambda _candidates: (0, 1.0, 0),
-        _say=lambda _line: None,
-    )
-
-    better = FineTuned._better_rule_of_thumb(search, of_winner)
-
-    assert (better is not None) == is_better
