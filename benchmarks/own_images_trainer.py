@@ -183,7 +183,7 @@ def agreement_with_table(images, left_s, tiny):
             ours.append(np.nan if isinstance(result, BaseException) else 100 * result.accuracy)
         seeds_done.append({"accuracies": ours, "seconds": seconds})
         say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
-    ours = np.array([one["accuracies"] for one in seeds_done])
+    ours = np.array([seed["accuracies"] for seed in seeds_done])
     theirs, full = (100 * accuracy_of_table(cells, epochs) for epochs in (12, 200))
     say(
         "\n| cell | table, 200 epochs | table, 12 epochs | ours, 12 epochs | difference |\n|---|---|---|---|---|"
@@ -192,7 +192,7 @@ def agreement_with_table(images, left_s, tiny):
         mine = ours[:, position]
         say(
             f"| {cells[position]} | {full[position]:.2f} | {theirs[position]:.2f} | "
-            f"{', '.join(f'{one:.2f}' for one in mine)} | {mine.mean() - theirs[position]:+.2f} |"
+            f"{', '.join(f'{percent:.2f}' for percent in mine)} | {mine.mean() - theirs[position]:+.2f} |"
         )
     taus = [float(kendalltau(our, theirs).statistic) for our in ours]
     differences = (ours - theirs).mean(axis=1)
@@ -204,7 +204,7 @@ def agreement_with_table(images, left_s, tiny):
         "ours": ours.tolist(),
         "tau": taus,
         "mean_difference": differences.tolist(),
-        "seconds": [one["seconds"] for one in seeds_done],
+        "seconds": [seed["seconds"] for seed in seeds_done],
     }
 
 
@@ -262,8 +262,8 @@ def published_protocol(number, images, epochs, train_on, judged_on):
     pixels, labels = loaded(judged_on)
     with torch.no_grad():
         right = sum(
-            int((model(normalized(one)).argmax(1) == truth).sum())
-            for one, truth in zip(pixels.split(500), labels.split(500), strict=True)
+            int((model(normalized(batch)).argmax(1) == truth).sum())
+            for batch, truth in zip(pixels.split(500), labels.split(500), strict=True)
         )
     return right / len(labels)
 

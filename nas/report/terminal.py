@@ -90,15 +90,15 @@ def print_next(
     folder: Path,
     page: Path | None,
     *,
-    own: str | None = None,
+    data: str | None = None,
     is_exported: bool = False,
 ) -> None:
     """Print where the page is and what can be done next, then the sources of the numbers.
 
-    `own` is what networks were trained for.
+    `data` is what networks were trained on.
     """
     answer = Answer(summary)
-    learner = (own or "").partition("learner:")[2]
+    learner = (data or "").partition("learner:")[2]
     console.print()
     if page is not None:
         console.print(Text(f"page: {page}"), soft_wrap=True)

@@ -147,5 +147,5 @@ class Run:
         if config.objectives is not None and summary.front:
             print_front(console, summary)
         page = folder.report if config.report else None
-        print_next(console, summary, folder.path, page, own=config.data, is_exported=config.export)
+        print_next(console, summary, folder.path, page, data=config.data, is_exported=config.export)
         return summary
