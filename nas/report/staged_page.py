@@ -9,7 +9,7 @@ from rich.console import Console
 
 from common.command.console import say
 from common.page.document import HtmlPage, Section
-from common.page.parts import PagePart, Table, TextListing
+from common.page.parts import Table, TextListing
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
 from nas.report.charts.candidates import candidates_chart
@@ -18,7 +18,7 @@ from nas.report.environment import Environment
 from nas.report.number import amount
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
-from nas.report.tables import drawings, reported_networks
+from nas.report.tables import drawings
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import Trials
@@ -89,9 +89,9 @@ def staged_page(
     `fidelities` are those that rank, and that of the winner; `winner` is None where there is none.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
-    network: list[PagePart | str] = [reported_networks(answer)]
-    if best is not None:
-        network += drawings({"the network": problem.space.parse(best.arch)}, best, problem)
+    rows = {} if best is None else {"the network": problem.space.parse(best.arch)}
+    network = drawings(rows, best, problem) if rows else []
+    charts = () if winner is None else winner.charts()
     return HtmlPage(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
@@ -101,7 +101,7 @@ def staged_page(
         answer=answer_parts(answer),
         key_figures=answer.figures,
         sections=[
-            Section("The network", [*network, *_classes(summary), *_charts(winner)]),
+            Section("The network", [*network, *_classes(summary), *charts]),
             Section(
                 "The stages",
                 [
@@ -115,10 +115,6 @@ def staged_page(
         | ({"start of the winner": summary.start} if summary.start else {}),
         provenance_parts=[TextListing("config.yaml", config)],
     )
-
-
-def _charts(winner: TrainedWinner | None) -> Iterator[PagePart]:
-    return iter(()) if winner is None else winner.charts()
 
 
 def _classes(summary: Summary) -> Iterator[Table]:
