@@ -228,7 +228,6 @@ class Answer:
             *self._latency_figures(best),
             *self._cost_figures(best),
             *self._distance(best),
-            *self._rule_of_thumb_figures(),
         ]
 
     @cached_property
@@ -237,6 +236,15 @@ class Answer:
         if not self.is_ranked or self.optimum is None:
             return []
         return [*self.accuracy_figures(self.optimum), *self._latency_figures(self.optimum)]
+
+    @property
+    def rule_of_thumb_figures(self) -> list[KeyFigure]:
+        """The numbers of the rule of thumb, to compare the best network with."""
+        rule = self.rule_of_thumb
+        if rule is None:
+            return []
+        note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
+        return [KeyFigure("rule of thumb", rule.accuracy.text, note)]
 
     @cached_property
     def search_figures(self) -> list[KeyFigure]:
@@ -306,12 +314,6 @@ class Answer:
         if int8 is not None and int8.test_text is not None:
             tone = Tone.bad if int8.is_slower else Tone.neutral
             yield KeyFigure("int8 test accuracy", int8.test_text, int8.note, tone)
-
-    def _rule_of_thumb_figures(self) -> Iterator[KeyFigure]:
-        rule = self.rule_of_thumb
-        if rule is not None:
-            note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
-            yield KeyFigure("rule of thumb", rule.accuracy.text, note)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit

@@ -99,7 +99,7 @@ def staged_page(
             f"seed {settings.seed}; the winner was trained for {settings.epochs} epochs"
         ),
         answer=answer_parts(answer),
-        key_figures=answer.figures,
+        key_figures=[*answer.figures, *answer.rule_of_thumb_figures],
         sections=[
             Section("The network", [*network, *_classes(summary), *charts]),
             Section(

@@ -36,7 +36,7 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     print_figures(console, answer.figures)
     if answer.best is not None:
         _print_arch(console, answer.best.arch, answer.best.index)
-    print_figures(console, [*_winner(summary)])
+    print_figures(console, [*_winner(summary), *answer.rule_of_thumb_figures])
     if answer.is_ranked and answer.optimum is not None:
         say(console, f"{answer.ranked_headline}:")
         print_figures(console, answer.ranked_figures)

@@ -241,10 +241,10 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     rule = answer.rule_of_thumb
     assert (rule.arch, rule.index, rule.fidelity) == (stage.favourite, 7, "frozen features")
     assert (rule.accuracy_searched, rule.latency_ms) == (accuracy, LATENCY_MS[7])
-    shown = figure(answer, "rule of thumb")
+    (shown,) = answer.rule_of_thumb_figures
     assert shown.value == rule.accuracy.text
     assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
-    assert (untrained.rule_of_thumb, "rule of thumb" in labels(untrained)) == (None, False)
+    assert (untrained.rule_of_thumb, untrained.rule_of_thumb_figures) == (None, [])
 
 
 @pytest.mark.parametrize(("images", "balanced"), [((90, 30), "70.00%"), ((90, 32), None)])
