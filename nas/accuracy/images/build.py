@@ -133,8 +133,9 @@ def _decode_all(
 
     def attempt(image: Encoded) -> tuple[Decoded, bytes] | str:
         try:
-            small = decode(image, _COMPARED_AT).pixels
-            return decode(image, side), sha256(small.tobytes()).digest()
+            decoded = decode(image, side)
+            small = decoded if side == _COMPARED_AT else decode(image, _COMPARED_AT)
+            return decoded, sha256(small.pixels.tobytes()).digest()
         except UndecodableError as error:
             return str(error)
 

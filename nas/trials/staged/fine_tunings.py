@@ -123,20 +123,23 @@ class FineTunings:
     def _next_frozen(
         self, forecast: Forecast, asked: set[StageJob], elapsed_s: float
     ) -> StageJob | None:
-        """The rule of thumb, then the untried networks that may win, those of the best forecast first."""
+        """The rule of thumb, then the untried networks that may win, those of the best forecast first.
+
+        The rule of thumb comes last where that takes longer than the features of all may.
+        """
         least_s = np.maximum(self.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
         seconds = np.minimum(forecast.pass_s, least_s)
-        rule = StageJob(self.rule_of_thumb, 0)
-        if rule not in asked and seconds[rule.candidate] <= self.until_s["short"] - elapsed_s:
-            return rule
         order, worth, sd = self._by_worth(forecast, self.winner_s)
         is_judged = forecast.judged[order]
         least = (worth - _CLOSE * sd)[is_judged].max()
         heads = self._tunings[:, 0][self._row[order]]
-        left_s = self.until_s["frozen"] - elapsed_s
-        for head in heads[worth + _CLOSE * sd >= least].tolist():
+        may_win = heads[worth + _CLOSE * sd >= least].tolist()
+        left_s, ranking_s = (self.until_s[end] - elapsed_s for end in ("frozen", "short"))
+        rule = self.rule_of_thumb
+        others = ((head, left_s / _SHARED_BY) for head in may_win)
+        for head, room_s in ((rule, left_s), *others, (rule, ranking_s)):
             job = StageJob(head, 0)
-            if job not in asked and _SHARED_BY * seconds[head] <= left_s:
+            if job not in asked and seconds[head] <= room_s:
                 return job
         return None
 

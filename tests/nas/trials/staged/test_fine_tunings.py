@@ -172,11 +172,13 @@ def test_trainings_side_by_side_say_nothing_of_the_winners_epochs():
 
 
 def test_the_rule_of_thumb_is_judged_on_fewer_images_where_a_pass_takes_too_long():
-    plan = plan_of([3, 500], [0.5, 0.8])
-    results = {StageJob(0, 0): Result(0.75, 3.0)}
+    plan = plan_of([3, 4, 500], [0.5, 0.5, 0.8])
+    results = {StageJob(0, 0): Result(0.75, 3.0), StageJob(3, 0): Result(0.75, 4.0)}
+    on_fewer = replaced(plan, frozen_s=8.0)
 
-    assert plan.next(results, (), 3.0).fidelity > 0
-    assert replaced(plan, frozen_s=8.0).next(results, (), 3.0) == StageJob(3, 0)
+    assert plan.next(results, (), 7.0).fidelity > 0
+    assert on_fewer.next({StageJob(0, 0): results[StageJob(0, 0)]}, (), 3.0) == StageJob(3, 0)
+    assert on_fewer.next(results, (), 7.0) == StageJob(6, 0)
 
 
 def test_a_download_is_no_time_of_a_pass_and_fewer_images_tell_less():
