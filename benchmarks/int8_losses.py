@@ -23,6 +23,7 @@ import csv
 import logging
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,10 @@ from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.trial import PretrainedImages
 from nas.accuracy.fine_tuning.tuning import set_classifier
 from nas.export.accuracy import classes_of, prepared
-from nas.export.int8 import CALIBRATED_ON, bias_corrected, calibration, predicted_loss
+from nas.export.int8 import CALIBRATED_ON, Int8Source, calibration
 from nas.spaces.pretrained.space import pretrained_space
 from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
 from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
 
 FILES = ("fp32", "int8", "default")
@@ -77,13 +77,11 @@ def measured(space, row, images, *, timed):
     set_classifier(network, head.weight, head.bias)
     network = network.to(memory_format=torch.contiguous_format).eval()
     example = prepared(images.train, images, side, slice(1))
-    fp32 = onnx_bytes(network, [torch.from_numpy(example)])
+    write = partial(onnx_bytes, examples=[torch.from_numpy(example)])
+    source, fp32 = Int8Source(network, images, side), write(network)
     files = {
         "fp32": fp32,
-        "int8": quantised(
-            onnx_bytes(bias_corrected(network, images, side), [torch.from_numpy(example)]),
-            calibration(images, side, 1),
-        ),
+        "int8": source.onnx(write).content,
         "default": by_default(fp32, calibration(images, side, 1)),
     }
     sessions = {name: OnnxSession(content) for name, content in files.items()}
@@ -91,7 +89,7 @@ def measured(space, row, images, *, timed):
         name: float((classes_of(each, images.test, images, side, 1) == images.test.labels).mean())
         for name, each in sessions.items()
     }
-    figures["predicted"] = predicted_loss(network, images, side)
+    figures["predicted"] = source.predicted_loss
     if timed:
         calls = [lambda each=each: each(example) for each in sessions.values()]
         samples = time_interleaved(calls, TimingConfig(), np.random.default_rng(0), Stopwatch())

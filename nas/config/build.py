@@ -477,6 +477,13 @@ def _choose_precision(config: SearchConfig) -> None:
     precision, device = config.precision, addresses(config.device)
     if config.data is not None and precision is BoardPrecision.int8:
         config.export = True  # which tells the accuracy of the int8 files
+    if config.export and (config.RAM or config.flash):
+        from runtime.network.formats.tflite_export import require_converter  # noqa: PLC0415 - imports torch
+
+        try:
+            require_converter()
+        except ValueError as missing:
+            raise UserError(f"RAM= and flash= with export=true: {missing}") from missing
     if precision is None or f"/{precision.value}/" in device:
         return
     if not isinstance(config.latency, ProbeLatencyConfig):

@@ -12,7 +12,6 @@ from nas.export.docstring import plain
 from nas.export.record import Export, Form
 from nas.export.searched import Searched
 from nas.export.subject import ExportSubject
-from nas.spaces.base import OnMicrocontroller
 
 
 def card(subject: ExportSubject, record: Export) -> str:
@@ -88,11 +87,11 @@ def _facts(subject: ExportSubject, record: Export) -> Iterator[tuple[str, str]]:
         yield from _search(record.searched, subject.metric)
         yield f"latency above, on {record.fp32.latency.device}", record.comparison
     yield "parameters", f"{record.parameters:,}"
-    if isinstance(subject.space, OnMicrocontroller) and any(
-        "tflite" in form.file for form in record.forms
-    ):
-        ram, flash = subject.space.memories(subject.architecture, subject.task) / 1e3
-        words = f"{ram:,.1f} kB of RAM (TFLite Micro's arena), {flash:,.1f} kB of flash, computed"
+    if record.memory is not None:
+        ram, flash = (size / 1e3 for size in record.memory)
+        is_written = any(form.file == "network-int8.tflite" for form in record.forms)
+        origin = "of the file" if is_written else "computed from the layers"
+        words = f"{ram:,.1f} kB of RAM (TFLite Micro's arena), {flash:,.1f} kB of flash, {origin}"
         yield "network-int8.tflite on a microcontroller", words
     shape = ["any" if size is None else str(size) for size in record.input_shape]
     classes = subject.task.num_classes

@@ -28,19 +28,22 @@ def _export(config: ExportConfig) -> None:
     export(config, PlainConsole())
 
 
-def export_run(run: Path, which: str, console: Console) -> Path:
+def export_run(run: Path, which: str, console: Console, *, in_tflite: bool = False) -> Path:
     """Export a network of a finished run by the defaults, within a command; returns the folder.
 
     Args:
       run: folder of the run.
       which: best or optimum.
       console: prints what was made.
+      in_tflite: write .tflite files, too.
 
     Raises:
       UserError: as `export` does.
     """
     ConfigStore.instance().store(name="export_schema", node=ExportConfig)
-    composed = hydra.compose("export", [word("run", str(run.absolute())), word("which", which)])
+    words = [word("run", str(run.absolute())), word("which", which)]
+    words += ["formats=[onnx,tflite]"] if in_tflite else []
+    composed = hydra.compose("export", words)
     config = OmegaConf.to_object(composed)
     if not isinstance(config, ExportConfig):
         raise TypeError(f"composed a {type(config).__name__}, not an ExportConfig")

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.int8 import CALIBRATED_ON, bias_corrected, calibration, predicted_loss
-from nas.export.latency import Latency, tflite_session, timed_here, timed_on_board
+from nas.export.int8 import CALIBRATED_ON, Int8Onnx, Int8Source, calibration, few_calibrated
+from nas.export.latency import tflite_session, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
     Session,
@@ -41,6 +40,13 @@ from nas.export.network import (
     require_same_elsewhere,
     with_weights,
 )
+from nas.export.notes import (
+    INT8_TFLITE,
+    beyond_limit,
+    lost_accuracy,
+    memory_notes,
+    not_faster_in_int8,
+)
 from nas.export.record import (
     SCHEMA,
     Architecture,
@@ -50,9 +56,11 @@ from nas.export.record import (
     compared_with_search,
 )
 from nas.export.subject import ExportSubject
+from nas.export.tflite_memory import memory_of_file
 from nas.report.environment import environment
+from nas.spaces.base import OnMicrocontroller
 from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import least_exact, onnx_in_fp32, quantised
+from runtime.network.formats.onnx_quantisation import onnx_in_fp32, quantised
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.network.formats.tflite_export import (
     in_fp32,
@@ -60,12 +68,6 @@ from runtime.network.formats.tflite_export import (
     tflite_quantised,
     without_names,
 )
-
-FEWEST_CALIBRATED = 32
-"""Training images of which fewer are warned about: extremes of the activations would be missing."""
-
-MOST_LOST = 0.01
-"""Accuracy that fp16 or int8 may lose against fp32 before the user is warned."""
 
 SAMPLE = "test_images.npz"
 
@@ -88,15 +90,16 @@ def fill(
         network = with_weights(space, architecture, task, subject.weights)
     inputs = _compared_inputs(subject)
     expected = outputs_of(network, torch.from_numpy(inputs))
-    files, notes = written_forms(network, subject, config, inputs)
+    int8 = ExportPrecision.int8 in subject.precisions(config)
+    source = int8_source(network, subject) if int8 else None
+    files, notes, mixed = written_forms(network, subject, config, inputs, source)
     sessions = {form: session_of(form, content) for form, content in files.items()}
     reference = next(iter(files))
     errors = _errors(sessions, inputs, expected.numpy(), config)
     dynamic = _dynamic_batch_error(sessions[reference], inputs, config)
 
-    int8 = any(form.precision is ExportPrecision.int8 for form in files)
-    source = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
-    (folder / "network.py").write_text(source, encoding="utf-8")
+    code = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
+    (folder / "network.py").write_text(code, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
     require_same_elsewhere(folder, torch.from_numpy(inputs), expected)
     for form, content in files.items():
@@ -110,6 +113,10 @@ def fill(
     else:
         latencies = timed_on_board(files, config.device, subject, config, tell)
     searched = subject.searched
+    limits_kb = {} if searched is None else searched.limits_kb
+    memory, computed = memory_of_file(files.get(INT8_TFLITE)), None
+    if isinstance(space, OnMicrocontroller) and (memory or limits_kb):
+        computed = tuple(space.memories(architecture, task).tolist())
     timed = [
         form for form, each in latencies.items() if searched and each.device == searched.device
     ]
@@ -147,7 +154,7 @@ def fill(
             for form, content in files.items()
         ),
         sample=sample,
-        calibration=_calibration_text(network, subject) if int8 else None,
+        calibration=_calibration_text(source, subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
             _compared_of(subject),
@@ -160,13 +167,16 @@ def fill(
         notes=(
             *subject.notes,
             *notes,
-            *_notes(accuracies, subject),
-            *_worst_layers(files, accuracies, subject, config),
-            *_slower_in_int8(latencies),
-            *_too_few(subject if int8 else None),
+            *lost_accuracy(accuracies, subject, source),
+            *not_faster_in_int8(latencies),
+            *beyond_limit(latencies, searched),
+            *memory_notes(memory, computed, limits_kb),
+            *filter(None, [few_calibrated(subject.images) if int8 and subject.images else None]),
         ),
         environment=environment(),
         sha256={},
+        memory=memory or computed,
+        mixed=mixed,
     )
     (folder / "README.md").write_text(card(subject, record), encoding="utf-8")
     hashes = {
@@ -200,27 +210,32 @@ def _noise(subject: ExportSubject, count: int) -> Inputs:
 
 
 def written_forms(
-    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
-) -> tuple[dict[ExportForm, bytes], list[str]]:
-    """Each file, the fp32 one of the first format first, and what to know of them.
+    network: nn.Module,
+    subject: ExportSubject,
+    config: ExportConfig,
+    inputs: Inputs,
+    source: Int8Source | None = None,
+) -> tuple[dict[ExportForm, bytes], list[str], str]:
+    """Each file, the fp32 one of the first format first, what to know of them, and layers that stay in fp32.
 
     Raises:
       UserError: if a format cannot hold the network.
     """
     files: dict[ExportForm, bytes] = {}
     notes: list[str] = []
+    mixed = ""
     for form in dict.fromkeys(config.formats):
         if form is ExportFormat.onnx:
-            written, kept = _onnx_files(network, subject, config, inputs)
+            written, kept, mixed = _onnx_files(network, subject, config, inputs, source)
         else:
-            written, kept = _tflite_files(network, subject, config, inputs)
+            written, kept = _tflite_files(network, subject, config, inputs, source)
         notes += [
             f"network-int8.{form.value}: its runtime has no int8 of {operation}, which runs in fp32; "
             f"another layer may"
             for operation in dict.fromkeys(kept)
         ]
         files |= {ExportForm(precision, form): content for precision, content in written.items()}
-    return files, notes
+    return files, notes, mixed
 
 
 def _tflite_files(
@@ -228,6 +243,7 @@ def _tflite_files(
     subject: ExportSubject,
     config: ExportConfig,
     inputs: Inputs,
+    source: Int8Source | None,
 ) -> tuple[dict[ExportPrecision, bytes], list[str]]:
     """One batch size a file: 1 where `batch=dynamic` leaves it open; operations that int8 leaves in fp32."""
     batch_size = config.fixed_batch or 1
@@ -236,8 +252,7 @@ def _tflite_files(
         fp32 = tflite_bytes(network, example)
         files, kept = {ExportPrecision.fp32: without_names(fp32)}, []
         if ExportPrecision.int8 in subject.precisions(config):
-            corrected = _corrected(network, subject)
-            exact = fp32 if corrected is network else tflite_bytes(corrected, example)
+            exact = fp32 if source is None else tflite_bytes(source.corrected, example)
             int8 = tflite_quantised(exact, _calibration(subject, batch_size))
             files[ExportPrecision.int8] = without_names(int8)
             kept = in_fp32(int8)
@@ -252,37 +267,53 @@ def session_of(form: ExportForm, content: bytes) -> Session:
 
 
 def _onnx_files(
-    network: nn.Module, subject: ExportSubject, config: ExportConfig, inputs: Inputs
-) -> tuple[dict[ExportPrecision, bytes], list[str]]:
-    """Each file, and operations that int8 leaves in fp32."""
+    network: nn.Module,
+    subject: ExportSubject,
+    config: ExportConfig,
+    inputs: Inputs,
+    source: Int8Source | None,
+) -> tuple[dict[ExportPrecision, bytes], list[str], str]:
+    """Each file, operations that ONNX Runtime has in fp32 only, and layers that stay in fp32 for the accuracy."""
     batch_size = config.fixed_batch or 1
     example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
-    written = partial(onnx_bytes, opset=config.opset, dynamic_batch=config.fixed_batch is None)
+    written = partial(
+        onnx_bytes,
+        examples=[example],
+        opset=config.opset,
+        dynamic_batch=config.fixed_batch is None,
+    )
     try:
-        fp32 = written(network, [example])
+        fp32 = written(network)
         OnnxSession(fp32)
     except (RuntimeError, ValueError) as refused:
         raise UserError(f"opset={config.opset}: {refused}") from refused
-    files, kept = {ExportPrecision.fp32: fp32}, []
+    files, unknown, mixed = {ExportPrecision.fp32: fp32}, [], ""
     wanted = subject.precisions(config)
     if ExportPrecision.fp16 in wanted:
         files[ExportPrecision.fp16] = half(fp32)
     if ExportPrecision.int8 in wanted:
         try:
-            exact = written(_corrected(network, subject), [example])
-            files[ExportPrecision.int8] = quantised(exact, _calibration(subject, batch_size))
+            if source is None:
+                int8 = Int8Onnx(quantised(fp32, _calibration(subject, batch_size)))
+            else:
+                int8 = source.onnx(written, batch_size)
         except ValueError as refused:
             raise UserError(str(refused)) from refused
-        kept = onnx_in_fp32(files[ExportPrecision.int8])
-    return files, kept
+        files[ExportPrecision.int8], mixed = int8.content, _mixed_text(int8)
+        unknown = [
+            operation
+            for operation in onnx_in_fp32(int8.content)
+            if operation.partition("(")[2].rstrip(")") not in int8.in_fp32
+        ]
+    return files, unknown, mixed
 
 
-def _corrected(network: nn.Module, subject: ExportSubject) -> nn.Module:
-    """What becomes the int8 file of a trained network."""
+def int8_source(network: nn.Module, subject: ExportSubject) -> Int8Source | None:
+    """What int8 files are made of; None where nothing says which classes are right."""
     images = subject.images
     if images is None or not subject.is_trained or not has_classes(images):
-        return network
-    return bias_corrected(network, images, subject.side)
+        return None
+    return Int8Source(network, images, subject.side)
 
 
 def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
@@ -298,16 +329,26 @@ def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
     yield from calibration(subject.images, subject.side, batch_size)
 
 
-def _calibration_text(network: nn.Module, subject: ExportSubject) -> str:
+def _calibration_text(source: Int8Source | None, subject: ExportSubject) -> str:
     """Images that int8 is calibrated on, and what it is predicted to lose on them."""
     images = subject.images
     if images is None:
         return "noise: for its latency only"
     text = f"{min(CALIBRATED_ON, len(images.train)):,} training images"
-    if not subject.is_trained or not has_classes(images):
+    if source is None:
         return text
-    points = 100 * predicted_loss(network, images, subject.side)
-    return f"{text}, predicted to lose {points:.2f} points there before correction"
+    return f"{text}, predicted to lose {100 * source.predicted_loss:.2f} points there before correction"
+
+
+def _mixed_text(int8: Int8Onnx) -> str:
+    """What the layers in fp32 save; empty without any."""
+    if not int8.in_fp32:
+        return ""
+    all_int8, mixed = (100 * lost for lost in int8.lost)
+    return (
+        f"network-int8.onnx leaves {', '.join(int8.in_fp32)} in fp32: it loses {mixed:.2f} points of the "
+        f"validation images, {all_int8:.2f} with all layers in int8"
+    )
 
 
 def _errors(
@@ -426,63 +467,6 @@ def _write_scripts(
         pixels = resized(images.test.pixels[:count], subject.side)
         np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
     return count
-
-
-def _notes(accuracies: Mapping[ExportForm, FileAccuracy], subject: ExportSubject) -> Iterator[str]:
-    if not accuracies:
-        return
-    fp32 = next(iter(accuracies.values())).fraction
-    for form, accuracy in accuracies.items():
-        if fp32 - accuracy.fraction > MOST_LOST:
-            yield (
-                f"{form.file} loses {100 * (fp32 - accuracy.fraction):.2f} points of {subject.metric} "
-                f"against fp32, more than {100 * MOST_LOST:g}"
-            )
-    training = subject.training
-    if training is not None and training.test is not None:
-        of_training = training.test.fraction
-        if abs(fp32 - of_training) > MOST_LOST / 2:
-            yield (
-                f"the fp32 file has {fp32:.2%} on the test split, and the training reported "
-                f"{of_training:.2%}"
-            )
-
-
-def _worst_layers(
-    files: Mapping[ExportForm, bytes],
-    accuracies: Mapping[ExportForm, FileAccuracy],
-    subject: ExportSubject,
-    config: ExportConfig,
-) -> Iterator[str]:
-    """The layers that int8 changes most, where it loses accuracy."""
-    fp32, int8 = map(ExportForm, (ExportPrecision.fp32, ExportPrecision.int8))
-    if int8 in accuracies and (accuracies[fp32].fraction - accuracies[int8].fraction > MOST_LOST):
-        batches = islice(_calibration(subject, config.fixed_batch or 1), IMAGES)
-        layers = least_exact(files[fp32], files[int8], batches)
-        named = ", ".join(f"{name} ({decibels:.0f} dB)" for name, decibels in layers)
-        yield f"signal to noise in int8 is lowest behind {named}"
-
-
-def _slower_in_int8(latencies: Mapping[ExportForm, Latency]) -> Iterator[str]:
-    """A line for each int8 file that takes longer than the fp32 file of its format."""
-    for form, latency in latencies.items():
-        fp32 = latencies[replace(form, precision=ExportPrecision.fp32)]
-        if form.precision is ExportPrecision.int8 and latency.median_ms > fp32.median_ms:
-            yield (
-                f"{form.file} is slower than fp32 on {latency.board}: {latency.median_ms:.3f} ms "
-                f"against {fp32.median_ms:.3f} ms; use the fp32 file there"
-            )
-
-
-def _too_few(subject: ExportSubject | None) -> Iterator[str]:
-    """A line if there are too few images to calibrate int8 on."""
-    if subject is None or subject.images is None:
-        return
-    if (count := len(subject.images.train)) < FEWEST_CALIBRATED:
-        yield (
-            f"int8 was calibrated on {count} images, too few for its ranges: give "
-            f"{FEWEST_CALIBRATED} training images or more"
-        )
 
 
 def _about(subject: ExportSubject) -> list[str]:

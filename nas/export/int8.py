@@ -1,10 +1,13 @@
-"""The accuracy of a network's int8 ONNX file: calibrated on training images, judged beside fp32."""
+"""Int8 files of trained networks: calibrated on training images, judged beside fp32."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
@@ -19,15 +22,28 @@ from nas.accuracy.images.image_set import Images
 from nas.accuracy.learners.data import LearnerData, TrainingData, has_classes
 from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import classes_of, prepared
+from nas.export.latency import tflite_session
+from nas.export.network import Session
 from nas.report.summary import Int8Accuracy
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import LEAST_RANGE, quantised
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""
 
+FEWEST_CALIBRATED = 32
+"""Training images of which fewer are warned about: extremes of the activations would be missing."""
+
+MOST_LOST = 0.003
+"""Accuracy that int8 may lose against fp32: beyond it layers stay in fp32, and the user is warned."""
+
+_IN_FP32 = (4, 12)
+"""Layers that stay in fp32, the fewest first, where int8 loses more."""
+
 _BATCH = 32
+_RANKED_ON = 2 * _BATCH
 
 
 def calibration(
@@ -50,24 +66,47 @@ class _Rounding:
     torch rounds: weights by channel, inputs by tensor, as int8 files do.
     """
 
-    def __init__(self, network: nn.Module, images: TrainingData, side: int) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        images: TrainingData,
+        side: int,
+        *,
+        in_fp32: Collection[str] = (),
+        count: int = CALIBRATED_ON,
+    ) -> None:
         """Runs it exactly, to find the ranges."""
         self._network = network.cpu().eval()
         self._layers = {
             name: layer
             for name, layer in network.named_modules()
-            if isinstance(layer, (nn.Conv2d, nn.Linear))
+            if name not in in_fp32
+            and hasattr(layer, "bias")
+            and getattr(layer.weight, "ndim", 0) > 1
         }
         self._highest: dict[Any, Tensor] = dict.fromkeys(self._layers.values(), torch.zeros(()))
         self._lowest = dict(self._highest)
-        self._batches = [torch.from_numpy(each) for each in calibration(images, side, _BATCH)]
+        batches = islice(calibration(images, side, _BATCH), count // _BATCH)
+        self._batches = [torch.from_numpy(batch) for batch in batches]
         self.exact = self._run(self._note, {})
         """Outputs, not rounded."""
 
     def rounded(self) -> Tensor:
         """Outputs of the same images in 8 bits."""
-        weights = {f"{name}.weight": _rounded(layer.weight) for name, layer in self._layers.items()}
-        return self._run(self._round, weights)
+        return self._rounded_in(self._layers)
+
+    def by_error(self) -> list[tuple[str, float]]:
+        """Layers by what rounding one alone changes, most first, with the outputs' signal to noise in decibels."""
+        signal = self.exact.var()
+        errors = {
+            name: (self._rounded_in([name]) - self.exact).square().mean() for name in self._layers
+        }
+        decibels = {name: float(10 * (signal / each).log10()) for name, each in errors.items()}
+        return sorted(decibels.items(), key=lambda pair: pair[1])
+
+    def _rounded_in(self, names: Collection[str]) -> Tensor:
+        weights = {f"{name}.weight": _rounded(self._layers[name].weight) for name in names}
+        return self._run(self._round, weights, names)
 
     def _note(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         self._lowest[layer] = torch.minimum(self._lowest[layer], inputs[0].min())
@@ -82,27 +121,22 @@ class _Rounding:
         self,
         hook: Callable[[nn.Module, tuple[Tensor, ...]], Tensor | None],
         weights: dict[str, Tensor],
+        names: Collection[str] | None = None,
     ) -> Tensor:
         with ExitStack() as hooks, torch.no_grad():
-            for layer in self._layers.values():
-                hooks.enter_context(layer.register_forward_pre_hook(hook))
+            for name in self._layers if names is None else names:
+                hooks.enter_context(self._layers[name].register_forward_pre_hook(hook))
             outputs = [functional_call(self._network, weights, (batch,)) for batch in self._batches]
         return torch.cat(outputs)
 
 
-def predicted_loss(network: nn.Module, images: TrainingData, side: int) -> float:
-    """Accuracy that int8 is expected to cost, from ranges of weights and activations: no file, no labels.
+def bias_corrected(
+    network: nn.Module, images: TrainingData, side: int, in_fp32: Collection[str] = ()
+) -> nn.Module:
+    """A copy whose batch normalisations undo what rounding shifts their channels by (Nagel et al., ICCV 2019).
 
-    It is the confidence in the class of fp32 that rounding takes, in the mean over training images.
+    Layers in `in_fp32` are not rounded.
     """
-    rounding = _Rounding(network, images, side)
-    exact, rounded = rounding.exact.softmax(1), rounding.rounded().softmax(1)
-    answers = exact.argmax(1, keepdim=True)
-    return float((exact - rounded).gather(1, answers).mean())
-
-
-def bias_corrected(network: nn.Module, images: TrainingData, side: int) -> nn.Module:
-    """A copy whose batch normalisations undo what rounding shifts their channels by (Nagel et al., ICCV 2019)."""
     corrected = deepcopy(network)
     norms = [norm for norm in corrected.modules() if isinstance(norm, nn.BatchNorm2d)]
     means: dict[nn.Module, list[Tensor]] = {norm: [] for norm in norms}
@@ -119,7 +153,7 @@ def bias_corrected(network: nn.Module, images: TrainingData, side: int) -> nn.Mo
     with ExitStack() as hooks:
         for norm in norms:
             hooks.enter_context(norm.register_forward_pre_hook(note))
-        rounding = _Rounding(corrected, images, side)
+        rounding = _Rounding(corrected, images, side, in_fp32=in_fp32)
     with ExitStack() as hooks:
         for norm in norms:
             hooks.enter_context(norm.register_forward_pre_hook(correct))
@@ -137,31 +171,126 @@ def _rounded(weight: Tensor) -> Tensor:
     return torch.fake_quantize_per_channel_affine(weight, scales, zeros, 0, -127, 127)
 
 
+@final
+@dataclass(frozen=True)
+class Int8Onnx:
+    """An int8 ONNX file, and what its layers in fp32 saved."""
+
+    content: bytes
+    in_fp32: tuple[str, ...] = ()  # that lose most; none if int8 loses little, or they do not help
+    lost: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # accuracy on the validation images, without and with these layers
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Int8Source:
+    """A trained network that int8 files are made of: calibrated on its training images."""
+
+    network: nn.Module
+    images: TrainingData
+    side: int  # of the images, in pixels
+
+    @cached_property
+    def predicted_loss(self) -> float:
+        """Accuracy that int8 is expected to cost, from ranges of weights and activations: no file, no labels.
+
+        It is the confidence in the class of fp32 that rounding takes, in the mean over training images.
+        """
+        rounding = _Rounding(self.network, self.images, self.side)
+        exact, rounded = rounding.exact.softmax(1), rounding.rounded().softmax(1)
+        answers = exact.argmax(1, keepdim=True)
+        return float((exact - rounded).gather(1, answers).mean())
+
+    @cached_property
+    def least_exact(self) -> list[tuple[str, float]]:
+        """Layers by what rounding one alone changes, most first, with the outputs' signal to noise in decibels."""
+        return _Rounding(self.network, self.images, self.side, count=_RANKED_ON).by_error()
+
+    @cached_property
+    def corrected(self) -> nn.Module:
+        """The network that becomes an int8 file."""
+        return bias_corrected(self.network, self.images, self.side)
+
+    def calibration(self, batch_size: int) -> list[Float32[ndarray, "b c side side"]]:
+        """Batches of training images."""
+        return [*calibration(self.images, self.side, batch_size)]
+
+    def onnx(self, write: Callable[[nn.Module], bytes], batch_size: int = 1) -> Int8Onnx:
+        """The int8 file, with the layers in fp32 that lose most if it loses more than `MOST_LOST`.
+
+        Args:
+          write: makes a network's ONNX file.
+          batch_size: of that file.
+
+        Raises:
+          ValueError: if ONNX Runtime cannot quantise the network.
+        """
+        batches, images = self.calibration(batch_size), self.images
+        if not has_classes(images):
+            raise TypeError(f"{images.title} has no classes")
+
+        def accuracy(onnx: bytes) -> float:
+            session = OnnxSession(onnx)
+            classes = classes_of(session, images.valid, images, self.side, batch_size)
+            return float((classes == images.valid.labels).mean())
+
+        content = quantised(write(self.corrected), batches)
+        in_fp32: tuple[str, ...] = ()
+        exact, first = accuracy(write(self.network)), accuracy(content)
+        best = first
+        for count in _IN_FP32:
+            if exact - best <= MOST_LOST:
+                break
+            layers = tuple(name for name, _ in self.least_exact[:count])
+            corrected = bias_corrected(self.network, self.images, self.side, layers)
+            mixed = quantised(write(corrected), batches, layers)
+            if (judged := accuracy(mixed)) > best:
+                content, in_fp32, best = mixed, layers, judged
+        return Int8Onnx(content, in_fp32, (exact - first, exact - best))
+
+
+def few_calibrated(images: TrainingData) -> str | None:
+    """A warning if there are too few images to calibrate int8 on."""
+    if (count := len(images.train)) >= FEWEST_CALIBRATED:
+        return None
+    return (
+        f"int8 is calibrated on {count} images, too few for its ranges: give {FEWEST_CALIBRATED} training "
+        f"images or more"
+    )
+
+
 def int8_accuracy(
-    network: nn.Module, images: TrainingData, side: int, *, is_winner: bool
+    network: nn.Module, images: TrainingData, side: int, *, is_winner: bool, in_tflite: bool = False
 ) -> Int8Accuracy:
     """Accuracy of a network's int8 file beside its fp32 file; on the test images only of a winner.
 
     Raises:
-      UserError: if ONNX Runtime cannot quantise the network.
+      UserError: if the network cannot be converted or quantised.
     """
     if not has_classes(images):
         raise TypeError(f"{images.title} has no classes")
 
-    def judged(content: bytes, split: Images) -> Judged:
-        classes = classes_of(OnnxSession(content), split, images, side, 1)
+    def judged(session: Session, split: Images) -> Judged:
+        classes = classes_of(session, split, images, side, 1)
         return Judged(float((classes == split.labels).mean()), len(split))
 
     example = torch.from_numpy(prepared(images.train, images, side, slice(1)))
     fp32 = onnx_bytes(network.cpu().eval(), [example])
-    corrected = onnx_bytes(bias_corrected(network, images, side), [example])
+    source = Int8Source(network, images, side)
+    in_fp32: tuple[str, ...] = ()
     try:
-        int8 = quantised(corrected, calibration(images, side, 1))
+        if in_tflite:
+            exact = tflite_bytes(source.corrected, example)
+            session: Session = tflite_session(tflite_quantised(exact, source.calibration(1)))
+        else:
+            int8 = source.onnx(partial(onnx_bytes, examples=[example]))
+            session, in_fp32 = OnnxSession(int8.content), int8.in_fp32
     except ValueError as refused:
         raise UserError(str(refused)) from refused
-    return Int8Accuracy(
-        judged(fp32, images.valid),
-        judged(int8, images.valid),
-        judged(fp32, images.test) if is_winner else None,
-        judged(int8, images.test) if is_winner else None,
-    )
+    sessions = OnnxSession(fp32), session
+    valid_fp32, valid = (judged(session, images.valid) for session in sessions)
+    test_fp32, test = (judged(session, images.test) if is_winner else None for session in sessions)
+    return Int8Accuracy(valid_fp32, valid, test_fp32, test, in_tflite=in_tflite, in_fp32=in_fp32)

@@ -83,6 +83,8 @@ class Export:
     notes: tuple[str, ...]  # what the user should know before relying on it
     environment: Environment
     sha256: dict[str, str]
+    memory: tuple[float, ...] | None = None  # RAM and flash on a microcontroller, bytes
+    mixed: str = ""  # layers that network-int8.onnx leaves in fp32, and what that saves
 
     @property
     def fp32(self) -> Form:

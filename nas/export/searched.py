@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, final
@@ -55,6 +55,7 @@ class Searched:
     latency_kind: str
     latency_source: str
     rule_of_thumb: str = ""  # of own images: accuracy, latency and training
+    limits_kb: dict[str, float] = field(default_factory=dict)  # of RAM and flash
 
     @property
     def accuracy_text(self) -> str:
@@ -237,5 +238,6 @@ def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
         device=plain(device),
         latency_source=plain(summary.latency_description),
         rule_of_thumb="" if rule is None else plain(f"{rule.line}, {rule.fidelity}: {rule.arch}"),
+        limits_kb={s: each.limit for s, each in summary.limits.items() if each.unit == "kB"},
         **numbers,
     )

@@ -97,6 +97,8 @@ class Int8Accuracy:
     test: Judged | None
     fp32_ms: float | None = None  # both None without a live device
     int8_ms: float | None = None
+    in_tflite: bool = False
+    in_fp32: tuple[str, ...] = ()  # layers that stay in fp32, as they lose most
 
     @property
     def is_slower(self) -> bool:
@@ -128,7 +130,9 @@ class Int8Accuracy:
         exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
         valid, valid_fp32 = self.valid.fraction, self.valid_fp32.fraction
         slower = f"; slower: {self.latency_text}" if self.is_slower else ""
-        return f"{exact}{valid:.2%} and {valid_fp32:.2%} on validation images{slower}"
+        mixed = f"; {len(self.in_fp32)} layers stay in fp32" if self.in_fp32 else ""
+        file = " of the .tflite file" if self.in_tflite else ""
+        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{mixed}{slower}"
 
 
 def _judged(accuracy: Judged) -> str:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from common.command.console import say
 from latency.base import Doubtful
+from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
 from nas.config.build import FROM_SCRATCH, Experiment, no_weights
 from nas.report.answer import Status
@@ -52,9 +53,18 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         *_outlook(problem, verbose=config.verbose, is_own=experiment.images is not None),
     ]
     doubts = problem.oracle.warnings if isinstance(problem.oracle, Doubtful) else ()
-    lines += [f"warning: {warning}" for warning in (problem.reward.caveat, *doubts) if warning]
+    warnings = (problem.reward.caveat, *doubts, _few_calibrated(experiment))
+    lines += [f"warning: {warning}" for warning in warnings if warning]
     for line in lines:
         say(console, line)
+
+
+def _few_calibrated(experiment: Experiment) -> str | None:
+    if experiment.images is None or experiment.config.precision is not BoardPrecision.int8:
+        return None
+    from nas.export.int8 import few_calibrated  # noqa: PLC0415 - imports onnxruntime
+
+    return few_calibrated(experiment.images)
 
 
 def _outlook(problem: SearchProblem, *, verbose: bool, is_own: bool) -> list[str]:

@@ -88,7 +88,8 @@ class Run:
         from nas.export.command import export_run  # noqa: PLC0415 - few searches export
 
         begun.console.print()
-        export_run(begun.folder.path, answer.which, begun.console)
+        in_tflite = begun.experiment.problem.is_for_tflite
+        export_run(begun.folder.path, answer.which, begun.console, in_tflite=in_tflite)
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -15,11 +15,11 @@ from typing import final
 IMAGE = -1
 """Number of the activation that is the network's input."""
 
-_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-_WITH_RELU = (*_PRODUCTS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
+PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+_WITH_RELU = (*PRODUCTS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
 """Operations that can compute a ReLU of their output, too."""
 
-_SHARING = {"PAD", "MEAN", "RESHAPE"}
+SHARING = {"PAD", "MEAN", "RESHAPE"}
 """Operations with a constant tensor, which is the same for all of them."""
 
 _MERGED = {"RELU", "HARD_SWISH", "AVERAGE_POOL_2D", "QUANTIZE"}
@@ -123,7 +123,7 @@ class MicroGraph:
     ) -> int:
         """Append what an operation becomes; `last` is what computes its input for it alone."""
         kind, size, before = operation.kind, operation.elements, reads[0] if reads else IMAGE
-        is_product = last is not None and last.kind in _PRODUCTS
+        is_product = last is not None and last.kind in PRODUCTS
         if kind == "BATCH_NORM":
             for part in () if is_product else ("SUB", "MUL"):
                 before = self.add(part, before, elements=size, weights=operation.weights)
@@ -188,7 +188,7 @@ class MicroGraph:
         weights = sum(operation.weights for operation in self.operations)
         constants = sum(
             2 if operation.channels else operation.weights > 0 for operation in self.operations
-        ) + len(_SHARING & kinds.keys())
+        ) + len(SHARING & kinds.keys())
         kernels = sum(_KERNEL_BYTES.get(kind, _OTHER_KERNEL) * n for kind, n in kinds.items())
         kernels += 24 * (len(self.operations) + constants) + 8 * channels
         file = 122 * len(self.operations) + 93 * constants + weights

@@ -53,6 +53,11 @@ class SearchProblem:
         """Logarithm of the factor by which predicted latencies must be below T."""
         return 0.0 if self.uncertainty is None else self.uncertainty.margin(self.confidence)
 
+    @property
+    def is_for_tflite(self) -> bool:
+        """Whether device or limits are of .tflite files."""
+        return "/litert/" in self.oracle.device or bool({"RAM", "flash"} & set(self.limits.symbols))
+
     def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
         """Latencies to compare with T: predictions times the factor of the margin, others as they are."""
         return with_margin(latencies.ms, latencies.kind, self.margin)

@@ -35,8 +35,10 @@ RankedNetwork: TypeAlias = tuple[nn.Module, TrainingData, int]
 class Int8Files:
     """Quantises the finalists and the winner, and judges their files."""
 
-    def __init__(self, space: SearchSpace, say: Callable[[str], None]) -> None:
-        self._space, self._say = space, say
+    def __init__(
+        self, space: SearchSpace, say: Callable[[str], None], *, in_tflite: bool = False
+    ) -> None:
+        self._space, self._say, self._in_tflite = space, say, in_tflite
         self.seconds = 0.0
         """Time of a finalist's file."""
         self._of_trainings: dict[tuple[str, float], Int8Accuracy] = {}
@@ -49,7 +51,7 @@ class Int8Files:
         as_ranked: Callable[[int], RankedNetwork | None],
     ) -> list[int]:
         """The first candidates that were trained by their claim less what int8 loses, then the others."""
-        from nas.export.int8 import predicted_loss  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.int8 import Int8Source  # noqa: PLC0415 - imports onnxruntime
 
         worth = {}
         trained_networks = {
@@ -57,7 +59,10 @@ class Int8Files:
             for at in order[:PREDICTED]
             if (ranked := as_ranked(at)) is not None  # untrained, what it loses says nothing
         }
-        expected = {at: claims[at] - predicted_loss(*each) for at, each in trained_networks.items()}
+        expected = {
+            at: claims[at] - Int8Source(*ranked).predicted_loss
+            for at, ranked in trained_networks.items()
+        }
         for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
             accuracy = self.of_network(*trained_networks[at])
             worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
@@ -68,13 +73,18 @@ class Int8Files:
         best = sorted(worth, key=lambda at: -worth[at])
         return [*best, *(at for at in order if at not in worth)]
 
-    def of_network(self, network: nn.Module, images: TrainingData, side: int) -> Int8Accuracy:
-        """Accuracy after quantisation on the validation images; notes how long that takes."""
+    def of_network(
+        self, network: nn.Module, images: TrainingData, side: int, *, is_winner: bool = False
+    ) -> Int8Accuracy:
+        """Accuracy after quantisation, on the test images only of a winner; notes how long that takes."""
         from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
         began_s = time.monotonic()
-        accuracy = int8_accuracy(network, images, side, is_winner=False)
-        self.seconds = max(self.seconds, time.monotonic() - began_s)
+        accuracy = int8_accuracy(
+            network, images, side, is_winner=is_winner, in_tflite=self._in_tflite
+        )
+        if not is_winner:
+            self.seconds = max(self.seconds, time.monotonic() - began_s)
         return accuracy
 
     def of_training(
@@ -84,13 +94,12 @@ class Int8Files:
         key = training.arch, training.seconds
         if key in self._of_trainings:
             return self._of_trainings[key]
-        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
-        from nas.export.network import with_weights  # noqa: PLC0415 - as above
+        from nas.export.network import with_weights  # noqa: PLC0415 - imports onnxruntime
 
         row = self._space.parse(training.arch)
         network = with_weights(self._space, row, images.task, weights)
         side = own_side(self._space, row, images.task)
-        accuracy = int8_accuracy(network, images, side, is_winner=True)
+        accuracy = self.of_network(network, images, side, is_winner=True)
         self._of_trainings[key] = self._with_latencies(accuracy, row, oracle)
         return self._of_trainings[key]
 

@@ -352,7 +352,10 @@ class StagedSearch(ABC):
     def _int8(self) -> Int8Files | None:
         """Judge of int8 files, of a search for int8."""
         is_int8 = self._config.precision is BoardPrecision.int8
-        return Int8Files(self._problem.space, self._say) if is_int8 else None
+        if not is_int8:
+            return None
+        in_tflite = self._problem.is_for_tflite
+        return Int8Files(self._problem.space, self._say, in_tflite=in_tflite)
 
     @property
     def _int8_s(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,11 @@ bias of the convolution that it feeds.
 
 
 def quantised(
-    onnx: bytes, batches: Iterable[Float32[ndarray, "..."]], *, sums_in_fp32: bool = True
+    onnx: bytes,
+    batches: Iterable[Float32[ndarray, "..."]],
+    in_fp32: Collection[str] = (),
+    *,
+    sums_in_fp32: bool = True,
 ) -> bytes:
     """The network in int8: weights per channel, activations per tensor, calibrated on batches of input_0.
 
@@ -41,6 +45,7 @@ def quantised(
     Args:
       onnx: a network with one input.
       batches: inputs; the scales cover all their activations.
+      in_fp32: layers that are not quantised, by torch's names.
       sums_in_fp32: quantise all operations but sums; else those that ONNX Runtime chooses.
 
     Raises:
@@ -75,6 +80,7 @@ def quantised(
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
                     op_types_to_quantize=sorted(kinds - _SUMS) if sums_in_fp32 else None,
+                    nodes_to_exclude=_nodes_of(in_fp32, graph),
                     extra_options={"MinimumRealRange": LEAST_RANGE},
                 )
         except OSError:
@@ -108,12 +114,31 @@ def _not_finite(graph: Any) -> str:
     return next((_named(node) for node in graph.node if broken & {*node.input}), "")
 
 
+def _nodes_of(layers: Collection[str], graph: Any) -> list[str]:
+    """Names of the nodes of layers and of what reads them up to the next layers.
+
+    An activation alone in 8 bits would have its input rounded, whose range is wider than that of its output.
+    """
+    names: list[str] = []
+    written: set[str] = set()
+    for node in graph.node:
+        is_behind = node.op_type not in _HEAVY and bool(written & {*node.input})
+        if _layer(node.name) in layers or is_behind:
+            names.append(node.name)
+            written |= {*node.output}
+    return names
+
+
 def _named(node: Any) -> str:
     return f"{node.op_type} ({_layer(node.name)})"
 
 
 def _layer(name: str) -> str:
-    return name.strip("/").rpartition("/")[0].rpartition("/")[2] or name.strip("/")
+    """Layer of a node by torch's name, `a.0.b` of `/a/a.0/b/Conv`."""
+    layer = ""
+    for part in name.strip("/").split("/")[:-1]:
+        layer = part if part.startswith(f"{layer}.") else f"{layer}.{part}".strip(".")
+    return layer or name.strip("/")
 
 
 def onnx_in_fp32(int8: bytes) -> list[str]:
@@ -126,28 +151,6 @@ def onnx_in_fp32(int8: bytes) -> list[str]:
         _optimise(made, optimised, "ORT_ENABLE_EXTENDED")
         nodes = onnx_format.load(optimised).graph.node
     return [_named(node) for node in nodes if node.op_type.removeprefix("Fused") in _HEAVY]
-
-
-def least_exact(
-    fp32: bytes, int8: bytes, batches: Iterable[Float32[ndarray, "..."]], most: int = 3
-) -> list[tuple[str, float]]:
-    """Layers whose int8 outputs differ most from those in fp32, with their signal to noise in decibels."""
-    from onnxruntime.quantization import qdq_loss_debug as debug  # noqa: PLC0415 - only after a loss
-
-    inputs = [{"input_0": batch} for batch in batches]
-    with tempfile.TemporaryDirectory() as folder, _quiet_logging():
-        outputs = []
-        for name, content in (("fp32", fp32), ("int8", int8)):
-            file, every = Path(folder) / f"{name}.onnx", Path(folder) / f"{name}_every.onnx"
-            file.write_bytes(content)
-            debug.modify_model_output_intermediate_tensors(str(file), str(every))
-            outputs.append(debug.collect_activations(str(every), inputs))
-        errors = debug.compute_activation_error(
-            debug.create_activation_matching(*reversed(outputs))
-        )
-    decibels = {name: float(error["xmodel_err"]) for name, error in errors.items()}
-    layers = sorted(decibels, key=decibels.__getitem__)[:most]
-    return [(_layer(layer), decibels[layer]) for layer in layers]
 
 
 class _Calibration:

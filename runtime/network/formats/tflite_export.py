@@ -50,7 +50,10 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
             content: bytes = litert_torch.convert(channels_last, (example,)).model_content()
         except Exception as error:  # its errors have no common base class
             reason = str(error).strip().partition("\n")[0]
-            raise ValueError(f"litert-torch cannot convert this network: {reason}") from error
+            raise ValueError(
+                f"litert-torch cannot convert this network: {reason}; replace the layer, or leave TFLite out "
+                f"by formats=[onnx]"
+            ) from error
         finally:
             network.train(is_training)
     return content
@@ -77,7 +80,10 @@ def tflite_quantised(tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"
             made = steps.quantize(calibration, enable_progress_report=False)
         except Exception as error:  # its errors have no common base class
             reason = str(error).strip().partition("\n")[0]
-            raise ValueError(f"ai-edge-quantizer cannot quantise this network: {reason}") from error
+            raise ValueError(
+                f"ai-edge-quantizer cannot quantise this network: {reason}; replace the layer, or leave int8 out "
+                f"by precision=fp32"
+            ) from error
         return bytes(made.quantized_model)
 
 

@@ -32,21 +32,21 @@ from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
-from nas.export.content import _dynamic_batch_error, _slower_in_int8, _too_few, written_forms
+from nas.export.content import _dynamic_batch_error, written_forms
+from nas.export.int8 import few_calibrated
 from nas.export.latency import Latency, timed_on_board
 from nas.export.network import logits_of, with_weights
+from nas.export.notes import INT8_TFLITE, memory_notes, not_faster_in_int8
 from nas.export.on_board import infer
 from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import least_exact, quantised
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.network.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)
-INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
+INT8_ONNX = ExportForm(ExportPrecision.int8)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     noise = np.random.default_rng(0).standard_normal((7, 3, 8, 8)).astype(np.float32)
     expected = network(torch.from_numpy(noise)).detach().numpy()
 
-    files, _ = written_forms(network, subject, settings, noise)
+    files, *_ = written_forms(network, subject, settings, noise)
 
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
     results = logits_of(
@@ -357,6 +357,10 @@ def test_tflite_files_are_exported_checked_and_run_by_the_scripts(
     assert forms["network-int8.tflite"]["size"] < 0.5 * forms["network.tflite"]["size"]
     assert forms["network-int8.tflite"]["accuracy"]["as_fp32"] > 0.8
     assert forms["network-int8.tflite"]["latency"]["device"].endswith("/litert/int8/b1")
+    computed = SPACE.memories(subject_of(settings).architecture, digits.task)
+    taken = json.loads((folder / "export.json").read_text())["memory"]
+    assert taken == pytest.approx(computed, rel=0.02)
+    assert taken[1] == forms["network-int8.tflite"]["size"]
     done = run_script(folder, "check.py")
     assert done.stdout.count("images right (card") == 4, done.stderr
     Image.fromarray(digits.test.pixels[0]).save(tmp_path / "picture.png")
@@ -379,32 +383,36 @@ def test_a_converter_that_is_missing_is_named(trained, config, tmp_path, monkeyp
         export(settings, Console(file=StringIO()))
 
 
-def test_an_int8_file_that_is_slower_or_hardly_calibrated_is_noted(trained, config):
-    subject = subject_of(config(weights=str(trained)))
-    train = subject.images.train
-    few = replace(subject.images, train=Images(train.pixels[:9], train.labels[:9]))
-    fast = Latency("device", "board", "runtime", 1.0, (1.0, 1.0), 1.0, 5, ())
-    slow = replace(fast, median_ms=2.0)
-    int8 = replace(INT8_TFLITE, format=ExportFormat.onnx)
+@pytest.mark.parametrize(
+    ("int8_ms", "is_noted"), [((1.9, 2.1), True), ((0.9, 1.2), True), ((0.4, 0.6), False)]
+)
+def test_an_int8_file_that_is_not_faster_is_noted(int8_ms, is_noted):
+    fp32 = Latency("device", "board", "runtime", 1.0, (0.95, 1.05), 1.0, 5, ())
+    int8 = replace(fp32, median_ms=sum(int8_ms) / 2, median_interval_ms=int8_ms)
 
-    (line,) = _slower_in_int8({FP32_ONNX: fast, int8: slow})
+    lines = [*not_faster_in_int8({FP32_ONNX: fp32, INT8_ONNX: int8})]
 
-    assert line.startswith("network-int8.onnx")
-    assert not [*_slower_in_int8({FP32_ONNX: slow, int8: fast})]
-    assert len([*_too_few(replace(subject, images=few))]) == 1
-    assert not [*_too_few(subject)]
+    assert len(lines) == is_noted
+    assert all(line.startswith(INT8_ONNX.file) for line in lines)
 
 
-def test_layers_that_int8_changes_most_are_named():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Flatten())
-    images = torch.randn(1, 3, 8, 8)
-    fp32 = onnx_bytes(network.eval(), [images], opset=13)
+def test_too_few_images_to_calibrate_on_are_noted(digits):
+    few = replace(digits, train=Images(digits.train.pixels[:9], digits.train.labels[:9]))
 
-    layers = least_exact(fp32, quantised(fp32, [images.numpy()]), [images.numpy()])
+    assert "32" in few_calibrated(few)
+    assert few_calibrated(digits) is None
 
-    assert {name for name, _ in layers} <= {"0", "1", "2", "3", "output"}
-    assert all(10 < decibels < 100 for _, decibels in layers)
+
+@pytest.mark.parametrize(
+    ("memory", "limits_kb", "lines"),
+    [
+        ((9e3, 5e4), {"RAM": 10.0, "flash": 60.0}, 0),
+        ((9e3, 5e4), {"RAM": 8.0, "flash": 40.0}, 2),
+        ((10e3, 5e4), {}, 1),
+    ],
+)
+def test_a_file_beyond_what_was_limited_or_computed_is_noted(memory, limits_kb, lines):
+    assert len([*memory_notes(memory, (9e3, 5e4), limits_kb)]) == lines
 
 
 def test_an_operation_that_is_not_quantised_is_named():

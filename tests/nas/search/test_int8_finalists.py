@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
-from nas.export.int8 import _Rounding, bias_corrected, predicted_loss
+from nas.export.accuracy import prepared
+from nas.export.int8 import Int8Source, _Rounding, bias_corrected
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.registry import space_named
+from runtime.network.formats.onnx_export import onnx_bytes
 
 
 @pytest.fixture
@@ -30,8 +36,22 @@ def network(largest=1.0):
 
 
 def test_the_predicted_loss_is_of_activations_that_8_bits_do_not_resolve(images):
-    assert abs(predicted_loss(network(), images, 8)) < 0.05
-    assert predicted_loss(network(1e5), images, 8) > 0.3
+    assert abs(Int8Source(network(), images, 8).predicted_loss) < 0.05
+    assert Int8Source(network(1e5), images, 8).predicted_loss > 0.3
+
+
+def test_layers_that_lose_most_stay_in_fp32(images):
+    made = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU(), network(1e5))
+    with torch.no_grad():
+        labels = made(torch.from_numpy(prepared(images.valid, images, 8, slice(None)))).argmax(1)
+    own = replace(images, valid=Images(images.valid.pixels, labels.numpy()))
+    write = partial(onnx_bytes, examples=[torch.zeros(1, 3, 8, 8)])
+
+    int8 = Int8Source(made.eval(), own, 8).onnx(write)
+
+    assert {"2.0", "2.2"} <= {*int8.in_fp32}
+    assert int8.lost[0] > 0.3
+    assert int8.lost[1] < 0.05
 
 
 def test_channels_that_rounding_shifts_are_shifted_back(images):

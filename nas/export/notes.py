@@ -1,0 +1,99 @@
+"""What a user should know of exported files before relying on them, a line each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nas.export.accuracy import FileAccuracy
+from nas.export.config import ExportForm, ExportFormat, ExportPrecision
+from nas.export.int8 import MOST_LOST, Int8Source
+from nas.export.latency import Latency
+from nas.export.searched import Searched
+from nas.export.subject import ExportSubject
+
+INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
+
+_LAYERS = 3
+"""Layers that are named where int8 loses accuracy."""
+
+_OF_TRAINING = 0.005
+"""Difference from the accuracy that the training reported of which the user is told."""
+
+_MEMORY = 1.02
+"""Factor by which a file may exceed what was computed before it was written."""
+
+
+def lost_accuracy(
+    accuracies: Mapping[ExportForm, FileAccuracy],
+    subject: ExportSubject,
+    source: Int8Source | None,
+) -> Iterator[str]:
+    """Files that lose accuracy against fp32, with the layers that int8 changes most; another accuracy than the training's."""
+    if not accuracies:
+        return
+    fp32 = next(iter(accuracies.values())).fraction
+    loses_in_int8 = False
+    for form, accuracy in accuracies.items():
+        if fp32 - accuracy.fraction > MOST_LOST:
+            loses_in_int8 |= form.precision is ExportPrecision.int8
+            yield (
+                f"{form.file} loses {100 * (fp32 - accuracy.fraction):.2f} points of {subject.metric} "
+                f"against fp32, more than {100 * MOST_LOST:g}"
+            )
+    if loses_in_int8 and source is not None:
+        layers = source.least_exact[:_LAYERS]
+        named = ", ".join(f"{name} ({decibels:.0f} dB)" for name, decibels in layers)
+        yield f"signal to noise in int8 is lowest for {named}"
+    training = subject.training
+    if training is not None and training.test is not None:
+        of_training = training.test.fraction
+        if abs(fp32 - of_training) > _OF_TRAINING:
+            yield (
+                f"the fp32 file has {fp32:.2%} on the test split, and the training reported "
+                f"{of_training:.2%}"
+            )
+
+
+def not_faster_in_int8(latencies: Mapping[ExportForm, Latency]) -> Iterator[str]:
+    """A line for each int8 file that is not faster than the fp32 file of its format."""
+    for form, latency in latencies.items():
+        if form.precision is not ExportPrecision.int8:
+            continue
+        fp32 = latencies[replace(form, precision=ExportPrecision.fp32)]
+        low, high = latency.median_interval_ms
+        fp32_low, fp32_high = fp32.median_interval_ms
+        times = f"{latency.median_ms:.3f} ms against {fp32.median_ms:.3f} ms"
+        if low > fp32_high:
+            yield f"{form.file} is slower than fp32 on {latency.board}: {times}; use the fp32 file there"
+        elif high >= fp32_low:
+            yield f"{form.file} and fp32 are not told apart in time on {latency.board}: {times}"
+
+
+def beyond_limit(
+    latencies: Mapping[ExportForm, Latency], searched: Searched | None
+) -> Iterator[str]:
+    """A line for each file that takes longer than T on the device of the search."""
+    for form, latency in latencies.items():
+        least_ms = latency.median_interval_ms[0]
+        if searched and latency.device == searched.device and least_ms > searched.T_ms:
+            yield f"{form.file} takes {latency.median_ms:.3f} ms, beyond T = {searched.T_ms:g} ms"
+
+
+def memory_notes(
+    memory: tuple[float, ...] | None,
+    computed: tuple[float, ...] | None,
+    limits_kb: Mapping[str, float],
+) -> Iterator[str]:
+    """What the int8 .tflite file takes beyond the run's limits, and beyond what was computed (RAM and flash, bytes)."""
+    for number, (symbol, size) in enumerate(zip(("RAM", "flash"), memory or (), strict=False)):
+        taken = size / 1e3
+        file = f"{INT8_TFLITE.file} takes {taken:,.1f} kB of {symbol}"
+        if taken > limits_kb.get(symbol, math.inf):
+            yield f"{file}, beyond {symbol} = {limits_kb[symbol]:g} kB"
+        if computed is not None and taken > _MEMORY * computed[number] / 1e3:
+            yield (
+                f"{file}, more than the {computed[number] / 1e3:,.1f} kB that its layers take: the converter "
+                f"wrote other operations"
+            )
