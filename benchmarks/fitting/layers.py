@@ -37,7 +37,7 @@ from latency.models.layer_table import (
     without_profiling,
     write_layer_table,
 )
-from latency.models.layers import multiply_accumulates
+from latency.models.layers import regression_inputs
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
@@ -190,7 +190,7 @@ def main(board: str, paths: list[Path]) -> None:
         ms, names = np.array([each.ms for each in networks]), [each.name for each in networks]
         us = np.array([us for each in networks for us in without_profiling(each)])
         flops = np.array(
-            [multiply_accumulates([word for word, _ in each.layers]) for each in networks]
+            [regression_inputs([word for word, _ in each.layers])[:, -1].sum() for each in networks]
         )
         print(f"{precision}, {len(rows)} networks, {len(us)} layers")
         print(f"  {'repeated':24}", judge(*np.array([row["ms"] for row in rows]).T))

@@ -118,9 +118,9 @@ def _linear(
     return np.asarray(np.maximum(_inputs(features) @ weights, _LEAST_US))
 
 
-def multiply_accumulates(layers: Sequence[str]) -> float:
-    """Number of a network's multiply-accumulates, by the words of its layers."""
-    return float(_features(layers)[:, _OPERATIONS].sum())
+def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
+    """Of each layer 1, the elements of its first input, its others and its outputs, and its multiply-accumulates."""
+    return _inputs(_features(layers))
 
 
 def kind_of(layer: str) -> str:

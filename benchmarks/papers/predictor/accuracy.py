@@ -11,10 +11,14 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from benchmarks.papers.predictor.regression import LayerFeatures, PredictsLayers
+from benchmarks.papers.predictor.regression import PredictsLayers, operator_of
+from latency.models.layers import regression_inputs
 
-Timed = Sequence[tuple[LayerFeatures, float]]
+Timed = Sequence[tuple[str, float]]
 """Layers and their milliseconds."""
+
+LayerFit = Callable[[Sequence[str], Float64[ndarray, "n"]], PredictsLayers]
+"""Makes a predictor of layers and their microseconds."""
 
 FOLDS = 10
 PUBLISHED = {
@@ -62,9 +66,9 @@ def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> P
 def by_group(
     timed: Timed, predicted: Float64[ndarray, " n"], *, least: int = FOLDS
 ) -> Iterator[tuple[str, PredictorAccuracy]]:
-    """Accuracy for each group of kinds with enough predicted layers, and last for `all`."""
+    """Accuracy for each operator with enough predicted layers, and last for `all`."""
     ms = np.array([ms for _, ms in timed])
-    groups = np.array([layer.group for layer, _ in timed])
+    groups = np.array([operator_of(layer) for layer, _ in timed])
     is_known = np.isfinite(predicted)
     for group in sorted(set(groups)):
         part = (groups == group) & is_known
@@ -74,12 +78,12 @@ def by_group(
         yield "all", accuracy(predicted[is_known], ms[is_known])
 
 
-def alike_as_one(timed: Timed) -> list[tuple[LayerFeatures, float]]:
+def alike_as_one(timed: Timed) -> list[tuple[str, float]]:
     """Merge layers of equal description, with the median of their times.
 
     Otherwise the same layer of two networks could be both fitted and held out.
     """
-    times: dict[LayerFeatures, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for layer, ms in timed:
         times.setdefault(layer, []).append(ms)
     return [(layer, float(np.median(ms))) for layer, ms in times.items()]
@@ -88,13 +92,12 @@ def alike_as_one(timed: Timed) -> list[tuple[LayerFeatures, float]]:
 def tenths(timed: Timed) -> Int64[ndarray, " n"]:
     """Fold of each layer in ten-fold cross-validation; equal input gives equal folds.
 
-    Folds are stratified by size within each group: ten neighbours by operations and bytes go to ten
+    Folds are stratified by size within each operator: ten neighbours by operations and bytes go to ten
     folds at random, so that the largest layers are not held out together.
     """
     generator = np.random.default_rng(0)
-    by_size = sorted(
-        range(len(timed)), key=lambda i: (timed[i][0].group, sum(timed[i][0].features))
-    )
+    sizes = regression_inputs([layer for layer, _ in timed]).sum(axis=1)
+    by_size = sorted(range(len(timed)), key=lambda i: (operator_of(timed[i][0]), sizes[i]))
     parts = np.empty(len(timed), np.int64)
     for start in range(0, len(timed), FOLDS):
         own = by_size[start : start + FOLDS]
@@ -102,28 +105,17 @@ def tenths(timed: Timed) -> Int64[ndarray, " n"]:
     return parts
 
 
-def held_out(
-    timed: Timed, parts: Int64[ndarray, " n"], fitted: Callable[[Timed], PredictsLayers]
-) -> Float64[ndarray, " n"]:
-    """Milliseconds of every layer, predicted by a fit to all folds but its own.
-
-    nan where no other layer of its kind was left.
-    """
+def held_out(timed: Timed, parts: Int64[ndarray, " n"], fit: LayerFit) -> Float64[ndarray, " n"]:
+    """Milliseconds of every layer, predicted by a fit to all folds but its own; NaN where it has none."""
     predicted = np.full(len(timed), np.nan)
     for part in sorted(set(parts.tolist())):
-        model = fitted([row for row, own in zip(timed, parts, strict=True) if own != part])
-        for i in np.flatnonzero(parts == part).tolist():
-            predicted[i] = _known_ms(model, timed[i][0])
+        held_out_layers = [timed[i][0] for i in np.flatnonzero(parts == part).tolist()]
+        seen = [row for row, fold in zip(timed, parts, strict=True) if fold != part]
+        predicted[parts == part] = fitted(seen, fit).predict_us(held_out_layers) / 1e3
     return predicted
 
 
-def predicted_ms(model: PredictsLayers, layers: Sequence[LayerFeatures]) -> Float64[ndarray, " n"]:
-    """Predicted milliseconds of each layer; nan where the model knows none of its kind."""
-    return np.array([_known_ms(model, layer) for layer in layers])
-
-
-def _known_ms(model: PredictsLayers, layer: LayerFeatures) -> float:
-    try:
-        return model.ms(layer)
-    except KeyError:  # the only layer of its kind was held out
-        return math.nan
+def fitted(timed: Timed, fit: LayerFit) -> PredictsLayers:
+    """Fit layers and their milliseconds."""
+    layers, ms = zip(*timed, strict=True)
+    return fit(layers, 1e3 * np.array(ms))

@@ -6,7 +6,7 @@ core, or on a core by ONNX Runtime and by eager torch. Only held-out layers are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -20,20 +20,14 @@ from benchmarks.papers.lanes import opened_lanes
 from benchmarks.papers.one_core import on_one_core
 from benchmarks.papers.predictor.accuracy import (
     PUBLISHED,
+    LayerFit,
     alike_as_one,
     by_group,
+    fitted,
     held_out,
-    predicted_ms,
     tenths,
 )
-from benchmarks.papers.predictor.forest import fit_corrected
-from benchmarks.papers.predictor.regression import (
-    LayerFeatures,
-    PredictsLayers,
-    fit,
-    fit_plain,
-    predicted_chain,
-)
+from benchmarks.papers.predictor.regression import fit_plain, predicted_chain
 from benchmarks.papers.predictor.timing import (
     LayerRun,
     Subject,
@@ -46,6 +40,7 @@ from benchmarks.papers.results import Row
 from benchmarks.papers.simulator.simulator import simulate, times_of
 from benchmarks.papers.steps import ExperimentStep, time_is_left
 from benchmarks.papers.workloads import Model, source
+from latency.models.layers import fit_layers
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import measured_chain
@@ -61,12 +56,12 @@ from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from runtime.scheduling.schedule import Schedule
 
-FITS: Mapping[str, Callable[[str, Sequence[tuple[LayerFeatures, float]]], PredictsLayers]] = {
+FITS: Mapping[str, LayerFit] = {
     "as printed": fit_plain,
-    "relative": fit,
-    "corrected": fit_corrected,
+    "relative": partial(fit_layers, trees=0),
+    "corrected": fit_layers,
 }
-"""Eq. 6 of the source; the regression of relative errors; the same, corrected by a forest."""
+"""Eq. 6 of the source; the regression of relative errors; the same, corrected by trees, as of `latency=layers`."""
 
 _DECIDE_BY = ("relative", "corrected")
 """The fits that never predict a negative time."""
@@ -87,7 +82,7 @@ _TIMING = TimingConfig(samples=20, warm_up_most=20)
 class _Times:
     """Times of the layers, filled by the first steps and read by the others."""
 
-    ms: dict[str, dict[LayerFeatures, float]] = field(default_factory=dict)
+    ms: dict[str, dict[str, float]] = field(default_factory=dict)
     """Times by backend."""
 
 
@@ -125,7 +120,7 @@ def _source(config: BenchConfig, model: Model) -> DispatchedNetwork:
 
 
 def _inside(source: DispatchedNetwork) -> list[Subject]:
-    return subjects_of(source.program, tuple(source.x.shape), source.x.nbytes)
+    return subjects_of(source.program, tuple(source.x.shape))
 
 
 def _layers(
@@ -143,16 +138,14 @@ def _layers(
                 break  # fewer random layers
     timed = alike_as_one(rows)
     times.ms[name] = dict(timed)
-    predictions = {
-        fitted: held_out(timed, tenths(timed), partial(FITS[fitted], name)) for fitted in FITS
-    }
+    predictions = {each: held_out(timed, tenths(timed), fit) for each, fit in FITS.items()}
     for i, (layer, ms) in enumerate(timed):
         yield {
             "part": "layer",
             "on": name,
-            **asdict(layer),
+            "layer": layer,
             "layer_ms": ms,
-            "predicted_ms": {fitted: float(one[i]) for fitted, one in predictions.items()},
+            "predicted_ms": {fit: float(each[i]) for fit, each in predictions.items()},
         }
     yield from _accuracies(name, timed, predictions)
     yield from _of_networks(name, inside, times.ms[name])
@@ -160,16 +153,16 @@ def _layers(
 
 def _accuracies(
     name: str,
-    timed: Sequence[tuple[LayerFeatures, float]],
+    timed: Sequence[tuple[str, float]],
     predictions: Mapping[str, np.ndarray],
 ) -> Iterator[Row]:
     published = PUBLISHED["gpu" if name == "graph" else "cpu"]
-    for fitted, predicted in predictions.items():
+    for fit, predicted in predictions.items():
         for group, one in by_group(timed, predicted, least=5):
             yield {
                 "part": "accuracy",
                 "on": name,
-                "fit": fitted,
+                "fit": fit,
                 "kind": group,
                 **{key: round(value, 5) for key, value in asdict(one).items()},
                 **{f"published_{key}": value for key, value in published.items()},
@@ -177,7 +170,7 @@ def _accuracies(
 
 
 def _of_networks(
-    name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[LayerFeatures, float]
+    name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[str, float]
 ) -> Iterator[Row]:
     """Predict each network by a fit that saw none of its layers."""
     for model, subjects in inside.items():
@@ -187,17 +180,14 @@ def _of_networks(
         row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
         layers_ms = float(taken_ms @ count)
         row["layers_ms"] = round(layers_ms, 4)
-        for fitted, make in FITS.items():
-            model_of = make(name, _without(ms, own))
-            predicted = predicted_ms(model_of, own)
+        for fit_name, fit in FITS.items():
+            predicted = fitted(_without(ms, own), fit).predict_us(own) / 1e3
             off = float(np.nansum(predicted * count)) / layers_ms - 1
-            row[fitted.replace(" ", "_")] = round(off, 5)
+            row[fit_name.replace(" ", "_")] = round(off, 5)
         yield row
 
 
-def _without(
-    ms: Mapping[LayerFeatures, float], own: Sequence[LayerFeatures]
-) -> list[tuple[LayerFeatures, float]]:
+def _without(ms: Mapping[str, float], own: Sequence[str]) -> list[tuple[str, float]]:
     seen = set(own)
     return [(layer, one) for layer, one in ms.items() if layer not in seen]
 
@@ -215,13 +205,13 @@ def _choices(config: BenchConfig, case: str, runs: Sequence[str], times: _Times)
             measured[model] = measured_chain(source.name, compiled, source.x, lanes)
     own = [subject.layer for source in sources.values() for subject in _inside(source)]
     known = [measured[model] for model in _CASES[case]]
-    for fitted in _DECIDE_BY:
-        models = [FITS[fitted](name, _without(times.ms[name], own)) for name in runs]
+    for fit in _DECIDE_BY:
+        models = [fitted(_without(times.ms[name], own), FITS[fit]) for name in runs]
         believed = [
-            predicted_chain(one.name, one.program, one.x.nbytes, models)
-            for one in (sources[model] for model in _CASES[case])
+            predicted_chain(each.name, each.program, each.x.shape, models)
+            for each in (sources[model] for model in _CASES[case])
         ]
-        yield from _regrets(case, fitted, known, believed, descriptions)
+        yield from _regrets(case, fit, known, believed, descriptions)
 
 
 def _regrets(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.papers.predictor.regression import LayerFeatures, layers
+from benchmarks.papers.predictor.regression import layers
 from runtime.machine.timing import Samples, Stopwatch, TimingConfig, time_interleaved
 from runtime.network.backend import Backend, Device
 from runtime.network.decompose import Rule, decompose
@@ -38,7 +38,7 @@ _SHARES = {
 class Subject:
     """A layer to time; its body may be on the meta device."""
 
-    layer: LayerFeatures
+    layer: str
     body: nn.Module
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of its inputs."""
@@ -65,13 +65,13 @@ class LayerRun:
         return 20 if self.backend is Backend.graph else 1
 
 
-def subjects_of(program: Program, input_shape: Sequence[int], input_bytes: int) -> list[Subject]:
+def subjects_of(program: Program, input_shape: Sequence[int]) -> list[Subject]:
     """The layers of a program, in order."""
     shapes = {NETWORK_INPUT: tuple(input_shape)}
     shapes.update({i: segment.output_shape for i, segment in enumerate(program.segments)})
     return [
         Subject(layer, segment.body, tuple(shapes[i] for i in segment.inputs))
-        for layer, segment in zip(layers(program, input_bytes), program.segments, strict=True)
+        for layer, segment in zip(layers(program, input_shape), program.segments, strict=True)
     ]
 
 
@@ -94,8 +94,8 @@ def random_layers(rule: Rule, count: int) -> list[Subject]:
         shape = (1, channels) if isinstance(module, nn.Linear) else (1, channels, side, side)
         x = torch.empty(shape, device="meta")
         program = decompose(nn.Sequential(module).eval(), x, rule)
-        *_, subject = subjects_of(program, shape, x.nbytes)
-        if subject.layer.features[1] <= _MOST_FLOPS:
+        *_, subject = subjects_of(program, shape)
+        if program.segments[-1].flops <= _MOST_FLOPS:
             subjects.append(subject)
     return subjects
 

@@ -1,4 +1,4 @@
-"""How predictions are judged, and what a forest adds to a regression, on times by known laws."""
+"""How predictions are judged, and what trees add to a regression, on times by known laws."""
 
 import math
 
@@ -14,8 +14,8 @@ from benchmarks.papers.predictor.accuracy import (
     held_out,
     tenths,
 )
-from benchmarks.papers.predictor.forest import fit_corrected
-from benchmarks.papers.predictor.regression import FEATURES, LayerFeatures, fit, fit_plain
+from benchmarks.papers.predictor.layers_and_choices import FITS
+from benchmarks.papers.predictor.regression import fit_plain, operator_of
 from benchmarks.papers.predictor.timing import (
     Backend,
     Device,
@@ -29,8 +29,8 @@ from runtime.machine.timing import TimingConfig
 from runtime.network.decompose import Rule, decompose
 
 
-def layer(kind="conv 3x3/1", flops=1e6):
-    return LayerFeatures(kind, (1.0, flops, *(0.0,) * (len(FEATURES) - 2)))
+def linear(channels=1000):
+    return f"Gemm float[1,{channels}] float[10,{channels}] > float[1,10]"
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +38,10 @@ def random_ones():
     return random_layers(Rule.LAYER, 120)
 
 
-def stepped(generator):
-    """Synthetic: where there are few outputs, a kernel that is 6 times slower is taken."""
-    flops, output_bytes = 10 ** generator.uniform(6, 8), 10 ** generator.uniform(4, 6)
-    one = LayerFeatures(
-        "conv 3x3/1", (1.0, flops, 0.0, output_bytes, *(0.0,) * (len(FEATURES) - 4))
-    )
-    return one, (0.005 + 1e-9 * flops + 1e-8 * output_bytes) * (6 if output_bytes < 1e5 else 1)
+def stepped(channels):
+    """Synthetic: of a few channels, a kernel that is 6 times slower is taken."""
+    layer = f"Conv float[1,{channels},9,9] float[64,{channels},3,3] > float[1,64,9,9]"
+    return layer, (0.005 + 1e-5 * channels) * (6 if channels < 100 else 1)
 
 
 def test_predictions_are_judged_by_hand():
@@ -60,13 +57,13 @@ def test_predictions_are_judged_by_hand():
 
 
 def test_equal_layers_are_one_so_that_none_is_both_fitted_and_held_out():
-    timed = [(layer(), 1.0), (layer(flops=2e6), 5.0), (layer(), 3.0)]
+    timed = [(linear(), 1.0), (linear(2000), 5.0), (linear(), 3.0)]
 
-    assert alike_as_one(timed) == [(layer(), 2.0), (layer(flops=2e6), 5.0)]
+    assert alike_as_one(timed) == [(linear(), 2.0), (linear(2000), 5.0)]
 
 
 def test_each_tenth_has_layers_of_every_size():
-    timed = [(layer(flops=float(i)), 1.0) for i in range(100)]
+    timed = [(linear(i + 1), 1.0) for i in range(100)]
 
     parts = tenths(timed)
 
@@ -75,58 +72,37 @@ def test_each_tenth_has_layers_of_every_size():
 
 
 def test_no_prediction_has_seen_its_layer():
-    timed = [(layer(flops=float(i)), 1.0) for i in range(20)]
+    timed = [(linear(i + 1), 1.0) for i in range(20)]
 
     class Remembers:
-        def __init__(self, seen):
-            self.seen = dict(seen)
+        def __init__(self, layers, us):
+            assert (us == 1e3).all()
+            self.seen = {*layers}
 
-        def ms(self, one):
-            return math.nan if one in self.seen else 7.0
+        def predict_us(self, layers):
+            return np.array([math.nan if layer in self.seen else 7e3 for layer in layers])
 
     assert (held_out(timed, tenths(timed), Remembers) == 7.0).all()
 
 
-def test_a_kind_of_which_nothing_is_left_is_not_judged():
-    timed = [*((layer(flops=float(i)), 1.0) for i in range(12)), (layer("softmax"), 1.0)]
+def test_an_operator_of_which_nothing_is_left_is_not_judged():
+    timed = [*((linear(i + 1), 1.0) for i in range(12)), ("softmax float[5] > float[5]", 1.0)]
 
-    predicted = held_out(timed, tenths(timed), lambda rows: fit("synthetic", rows))
+    predicted = held_out(timed, tenths(timed), fit_plain)
 
     assert np.isnan(predicted[-1])
-    assert [group for group, _ in by_group(timed, predicted)] == ["conv", "all"]
+    assert [operator for operator, _ in by_group(timed, predicted)] == ["Gemm", "all"]
 
 
-def test_a_forest_learns_the_steps_that_a_regression_cannot_say():
-    generator = np.random.default_rng(0)
-    timed = [stepped(generator) for _ in range(150)]
-    found = {}
-    for name, make in {"plain": fit_plain, "relative": fit, "corrected": fit_corrected}.items():
-        predicted = held_out(timed, tenths(timed), lambda rows, make=make: make("synthetic", rows))
-        found[name] = dict(by_group(timed, predicted))["conv"]
+def test_trees_learn_the_steps_that_a_regression_cannot_say():
+    timed = [stepped(channels) for channels in range(20, 320, 2)]
 
-    assert found["corrected"].mape < 0.5 * found["relative"].mape
-    assert found["corrected"].mape < 0.5 * found["plain"].mape
+    errors = {
+        name: dict(by_group(timed, held_out(timed, tenths(timed), fit)))["Conv"].mape
+        for name, fit in FITS.items()
+    }
 
-
-def test_a_layer_beyond_all_that_was_timed_is_still_predicted_by_its_size():
-    timed = [(layer(flops=1e6 * i), 0.01 * i) for i in range(1, 40)]
-
-    corrected = fit_corrected("synthetic", timed)
-
-    assert corrected.ms(layer(flops=1e9)) == pytest.approx(10, rel=0.1)
-
-
-def test_the_source_s_equation_is_recovered_with_weights_of_any_sign():
-    timed = [(layer(flops=1e6 * i), 5 - 0.01 * i) for i in range(1, 40)]
-
-    assert fit_plain("synthetic", timed).ms(layer(flops=1e8)) == pytest.approx(4)
-
-
-def test_too_few_layers_of_a_kernel_are_predicted_as_all_convolutions():
-    few = [(layer("conv 5x5/1", 1e6 * i), 9.0) for i in range(1, 5)]
-    many = [(layer("conv 3x3/1", 1e6 * i), 1.0) for i in range(1, 40)]
-
-    assert sorted(fit("synthetic", few + many).weights_ms) == ["conv", "conv 3x3/1"]
+    assert errors["corrected"] < 0.5 * min(errors["relative"], errors["as printed"])
 
 
 def test_layers_that_do_the_same_under_other_names_are_timed_once():
@@ -135,25 +111,23 @@ def test_layers_that_do_the_same_under_other_names_are_timed_once():
             return torch.relu(x + x) + torch.relu(x + x)
 
     x = torch.empty(1, 2, 4, 4, device="meta")
-    subjects = subjects_of(decompose(Twice().eval(), x), x.shape, x.nbytes)
+    subjects = subjects_of(decompose(Twice().eval(), x), x.shape)
 
-    assert [subject.layer.kind for subject in subjects] == ["add", "act", "add", "act", "add"]
+    assert [operator_of(subject.layer) for subject in subjects] == [
+        "add",
+        "act",
+        "add",
+        "act",
+        "add",
+    ]
     assert len(distinct(subjects)) == 3  # the last addition has two inputs
 
 
 def test_random_layers_of_every_kind_are_timed(random_ones):
-    kinds = {one.layer.group: one for one in random_ones}
+    kinds = {operator_of(subject.layer): subject for subject in random_ones}
     assert {
-        "conv",
-        "linear",
-        "pool",
-        "norm",
-        "act",
-        "add",
-        "cat",
-        "softmax",
-        "reshape",
-        "identity",
+        *("Conv", "Gemm", "MaxPool2d", "AvgPool2d", "norm", "act"),
+        *("add", "cat", "softmax", "reshape", "identity"),
     } <= {*kinds}
 
     config = TimingConfig(samples=2, turn=1, warm_up_most=2, warm_up_window=1)
