@@ -36,7 +36,8 @@ def unmeasured(layered: LayeredNetwork) -> list[StreamedLayer]:
 def profiling_plan(layered: LayeredNetwork, stages: StreamStages, budget_bytes: int) -> StreamPlan:
     """Return a plan without resident layers, with rings in which stages overlap within the budget.
 
-    A stage takes longer beside other stages than alone.
+    A stage takes longer beside other stages than alone. Each ring holds the largest layer, even where the
+    budget does not: a plan keeps that one resident.
     """
     enough = 3 * layered.largest_bytes
     share = budget_bytes // (stages.reads + stages.copies) // PAGE_BYTES * PAGE_BYTES
