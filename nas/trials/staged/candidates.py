@@ -1,4 +1,4 @@
-"""The first two stages: uniform draws within every limit, and their scores by proxies."""
+"""The first two stages: uniform draws within every limit, and their scores, which order them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Candidates:
     latency_ms: Float64[ndarray, "n"]
     latency_kind: Int8[ndarray, "n"]
     flops: Float64[ndarray, "n"]
-    prior: Float64[ndarray, "n"]  # by proxies; higher is better
+    prior: Float64[ndarray, "n"]  # by proxies, or the inherited accuracy; higher is better
     drawn: int  # draws that were asked for their latency
     distinct: int  # different networks among them
     within: int  # of those, within every limit; more than n where the time for proxies ended
