@@ -46,7 +46,6 @@ class FrozenResult:
     """Worth of the features, and the linear layer on them."""
 
     left_out: float  # accuracy on images that were left out, of training and validation
-    valid: float  # of the linear layer, trained on the training images
     weight: Float32[ndarray, "classes features"]
     bias: Float32[ndarray, "classes"]
 
@@ -107,7 +106,6 @@ def frozen_result(
     every, labels = np.concatenate([x, judge]), np.concatenate([y, truth])
     return FrozenResult(
         _left_out(every[:_MOST_JUDGED], labels[:_MOST_JUDGED]),
-        weighted_accuracy((judge @ weight.T + bias).argmax(1), truth),
         (weight / scale).astype(np.float32),
         (bias - (weight / scale) @ mean).astype(np.float32),
     )

@@ -134,10 +134,8 @@ class FineTuningTrial:
         judged, began_s = sum(map(len, splits)), time.perf_counter()
         features = frozen_features(network, splits, images, device_named("auto"))
         pass_s = (time.perf_counter() - began_s) * every / judged
-        train_part, valid_part = (
-            (values, np.asarray(split.labels))
-            for values, split in zip(features, splits, strict=True)
-        )
+        labels = [np.asarray(split.labels) for split in splits]
+        train_part, valid_part = zip(features, labels, strict=True)
         result = frozen_result(train_part, valid_part, self.num_classes)
         head = head_of(self.network.heads, self.network.space, architecture)
         head.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def test_features_that_tell_the_classes_apart_are_worth_more_than_noise():
 
     assert worth[0].left_out < 0.5 < worth[1].left_out
     logits = telling[200:] @ worth[1].weight.T + worth[1].bias
-    assert (logits.argmax(1) == labels[200:]).mean() == pytest.approx(worth[1].valid)
+    assert (logits.argmax(1) == labels[200:]).mean() > 0.5
 
 
 def test_pixels_tell_digits_apart_and_noise_does_not():
@@ -126,7 +126,7 @@ def test_a_network_begins_with_what_its_frozen_features_were_worth():
     freeze(tested, {"first.1.weight", "second.1.weight"})
 
     logits = torch.from_numpy(features[0][:64] @ fitted.weight.T + fitted.bias)
-    assert fitted.valid > 0.3
+    assert fitted.left_out > 0.3
     with torch.no_grad():
         assert torch.allclose(tested.train()(batch), logits, atol=1e-3)
         assert torch.allclose(tested.eval()(batch), logits, atol=1e-3)
