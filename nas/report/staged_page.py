@@ -39,8 +39,8 @@ _TITLES = {
 _NOTES = {
     "proxies": "The favourite of the proxies has a score alone; place before is that by FLOPs. ",
     "supernet": "The supernet is judged with inherited weights. ",
-    "frozen": "Frozen features have no validation images: their accuracy is the mean of two classifiers on "
-    "training and validation images, each left out of its own. ",
+    "frozen": "The accuracy of frozen features is no validation accuracy: it is the mean of ridge regression and "
+    "nearest neighbours, each image left out of its own answer. ",
 }
 _COLUMNS = (
     "networks",
@@ -53,8 +53,8 @@ _COLUMNS = (
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
-    """Print what a stage did and which network it puts first; draws and the winner were told."""
-    if stage.favourite is None or stage.name == "full":
+    """Print what a stage did and which network it puts first; draws were told."""
+    if stage.favourite is None:
         return
     accuracy = "" if stage.accuracy is None else f", {stage.accuracy:.2%}"
     first = f"{stage.favourite}{accuracy}"

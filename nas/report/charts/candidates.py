@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.page.chart import axes, limit_line, points
-from common.page.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
+from common.page.palette import BLUE, GREEN, GREY, INK, OLIVE, ORANGE, PURPLE, SKY
 from common.page.parts import Figure
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
@@ -14,7 +14,7 @@ from nas.report.summary import Summary
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 
-_COLOURS = (GREY, SKY, GREEN, PURPLE)
+_COLOURS = (GREY, SKY, GREEN, PURPLE, OLIVE)
 """By the epochs of the fidelities; learning rates differ by their symbol."""
 
 

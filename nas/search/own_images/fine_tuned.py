@@ -362,20 +362,5 @@ class FineTuned(ComparedSearch):
             stage_list.append(
                 StageResult("scratch", 1, 1, scratch.seconds, length, scratch.arch, None, best)
             )
-        return (*stage_list, self._rule_of_thumb(stages))
-
-    def _rule_of_thumb(self, stages: FineTunings) -> StageResult:
-        """The network that the best published accuracy within the limits chooses, as far as it was tuned."""
-        results, jobs = self._proposer.results, stages.of_rule_of_thumb(self._proposer.results)
-        longest = max(jobs, key=lambda job: self._fidelities[job.fidelity].epochs, default=None)
-        at = stages.rule_of_thumb if longest is None else longest.candidate
-        return StageResult(
-            "rule",
-            1,
-            1,
-            sum((results[job].seconds for job in jobs), 0.0),
-            "" if longest is None else self._fidelities[longest.fidelity].name,
-            self._space.text(stages.candidates.architectures[at]),
-            None,
-            None if longest is None else results[longest].accuracy,
-        )
+        rule = self._rule_stage(stages.rule_of_thumb, stages.of_rule_of_thumb(results))
+        return (*stage_list, rule)

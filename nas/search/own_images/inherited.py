@@ -193,19 +193,7 @@ class Inherited(Staged):
             return before
         at = stages.always[0]
         jobs = [job for job in results if job.candidate == at]
-        longest = max(jobs, key=lambda job: job.fidelity, default=None)
-        inherited = float(stages.candidates.prior[at])
-        rule = StageResult(
-            "rule",
-            1,
-            1,
-            sum((results[job].seconds for job in jobs), 0.0),
-            "" if longest is None else self._fidelities[longest.fidelity].name,
-            self._space.text(stages.candidates.architectures[at]),
-            None,
-            inherited if longest is None else results[longest].accuracy,
-        )
-        return (*before, rule)
+        return (*before, self._rule_stage(at, jobs, float(stages.candidates.prior[at])))
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """As of every search; the trained network instead, if that is better and within the limits."""

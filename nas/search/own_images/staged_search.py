@@ -57,7 +57,7 @@ from nas.trials.staged.candidates import (
 )
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import Jobs
+from nas.trials.staged.stages import Jobs, StageJob
 from nas.trials.trial import Trials
 
 GPU_WORKERS = 8
@@ -283,6 +283,21 @@ class StagedSearch(ABC):
             first_ms=float(drawn.latency_ms[at]) if is_timed_again else None,
             int8=self._int8_of_winner(training),
         )
+
+    def _rule_stage(
+        self, at: int, jobs: Sequence[StageJob], untrained: float | None = None
+    ) -> StageResult:
+        """The rule of thumb by the longest of its trainings that did not fail, or by its accuracy before any."""
+        results, rows = self._proposer.results, self._drawn_candidates.architectures
+        done = [job for job in jobs if not np.isnan(results[job].accuracy)]
+        longest = max(done, key=lambda job: self._fidelities[job.fidelity].epochs, default=None)
+        seconds = sum((results[job].seconds for job in jobs), 0.0)
+        fidelity, accuracy = "", untrained
+        if longest is not None:
+            at, accuracy = longest.candidate, results[longest].accuracy
+            fidelity = self._fidelities[longest.fidelity].name
+        text = self._problem.space.text(rows[at])
+        return StageResult("rule", 1, 1, seconds, fidelity, text, None, accuracy)
 
     def _images_of(self, architecture: Int64[ndarray, "D"]) -> TrainingData:  # noqa: ARG002 - all take the same
         """Images as the network takes them."""

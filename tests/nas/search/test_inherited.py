@@ -16,12 +16,14 @@ from latency.base import Latencies, UnmeasuredError
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import Order
+from nas.accuracy.slow import Fidelity
 from nas.accuracy.supernet.classifier import fit_classifier
 from nas.accuracy.supernet.stored import save_supernet
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.inherited import Inherited
 from nas.spaces.elastic.loading import elastic_space
 from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.stages import Result, StageJob
 
 pytest.importorskip("torch_pruning")
 
@@ -50,6 +52,26 @@ def network(tmp_path):
     path = tmp_path / "net.py"
     path.write_text(SOURCE)
     return f"{path}:build"
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "fidelity", "accuracy"),
+    [((0.5, np.nan), "3 epochs", 0.5), ((np.nan, np.nan), "", 0.1), ((0.6, 0.5), "9 epochs", 0.5)],
+)
+def test_a_failed_training_of_the_rule_of_thumb_does_not_stand_for_it(
+    accuracies, fidelity, accuracy
+):
+    results = {StageJob(0, at): Result(each, 1.0) for at, each in enumerate(accuracies)}
+    search = SimpleNamespace(
+        _fidelities=(Fidelity("3 epochs", 3), Fidelity("9 epochs", 9)),
+        _proposer=SimpleNamespace(results=results),
+        _drawn_candidates=SimpleNamespace(architectures=np.zeros((1, 1), int)),
+        _problem=SimpleNamespace(space=SimpleNamespace(text=str)),
+    )
+
+    stage = Inherited._rule_stage(search, 0, list(results), 0.1)
+
+    assert (stage.fidelity, stage.accuracy, stage.seconds) == (fidelity, accuracy, 2.0)
 
 
 def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
