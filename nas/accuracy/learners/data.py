@@ -76,6 +76,8 @@ class LearnerData:
     """A learner of its own batches, with the names that an `ImageSet` has."""
 
     learner: Learner
+    opened_by: tuple[Callable[..., LearnerData], tuple[Any, ...]] | None = None
+    """What opens the same data in another process; None: they are sent."""
 
     @classmethod
     def checked(cls, learner: object) -> LearnerData:
@@ -210,6 +212,8 @@ class LearnerData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send a learner of a script or a notebook to another process by its code."""
+        if self.opened_by is not None:
+            return self.opened_by
         import cloudpickle  # noqa: PLC0415 - trainings in other processes only
 
         return _carried, (cloudpickle.dumps(self.learner),)

@@ -5,6 +5,7 @@ Both become one text, `data`, `task:data` or `learner:FILE.py:NAME`, which runs 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain, count
@@ -113,7 +114,8 @@ def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> 
 def _built(task: str, data: str, side: int | None) -> LearnerData:
     """The data of a learner of the package, which a command reads once."""
     module, _, name = TASKS[task].partition(":")
-    return LearnerData.checked(getattr(import_module(module), name)(data, side))
+    learner = getattr(import_module(module), name)(data, side)
+    return replace(LearnerData.checked(learner), opened_by=(_built, (task, data, side)))
 
 
 def _own(learner: str, side: int | None) -> LearnerData:

@@ -1,4 +1,4 @@
-"""`task=segmentation`: a search with a tiny network of one's own, and its page."""
+"""`task=segmentation` and `task=detection`: a search with a tiny network of one's own, and its page."""
 
 import json
 
@@ -29,13 +29,42 @@ def build():
 """
 
 
-def test_a_segmenter_is_searched_and_drawn(search_here, tmp_path, monkeypatch):
+DETECTOR = """
+
+class Boxes(nn.Module):
+    heads = ("logits", "offsets")
+
+    def __init__(self):
+        super().__init__()
+        self.body = build()[:6]
+        at = torch.arange(0, 48, 12.0)
+        left, top = (each.flatten() for each in torch.meshgrid(at, at, indexing="ij"))
+        self.register_buffer("anchors", torch.stack([left, top, left + 18, top + 18], -1))
+        self.logits, self.offsets = nn.Conv2d(16, 3, 6, 6), nn.Conv2d(16, 4, 6, 6)
+
+    def forward(self, images):
+        features = self.body(images)
+        logits, offsets = (
+            layer(features).flatten(2).transpose(1, 2) for layer in (self.logits, self.offsets)
+        )
+        return torch.cat([logits, offsets, self.anchors.expand(offsets.shape)], -1)
+"""
+
+
+TASKS = {"segmentation": ("build", "mIoU", "0"), "detection": ("Boxes", "mAP", "class 1")}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
+    builder, metric, of_class = TASKS[task]
+    if task == "detection":
+        pytest.importorskip("pycocotools")
     monkeypatch.setattr(nas.search.own_images.staged, "EPOCHS", (1, 2))
     monkeypatch.setattr(nas.search.own_images.scoring, "_EPOCHS", 5)
-    (tmp_path / "net.py").write_text(SOURCE)
+    (tmp_path / "net.py").write_text(SOURCE + DETECTOR)
     scenes, runs = write_scenes(tmp_path / "scenes"), tmp_path / "runs"
     settings = (
-        f"network={tmp_path}/net.py:build", "task=segmentation", f"data={scenes}", "side=48", "T=1s",
+        f"network={tmp_path}/net.py:{builder}", f"task={task}", f"data={scenes}", "side=48", "T=1s",
         *HERE, "latency=probe", "networks=6", "executor=threads", "hours=10", "epochs=2",
         "accuracy=inherited", "accuracy.draws=40",
     )  # fmt: skip
@@ -46,10 +75,10 @@ def test_a_segmenter_is_searched_and_drawn(search_here, tmp_path, monkeypatch):
     run = only_run(runs)
     best = json.loads((run / "summary.json").read_text())["best"]
     training = read_training(trained_folder(run, best["arch"]))
-    assert training.metric == "mIoU"
-    assert {each.name for each in training.class_metrics} >= {"0"}
+    assert training.metric == metric
+    assert {each.name for each in training.class_metrics} >= {of_class}
     assert len(training.pictures) == 2
-    assert "mIoU" in (run / "report.html").read_text()
+    assert metric in (run / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """What to train for, by `data=`, `task=` and `learner=`."""
 
+import pickle
 import textwrap
 
 import pytest
+from scene_folder import write_scenes
 
 from common.types.errors import UserError
 from nas.accuracy.learners.data import LearnerData
@@ -55,6 +57,15 @@ def test_two_learners_of_one_name_are_two(file):
 
     assert [open_data(f"learner:{name}").learner for name in names] == [d.learner for d in both]
     assert give_learner(both[1].learner) == names[1]
+
+
+def test_another_process_reads_scenes_itself(tmp_path):
+    data = open_data(f"segmentation:{write_scenes(tmp_path / 'scenes')}", side=48)
+
+    content = pickle.dumps(data)
+
+    assert len(content) < 1000
+    assert pickle.loads(content) is data  # noqa: S301 - our own
 
 
 def test_a_stored_name_runs_nothing(file):
