@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from common.types.errors import UserError
-from nas.accuracy.images.image_set import Images
+from nas.accuracy.images.image_set import Images, weighted_accuracy
 from nas.accuracy.learners.data import LearnerData, TrainingData, has_classes
 from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import classes_of, prepared
@@ -235,7 +235,7 @@ class Int8Source:
         def accuracy(onnx: bytes) -> float:
             session = OnnxSession(onnx)
             classes = classes_of(session, images.valid, images, self.side, batch_size)
-            return float((classes == images.valid.labels).mean())
+            return weighted_accuracy(classes, images.valid.labels)
 
         content = quantised(write(self.corrected), batches)
         in_fp32: tuple[str, ...] = ()
@@ -267,6 +267,8 @@ def int8_accuracy(
 ) -> Int8Accuracy:
     """Accuracy of a network's int8 file beside its fp32 file; on the test images only of a winner.
 
+    On validation images it is the mean over the classes where they differ much in size, as in trainings.
+
     Raises:
       UserError: if the network cannot be converted or quantised.
     """
@@ -275,6 +277,8 @@ def int8_accuracy(
 
     def judged(session: Session, split: Images) -> Judged:
         classes = classes_of(session, split, images, side, 1)
+        if split is images.valid:
+            return Judged(weighted_accuracy(classes, split.labels), len(split))
         return Judged(float((classes == split.labels).mean()), len(split))
 
     example = torch.from_numpy(prepared(images.train, images, side, slice(1)))

@@ -97,13 +97,9 @@ class Int8Accuracy:
     test: Judged | None
     fp32_ms: float | None = None  # both None without a live device
     int8_ms: float | None = None
+    is_slower: bool = False  # both times of the int8 file are above both of the fp32 file
     in_tflite: bool = False
     in_fp32: tuple[str, ...] = ()  # layers that stay in fp32, as they lose most
-
-    @property
-    def is_slower(self) -> bool:
-        """Whether the int8 file takes longer than the fp32 file."""
-        return self.int8_ms is not None and self.fp32_ms is not None and self.int8_ms > self.fp32_ms
 
     @property
     def latency_text(self) -> str:

@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
 
+from common.types.kind import Kind
 from latency.base import LatencyOracle, LiveOracle
 from latency.probe.board import BoardError
 from latency.probe.connection import LostConnectionError
@@ -106,18 +107,32 @@ class Int8Files:
     def _with_latencies(
         self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"], oracle: LatencyOracle
     ) -> Int8Accuracy:
-        """The same with the latencies of both files on a live device, timed one after the other."""
+        """The same with the latencies of both files on a live device, each timed twice, in turn."""
         if not isinstance(oracle, LiveOracle):
             return accuracy
         try:
-            fp32_ms, int8_ms = (
-                float(oracle.measure_again(row[None], in_fp32=in_fp32).ms[0])
-                for in_fp32 in (True, False)
+            fp32, int8, *again = (
+                oracle.measure_again(row[None], in_fp32=in_fp32)
+                for in_fp32 in (True, False, True, False)
             )
         except (LostConnectionError, BoardError) as error:
             self._say(f"int8 was not timed beside fp32: {error}")
             return accuracy
-        timed = replace(accuracy, fp32_ms=fp32_ms, int8_ms=int8_ms)
+        kinds = {Kind(int(answer.kind[0])) for answer in (fp32, int8, *again)}
+        if kinds != {Kind.measured}:
+            words = ", ".join(sorted(kind.words for kind in kinds - {Kind.measured}))
+            self._say(f"int8 was not timed beside fp32: {words}")
+            return accuracy
+        fp32_ms, int8_ms = (
+            sorted(float(answer.ms[0]) for answer in pair)
+            for pair in ((fp32, again[0]), (int8, again[1]))
+        )
+        timed = replace(
+            accuracy,
+            fp32_ms=sum(fp32_ms) / 2,
+            int8_ms=sum(int8_ms) / 2,
+            is_slower=int8_ms[0] > fp32_ms[1],
+        )
         if timed.is_slower:
             self._say(
                 f"warning: int8 is slower than fp32 on {oracle.device}: {timed.latency_text}; hand over the "

@@ -19,7 +19,7 @@ from common.command.console import say
 from common.files.typed_json import typed_record
 from common.types.errors import UserError
 from common.types.kind import Kind
-from latency.base import LiveOracle
+from latency.base import Latencies, LiveOracle
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.learners.data import TrainingData
@@ -408,14 +408,17 @@ class StagedSearch(ABC):
         first_ms, first_kind = candidates.latency_ms.tolist(), candidates.latency_kind.tolist()
         if not isinstance(oracle, LiveOracle) or not self._times_again:
             return order[0], first_ms[order[0]], first_kind[order[0]]
-        rows = candidates.architectures
+        rows, top = candidates.architectures, oracle.confirm_top
+        is_predicted = Latencies(candidates.latency_ms, candidates.latency_kind).is_predicted
+        measured = [at for at in order[top:] if not is_predicted[at]]
         disturbed = []
-        for candidate in order[: oracle.confirm_top]:
+        for candidate in (*order[:top], *measured[:top]):
             again = oracle.measure_again(rows[[candidate]])
             ms, kind = float(again.ms[0]), Kind(int(again.kind[0]))
+            before = "predicted" if is_predicted[candidate] else "at first"
             self._say(
                 f"timed again: {self._problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
-                f"at first {first_ms[candidate]:.3f} ms"
+                f"{before} {first_ms[candidate]:.3f} ms"
             )
             if ms <= self._problem.limit_ms:
                 if kind is not Kind.disturbed:
@@ -423,9 +426,11 @@ class StagedSearch(ABC):
                 disturbed.append((candidate, ms, int(kind)))
         if disturbed:
             return disturbed[0]
+        why = "is the board quiet, are its clocks fixed?"
+        if is_predicted[order[:top]].all():
+            why = "the predictions were too low; time more with networks="
         raise UserError(
-            f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
-            f"board quiet, are its clocks fixed?"
+            f"none of the best {len(order[:top])} networks is within T when timed again; {why}"
         )
 
     def _settings(self, epochs: int) -> RunSettings:

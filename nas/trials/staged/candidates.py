@@ -12,13 +12,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
+from latency.models.confidence import of_residuals
 from latency.models.regression import fit, held_out_ms
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
+from nas.trials.survey import with_margin
 from nas.trials.trial import Trials
 
 LEAST_SCORED = 20
@@ -121,17 +124,18 @@ def draw(
         rows = np.concatenate([space.normal(first), rows])
         draws = len(rows)
     latency_ms, kind = np.full(draws, np.nan), np.zeros(draws, np.int8)
+    margin = problem.margin
     if oracle.instant:
         is_known = oracle.known(rows)
         answered = oracle.answer(rows[is_known])
         latency_ms[is_known], kind[is_known] = answered.ms, answered.kind
     else:
-        draws = _measure(
+        draws, margin = _measure(
             problem, rows, latency_ms, kind, seconds=seconds, most=networks, tell=tell, say=say
         )
     rows = rows[:draws]
     group = space.groups(rows)
-    compared_ms = problem.compared_ms(Latencies(latency_ms[:draws], kind[:draws]))
+    compared_ms = with_margin(latency_ms[:draws], kind[:draws], margin)
     met = _connected(problem, rows) & (compared_ms <= problem.limit_ms)
     costs = problem.limits.costs(rows[met])  # counting takes long in some spaces
     met[met] = problem.limits.met(costs)
@@ -178,10 +182,10 @@ def _measure(
     most: int,
     tell: Callable[[str], None],
     say: Callable[[str], None],
-) -> int:
+) -> tuple[int, float]:
     """Ask for one network after another, until two are within the limit, and predict others.
 
-    Returns how many rows were considered.
+    Returns how many rows were considered, and the margin of what was predicted.
     """
     until_s = time.monotonic() + seconds
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
@@ -200,10 +204,10 @@ def _measure(
             continue
         latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
     else:
-        return len(rows)
+        return len(rows), 0.0
     timed = np.flatnonzero(~np.isnan(latency_ms))
     if len(timed) < _FEWEST_FITTED:
-        return i
+        return i, 0.0
     considered = min(len(rows), max(i, PREDICTED))
     unknown = asked[(asked >= i) & (asked < considered)]
     for count, at in enumerate(unknown.tolist()):
@@ -217,13 +221,18 @@ def _measure(
     log_ms = np.log(latency_ms[timed])
     model = fit(features[: len(timed)], log_ms)
     held_out = held_out_ms(features[: len(timed)], log_ms, np.arange(len(timed)))
+    uncertainty = of_residuals(log_ms - held_out)
+    if not isinstance(problem.space, Enumerable):
+        uncertainty = uncertainty.without_slack()
+    margin = uncertainty.margin(problem.confidence)
     say(
         f"predicted latencies, from {len(timed):,} timed networks: median error "
-        f"{np.median(np.abs(np.expm1(held_out - log_ms))):.1%} on those left out"
+        f"{np.median(np.abs(np.expm1(held_out - log_ms))):.1%} on those left out; {-np.expm1(-margin):.1%} "
+        f"below T or more are considered"
     )
     latency_ms[unknown] = np.exp(model.predict_ms(features[len(timed) :]))
     kind[unknown] = Kind.regression
-    return considered
+    return considered, margin
 
 
 def _log_features(

@@ -8,12 +8,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from synthetic import Oracle
 from torch import nn
 
+from common.types.kind import Kind
+from latency.base import Latencies
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
+from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import prepared
-from nas.export.int8 import Int8Source, _Rounding, bias_corrected
+from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
+from nas.report.summary import Int8Accuracy
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.registry import space_named
 from runtime.network.formats.onnx_export import onnx_bytes
@@ -92,3 +97,47 @@ def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(ima
         f"finalist {space.text(row)}" for row in rows[2:5]
     ]
     assert files.seconds > 0
+
+
+def test_the_accuracy_of_an_int8_file_weighs_classes_that_differ_in_size(images):
+    counted = {0: 60, 1: 5}
+    which = np.concatenate(
+        [np.flatnonzero(images.valid.labels == label)[:count] for label, count in counted.items()]
+    )
+    valid = Images(images.valid.pixels[which], images.valid.labels[which])
+    constant = network()
+    with torch.no_grad():
+        constant[2].weight.zero_()
+        constant[2].bias.copy_(torch.eye(10)[0])
+
+    accuracy = int8_accuracy(constant, replace(images, valid=valid), 8, is_winner=False)
+
+    assert accuracy.valid.fraction == accuracy.valid_fp32.fraction == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("int8_ms", "kind", "is_slower"),
+    [
+        ((2.0, 2.1), Kind.measured, True),
+        ((2.0, 1.05), Kind.measured, False),
+        ((np.nan, np.nan), Kind.missing, False),
+    ],
+)
+def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
+    times = {True: iter([1.0, 1.1]), False: iter(int8_ms)}
+
+    class Live(Oracle):
+        confirm_top = 1
+        remember = None
+
+        def measure_again(self, architectures, *, in_fp32=False):  # noqa: ARG002
+            answer_kind = Kind.measured if in_fp32 else kind
+            return Latencies(np.array([next(times[in_fp32])]), np.array([answer_kind], np.int8))
+
+    judged = Int8Accuracy(Judged(0.9, 10), Judged(0.9, 10), None, None)
+    files = Int8Files(space_named("nas_bench_201"), lambda _line: None)
+
+    timed = files._with_latencies(judged, np.zeros(6, np.int64), Live())
+
+    assert timed.is_slower == is_slower
+    assert (timed.int8_ms is None) == (kind is Kind.missing)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from searching import interrupted, one_line, only_run, resume, sampled
+from synthetic import Oracle
 
+from common.types.errors import UserError
+from common.types.kind import Kind
+from latency.base import Latencies
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.search.own_images.staged_search import StagedSearch
 from nas.spaces.registry import space_named
 
 OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
@@ -34,6 +41,40 @@ def test_settings_that_do_not_go_with_own_images_are_one_line(
     search_here, tmp_path, settings, hint
 ):
     assert hint in one_line(search_here(tmp_path, *settings))
+
+
+@dataclass
+class Live(Oracle):
+    """A board that times networks again: at as many milliseconds as their first choice."""
+
+    confirm_top: int = 2
+
+    def remember(self, architectures, latencies):
+        """Nothing."""
+
+    def measure_again(self, architectures, *, in_fp32=False):  # noqa: ARG002
+        return Latencies(architectures[:, 0].astype(float), np.ones(1, np.int8))
+
+
+@pytest.mark.parametrize("predicted", [2, 4])
+def test_measured_candidates_are_timed_again_where_the_best_predictions_miss(predicted):
+    rows = np.array([[9], [8], [7], [3]])
+    kinds = np.full(4, Kind.measured, np.int8)
+    kinds[:predicted] = Kind.regression
+    search = SimpleNamespace(
+        _problem=SimpleNamespace(oracle=Live(), limit_ms=4.0, space=SimpleNamespace(text=str)),
+        _drawn_candidates=SimpleNamespace(
+            architectures=rows, latency_ms=np.full(4, 2.0), latency_kind=kinds
+        ),
+        _times_again=True,
+        _say=lambda _line: None,
+    )
+
+    if predicted == 4:
+        with pytest.raises(UserError, match="networks="):
+            StagedSearch._confirmed(search, [0, 1, 2, 3])
+    else:
+        assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
 
 
 @pytest.fixture

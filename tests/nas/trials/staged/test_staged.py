@@ -147,6 +147,23 @@ def test_a_live_device_is_asked_for_some_networks_and_a_model_predicts_others():
     assert 0 < (late.latency_kind == Kind.regression).sum() <= MEASURED
 
 
+def test_predicted_networks_keep_the_margin_of_their_model():
+    oracle = Oracle(instant=False)
+    answer, weights = oracle.answer, np.array([1, 7, 31, 101, 331, 997])
+
+    def answer_with_noise(rows):
+        answered = answer(rows)
+        return replace(answered, ms=answered.ms * np.exp(0.2 * np.sin(rows @ weights)))
+
+    oracle.answer = answer_with_noise
+    found = draw(problem_of(oracle=oracle), 0, 2000, np.inf)
+
+    predicted = found.latency_kind == Kind.regression
+    truth_ms = oracle.answer(found.architectures[predicted]).ms
+    assert predicted.sum() > 50
+    assert (truth_ms <= 30).mean() >= 0.95
+
+
 def test_those_without_a_score_in_time_are_dropped_and_most_flops_come_first():
     drawn = draw(problem_of(), 0, 400, np.inf)
 
