@@ -128,7 +128,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `probe`, `mapped` or `corun`; stored beside every result."""
+        """`table`, `regression`, `transfer`, `blocks`, `layers`, `probe`, `mapped` or `corun`; stored with results."""
 
     @property
     def description(self) -> str:

@@ -234,8 +234,8 @@ def main(board: str, paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    command, first, *rest = sys.argv[1:]
+    command, first, *others = sys.argv[1:]
     if command == "measure":
-        measure(Path(first), rest[0], int(rest[1]), float(rest[2]))
+        measure(Path(first), others[0], int(others[1]), float(others[2]))
     else:
-        main(first, [*map(Path, rest)])
+        main(first, [*map(Path, others)])

@@ -66,8 +66,8 @@ def main() -> None:
     """Fit every registered device whose table or look-up the data folder holds."""
     models, rows = [], []
     for mark, (device, model) in [
-        *(("", found) for found in fitted_models(SPACE)),
-        *((" *", found) for found in _fitted_on_blocks()),
+        *(("", model) for model in fitted_models(SPACE)),
+        *((" *", model) for model in _fitted_on_blocks()),
     ]:
         models.append(model)
         quality = model.quality

@@ -199,12 +199,12 @@ def open_layer_table(device: str) -> LayerTable:
     path = find_layer_table(device)
     if path is not None:
         return read_layer_table(path)
-    known = ", ".join(
+    embedded = ", ".join(
         json.loads(each.read_text())["device"] for each in sorted(EMBEDDED.glob("*.json"))
     )
     raise UserError(
         f"device={device} has no measured layers in {data_folder()}; `python -m nas.measure "
-        f"layers=400 device=<board>` writes it, and {known or 'none'} come with the package"
+        f"layers=400 device=<board>` writes it, and {embedded or 'none'} come with the package"
     )
 
 

@@ -150,10 +150,10 @@ def agreement_by_part(
 
     Cells without a path are at chance and easy to predict, so they raise R2 and tau.
     """
-    known = functions()
+    distinct = functions()
     parts = {
         "all": np.ones(len(measured), bool),
-        "connected": known.connected[known.of_cell],
+        "connected": distinct.connected[distinct.of_cell],
         "top half": measured >= np.median(measured),
     }
     return {name: agreement(predicted[part], measured[part]) for name, part in parts.items()}
@@ -192,12 +192,15 @@ def fit(
     cells has the variance noise / n in addition to the model's own, so its weight is n / (n + 1).
     The trained weights are rounded to the 16 bits that the file stores.
     """
-    known = functions()
+    distinct = functions()
     target, weight = _targets_of_functions(measured, held_out)
     centre, scale = _centre_and_scale(target, weight)
     standard = torch.from_numpy(np.repeat((target - centre) / scale, budget.members, axis=0))
     weights = torch.from_numpy(np.repeat(weight, budget.members, axis=0))
-    architectures, paths = torch.from_numpy(known.architectures), torch.from_numpy(known.paths)
+    architectures, paths = (
+        torch.from_numpy(distinct.architectures),
+        torch.from_numpy(distinct.paths),
+    )
 
     generator = torch.Generator().manual_seed(_WEIGHT_SEED)
     ensemble = CellEnsemble(len(standard), measured.shape[-1])
@@ -227,15 +230,15 @@ def _targets_of_functions(
     measured: Float64[ndarray, "15625 targets"], held_out: Bool[ndarray, "folds 15625"]
 ) -> tuple[Float32[ndarray, "folds functions targets"], Float32[ndarray, "folds functions"]]:
     """Mean accuracy of each function's cells, and its weight; 0 where it is held out."""
-    known = functions()
-    mean = np.zeros((len(held_out), len(known.architectures), measured.shape[-1]), np.float32)
+    distinct = functions()
+    mean = np.zeros((len(held_out), len(distinct.architectures), measured.shape[-1]), np.float32)
     weight = np.zeros(mean.shape[:2], np.float32)
     for fold, hidden in enumerate(held_out):
-        rows = known.of_cell[~hidden]
+        rows = distinct.of_cell[~hidden]
         count = np.bincount(rows, minlength=mean.shape[1])
         for t, column in enumerate(measured[~hidden].T):
             mean[fold, :, t] = np.bincount(rows, column, mean.shape[1]) / np.maximum(count, 1)
-        weight[fold] = known.connected * count / (count + 1)
+        weight[fold] = distinct.connected * count / (count + 1)
     return mean, weight
 
 

@@ -100,8 +100,8 @@ def tenths(timed: Timed) -> Int64[ndarray, " n"]:
     by_size = sorted(range(len(timed)), key=lambda i: (operator_of(timed[i][0]), sizes[i]))
     parts = np.empty(len(timed), np.int64)
     for start in range(0, len(timed), FOLDS):
-        own = by_size[start : start + FOLDS]
-        parts[own] = generator.permutation(FOLDS)[: len(own)]
+        neighbours = by_size[start : start + FOLDS]
+        parts[neighbours] = generator.permutation(FOLDS)[: len(neighbours)]
     return parts
 
 

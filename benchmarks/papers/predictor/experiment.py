@@ -39,8 +39,8 @@ def _means(rows: list[Row]) -> list[Row]:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    return fmean(known) if known else None
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    return fmean(finite) if finite else None
 
 
 def _by_kind(rows: list[Row]) -> list[Row]:

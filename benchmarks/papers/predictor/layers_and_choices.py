@@ -132,8 +132,8 @@ def _layers(
     of_networks = len(distinct(subjects_inside))
     rows = []
     with on_one_core(usable_cores()[-1]):
-        for subject, one in zip(every, time_layers(every, run, _TIMING), strict=False):
-            rows.append((subject.layer, float(np.median(one.ms))))
+        for subject, samples in zip(every, time_layers(every, run, _TIMING), strict=False):
+            rows.append((subject.layer, float(np.median(samples.ms))))
             if of_networks <= len(rows) < len(every) and not time_is_left():
                 break  # fewer random layers
     timed = alike_as_one(rows)
@@ -158,13 +158,13 @@ def _accuracies(
 ) -> Iterator[Row]:
     published = PUBLISHED["gpu" if name == "graph" else "cpu"]
     for fit, predicted in predictions.items():
-        for group, one in by_group(timed, predicted, least=5):
+        for group, judged in by_group(timed, predicted, least=5):
             yield {
                 "part": "accuracy",
                 "on": name,
                 "fit": fit,
                 "kind": group,
-                **{key: round(value, 5) for key, value in asdict(one).items()},
+                **{key: round(value, 5) for key, value in asdict(judged).items()},
                 **{f"published_{key}": value for key, value in published.items()},
             }
 
@@ -174,14 +174,14 @@ def _of_networks(
 ) -> Iterator[Row]:
     """Predict each network by a fit that saw none of its layers."""
     for model, subjects in inside.items():
-        own = [*dict.fromkeys(subject.layer for subject in subjects)]
-        count = [sum(subject.layer == layer for subject in subjects) for layer in own]
-        taken_ms = np.array([ms[layer] for layer in own])
+        distinct_layers = [*dict.fromkeys(subject.layer for subject in subjects)]
+        count = [sum(subject.layer == layer for subject in subjects) for layer in distinct_layers]
+        taken_ms = np.array([ms[layer] for layer in distinct_layers])
         row: Row = {"part": "network", "on": name, "network": model.value, "jobs": len(subjects)}
         layers_ms = float(taken_ms @ count)
         row["layers_ms"] = round(layers_ms, 4)
         for fit_name, fit in FITS.items():
-            predicted = fitted(_without(ms, own), fit).predict_us(own) / 1e3
+            predicted = fitted(_without(ms, distinct_layers), fit).predict_us(distinct_layers) / 1e3
             off = float(np.nansum(predicted * count)) / layers_ms - 1
             row[fit_name.replace(" ", "_")] = round(off, 5)
         yield row
@@ -189,7 +189,7 @@ def _of_networks(
 
 def _without(ms: Mapping[str, float], own: Sequence[str]) -> list[tuple[str, float]]:
     seen = set(own)
-    return [(layer, one) for layer, one in ms.items() if layer not in seen]
+    return [(layer, layer_ms) for layer, layer_ms in ms.items() if layer not in seen]
 
 
 def _choices(config: BenchConfig, case: str, runs: Sequence[str], times: _Times) -> Iterator[Row]:
@@ -203,15 +203,15 @@ def _choices(config: BenchConfig, case: str, runs: Sequence[str], times: _Times)
         for model, source in sources.items():
             compiled = Compiled(source.program, source.x, [lane.engine for lane in lanes])
             measured[model] = measured_chain(source.name, compiled, source.x, lanes)
-    own = [subject.layer for source in sources.values() for subject in _inside(source)]
-    known = [measured[model] for model in _CASES[case]]
+    seen = [subject.layer for source in sources.values() for subject in _inside(source)]
+    chains = [measured[model] for model in _CASES[case]]
     for fit in _DECIDE_BY:
-        models = [fitted(_without(times.ms[name], own), FITS[fit]) for name in runs]
+        models = [fitted(_without(times.ms[name], seen), FITS[fit]) for name in runs]
         believed = [
             predicted_chain(each.name, each.program, each.x.shape, models)
             for each in (sources[model] for model in _CASES[case])
         ]
-        yield from _regrets(case, fit, known, believed, descriptions)
+        yield from _regrets(case, fit, chains, believed, descriptions)
 
 
 def _regrets(

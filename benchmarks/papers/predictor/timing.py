@@ -201,6 +201,6 @@ def _call(subject: Subject, run: LayerRun) -> Callable[[], object]:
         arrays = [tensor.numpy() for tensor in inputs]
         return lambda: session(*arrays)
     real = _materialised(subject.body, run.device.value)
-    rest = [tensor.to(run.device.value) for tensor in inputs[1:]]
-    network = _Repeated(real, rest, run.times) if rest or run.times > 1 else real
+    further = [tensor.to(run.device.value) for tensor in inputs[1:]]
+    network = _Repeated(real, further, run.times) if further or run.times > 1 else real
     return prepare(network, inputs[0], run.device, run.backend)

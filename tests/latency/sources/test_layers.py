@@ -1,6 +1,7 @@
 """`latency=layers`: any network by the sum of its layers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from latency.models.confidence import of_residuals
 from latency.models.layer_table import LayerTable
 from latency.models.regression import Quality
 from latency.probe.settings import BoardPrecision
-from latency.sources.layers import LayersLatency, LayersLatencyConfig
+from latency.sources.layers import LayersLatency, LayersLatencyConfig, layers_of_live
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 DEVICE = "a/onnxruntime/fp32/b1"
@@ -74,6 +75,20 @@ def test_timed_networks_correct_the_predictions_by_their_median_ratio(oracle):
     assert corrected.answer(rows).ms == pytest.approx(3 * predicted_ms)
     assert "37.5%" in corrected.description  # of 3.5 for 2, 3 for 3 and 2.5 for 4
     assert corrected.uncertainty == oracle.uncertainty
+
+
+@pytest.mark.parametrize(
+    ("device", "has_table"),
+    [("epyc-vm/onnxruntime/fp32/b1", True), (DEVICE, False), ("epyc-vm/torch/fp32/b1", False)],
+)
+def test_the_layers_of_a_live_board_are_those_of_its_table(device, has_table):
+    names = ("source", "description", "instant", "answer", "known", "confirm_top", "remember")
+    live = SimpleNamespace(**dict.fromkeys((*names, "measure_again"), print), device=device)
+
+    model = layers_of_live(live, SPACE, SPACE.tasks["imagenet16"])
+
+    assert (model is not None) is has_table
+    assert model is None or model.device == device
 
 
 @pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1"])

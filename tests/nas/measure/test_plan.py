@@ -417,6 +417,8 @@ class TestASpaceThatCannotBeListed:
         assert len(np.unique(order, axis=0)) == 40
         np.testing.assert_array_equal(order, self.SPACE.canonical(order))
         np.testing.assert_array_equal(order, planned(ours, self.SPACE))
+        layers = planned(replace(ours, networks=None, layers=40, repeats=0), self.SPACE)
+        assert {row.tobytes() for row in layers} == {row.tobytes() for row in order}
 
     @pytest.mark.parametrize(
         ("changes", "complaint"),

@@ -45,15 +45,15 @@ def stepped(channels):
 
 
 def test_predictions_are_judged_by_hand():
-    found = accuracy(np.array([1.05, 2.3, 2.0, 8.0]), np.array([1.0, 2.0, 4.0, 8.0]))
+    judged = accuracy(np.array([1.05, 2.3, 2.0, 8.0]), np.array([1.0, 2.0, 4.0, 8.0]))
 
-    assert (found.layers, found.within_10, found.within_20) == (4, 0.5, 0.75)
-    assert found.mape == pytest.approx((0.05 + 0.15 + 0.5) / 4)
-    assert found.median_error == pytest.approx(0.1)
-    assert found.r2 == pytest.approx(
+    assert (judged.layers, judged.within_10, judged.within_20) == (4, 0.5, 0.75)
+    assert judged.mape == pytest.approx((0.05 + 0.15 + 0.5) / 4)
+    assert judged.median_error == pytest.approx(0.1)
+    assert judged.r2 == pytest.approx(
         1 - (0.05**2 + 0.3**2 + 4) / (2.75**2 + 1.75**2 + 0.25**2 + 4.25**2)
     )
-    assert found.tau == pytest.approx(4 / 6)  # five pairs in order, one not
+    assert judged.tau == pytest.approx(4 / 6)  # five pairs in order, one not
 
 
 def test_equal_layers_are_one_so_that_none_is_both_fitted_and_held_out():
@@ -134,4 +134,4 @@ def test_random_layers_of_every_kind_are_timed(random_ones):
     run = LayerRun(Device.cpu, Backend.torch)
     taken = [*time_layers([*kinds.values()], run, config)]
 
-    assert all(len(one.ms) == 2 and (one.ms > 0).all() for one in taken)
+    assert all(len(samples.ms) == 2 and (samples.ms > 0).all() for samples in taken)

@@ -29,13 +29,13 @@ def rows():
     rates = {"r2": 0.5, "within_10": 0.6, "within_20": 0.7, "mape": 0.2, "median_error": 0.1}
     published = {"published_r2": 0.952, "published_within_tolerance": 0.946}
     judged = {"part": "accuracy", "on": "graph", "layers": 10, "tau": 0.8}
-    told = dict.fromkeys(FITS, 0.1)
+    predicted = dict.fromkeys(FITS, 0.1)
     yield {
         "part": "layer",
         "on": "graph",
         "layer": "norm float[8] > float[8]",
         "layer_ms": 0.2,
-        "predicted_ms": told,
+        "predicted_ms": predicted,
     }
     for fitted in FITS:
         for kind in ("conv", "all"):
