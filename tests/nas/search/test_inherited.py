@@ -13,7 +13,6 @@ import edgenas
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
-from latency.probe.settings import BoardPrecision
 from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import Order
 from nas.accuracy.slow import Fidelity
@@ -21,6 +20,7 @@ from nas.accuracy.supernet.classifier import fit_classifier
 from nas.accuracy.supernet.stored import save_supernet
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.inherited import Inherited
+from nas.search.own_images.int8 import Int8Files
 from nas.spaces.elastic.loading import elastic_space
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.stages import Result, StageJob
@@ -83,7 +83,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
         *ON_DIGITS,
         "T=1s",
         "executor=threads",
-        "hours=0.004",
+        "hours=0.002",
         "epochs=2",
         "networks=6",
     )
@@ -124,9 +124,9 @@ def test_settings_that_do_not_go_with_a_network_are_one_line(
     assert hint in one_line(search_here(tmp_path, *settings))
 
 
-@pytest.mark.parametrize("precision", [None, BoardPrecision.int8])
+@pytest.mark.parametrize("is_int8", [False, True])
 @pytest.mark.parametrize("winner", [0, 1])
-def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, precision):
+def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, is_int8):
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     images = open_images("digits", side=8, cache=tmp_path / "cache")
@@ -141,13 +141,13 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
     columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
     vars(search).update(
         _candidates=Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0),
-        _config=SimpleNamespace(epochs=2, precision=precision, seed=0),
+        _config=SimpleNamespace(epochs=2, seed=0),
+        _int8=Int8Files(space, print, in_tflite=False) if is_int8 else None,
         _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
         _rule=SimpleNamespace(recipe="fine_tuning", order=Order.supernet),
         _proposer=SimpleNamespace(results={}),
         _images=images,
         _folder=tmp_path,
-        _say=print,
     )
 
     decided = search._decided([0, 1], 0.0)
@@ -202,7 +202,7 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
     settings = {**quick, "side": 8, "networks": 6, "executor": "threads", "epochs": 1}
 
     found = edgenas.search(
-        network=module, data="digits", device="here", latency="probe", T="1s", hours=0.003, quiet=True,
+        network=module, data="digits", device="here", latency="probe", T="1s", hours=0.0015, quiet=True,
         runs=tmp_path, settings=settings,
     )  # fmt: skip
 
