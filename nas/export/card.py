@@ -50,9 +50,7 @@ def _accuracy(form: Form, _: Export) -> str:
 
 
 def _interval(form: Form, _: Export) -> str:
-    if form.accuracy is None:
-        return ""
-    if form.accuracy.interval is None:
+    if form.accuracy is None or form.accuracy.interval is None:
         return ""
     low, high = form.accuracy.interval
     return f"{100 * low:.2f} to {100 * high:.2f} %"

@@ -42,14 +42,7 @@ _NOTES = {
     "frozen": "The accuracy of frozen features is no validation accuracy: it is the mean of ridge regression and "
     "nearest neighbours, each image left out of its own answer. ",
 }
-_COLUMNS = (
-    "networks",
-    "go on",
-    "fidelity",
-    "seconds",
-    "favourite",
-    "place before",
-)
+_COLUMNS = ("networks", "go on", "fidelity", "seconds", "favourite", "place before")
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
