@@ -128,7 +128,9 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
 
     class Live(Oracle):
         confirm_top = 1
-        remember = None
+
+        def remember(self, architectures, latencies):
+            """Nothing."""
 
         def measure_again(self, architectures, *, in_fp32=False):  # noqa: ARG002
             answer_kind = Kind.measured if in_fp32 else kind
