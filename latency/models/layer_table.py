@@ -75,11 +75,12 @@ class LayerTable:
 
     def lacking(self, layers: Sequence[str]) -> dict[str, float]:
         """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
-        us = self.model.predict_us(layers)
-        shares: dict[str, float] = {}
-        for kind, share in zip(map(kind_of, layers), us / us.sum(), strict=True):
-            if kind not in self._kinds:
-                shares[kind] = shares.get(kind, 0.0) + float(share)
+        shares = dict.fromkeys({*map(kind_of, layers)} - self._kinds, 0.0)
+        if shares:
+            us = self.model.predict_us(layers)
+            for kind, share in zip(map(kind_of, layers), us / us.sum(), strict=True):
+                if kind in shares:
+                    shares[kind] += float(share)
         return shares
 
     @cached_property
