@@ -55,9 +55,7 @@ def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> E
     if not side:
         raise UserError(f"network={named}: set side=, the pixels of its images")
     module = start_named(named, int(classes), int(side))
-    if weights:
-        _load(module, Path(weights).expanduser(), named)
-    return ElasticSpace(module, int(side), **settings)
+    return elastic_space(module, weights or None, int(side), **settings)
 
 
 def elastic_space(

@@ -223,7 +223,7 @@ class Deciding(nn.Sequential):
 
 
 @pytest.mark.parametrize(
-    ("network", "said"),
+    ("network", "hint"),
     [
         (Mobile(), "side="),
         (nn.Sequential(Deciding(nn.Conv2d(3, 16, 3), nn.Conv2d(16, 3, 3))), "0 decides"),
@@ -232,11 +232,11 @@ class Deciding(nn.Sequential):
         ("net", "torch.nn.Module"),
     ],
 )
-def test_networks_that_cannot_be_cut_are_refused(network, said, tmp_path):
+def test_networks_that_cannot_be_cut_are_refused(network, hint, tmp_path):
     if network == "net":
         network = write(tmp_path, "def build(): return 3")
     side = None if isinstance(network, Mobile) else 32
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=hint):
         elastic_space(network, side=side)
 
 
@@ -298,7 +298,7 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "hint"),
     [
         ("def build(): raise ValueError('no such file')", "ValueError: no such file"),
         ("def build(): raise SystemExit(3)", "SystemExit"),
@@ -309,9 +309,9 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
         (SOURCE.replace("WIDTH", "int(torch.randint(9, 99, ()))"), "each time"),
     ],
 )
-def test_builders_that_raise_or_differ_are_refused(tmp_path, source, said):
+def test_builders_that_raise_or_differ_are_refused(tmp_path, source, hint):
     torch.manual_seed(0)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=hint):
         elastic_space(write(tmp_path, source), side=32)
 
 
