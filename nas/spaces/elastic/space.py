@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -94,7 +95,8 @@ class ElasticSpace(ChoiceSpace):
         import cloudpickle  # noqa: PLC0415 - as above
 
         for name in state["needs"]:  # before the pickle imports it without what `library` does
-            library(name)
+            with suppress(UserError):  # perhaps this network is not of it
+                library(name)
         vars(self).update(cloudpickle.loads(state["state"]))
 
     @cached_property
