@@ -3,7 +3,7 @@
     $ pip install -e '.[tflite,networks]' tflite-micro
     $ python -m benchmarks.microcontroller files [first]
 
-Converts 48 untrained networks into the folder `files` (up to a minute each; those that are there are kept),
+Converts 46 untrained networks into the folder `files` (up to a minute each; those that are there are kept),
 asks the interpreter for its arena, and compares. Recorded in benchmarks/results/microcontroller.md.
 """
 
