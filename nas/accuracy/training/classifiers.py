@@ -17,7 +17,7 @@ def classifiers(network: nn.Module) -> tuple[str, ...]:
     Where timm names two, their answers are averaged.
     """
     modules = dict(network.named_modules())
-    by_timm = getattr(network, "pretrained_cfg", {}).get("classifier") or ()
+    by_timm = (getattr(network, "pretrained_cfg", None) or {}).get("classifier") or ()
     names = (by_timm,) if isinstance(by_timm, str) else by_timm
     names = network.heads if isinstance(network, HasHeads) else names
     linear = [name for name, module in modules.items() if isinstance(module, nn.Linear)]
