@@ -182,7 +182,8 @@ class ComparedSearch(StagedSearch):
                 alternative = challenge()
                 if alternative is None or alternative.accuracy <= accuracy:
                     continue
-                self._say(f"{alternative.words}; the winner has {max(0, accuracy):.2%}")
+                compared = f"; the winner has {accuracy:.2%}" if trained else ""
+                self._say(f"{alternative.words}{compared}: it is handed over")
                 trained.append(self._taken(alternative))
                 accuracy = alternative.accuracy
             except (UserError, ConnectionError) as error:
