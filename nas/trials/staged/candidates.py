@@ -135,7 +135,8 @@ def draw(
         )
     rows = rows[:draws]
     group = space.groups(rows)
-    compared_ms = with_margin(latency_ms[:draws], kind[:draws], margin)
+    fitted_ms = with_margin(latency_ms[:draws], kind[:draws], margin)
+    compared_ms = problem.compared_ms(Latencies(fitted_ms, kind[:draws]))
     met = _connected(problem, rows) & (compared_ms <= problem.limit_ms)
     costs = problem.limits.costs(rows[met])  # counting takes long in some spaces
     met[met] = problem.limits.met(costs)

@@ -10,6 +10,8 @@ from synthetic import problem as problem_of
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from latency.base import Latencies
+from latency.models.confidence import of_residuals
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous
@@ -145,6 +147,22 @@ def test_a_live_device_is_asked_for_some_networks_and_a_model_predicts_others():
     assert np.median(np.abs(np.log(found.latency_ms / truth_ms))) < 0.05
     late = draw(live, 0, 2000, 0.0)
     assert 0 < (late.latency_kind == Kind.regression).sum() <= MEASURED
+
+
+def test_networks_of_an_oracle_that_predicts_keep_its_margin():
+    oracle = Oracle(instant=False)
+    answer = oracle.answer
+    oracle.answer = lambda rows: replace(
+        answer(rows), kind=np.full(rows.shape[:-1], Kind.layers, np.int8)
+    )
+    oracle.uncertainty = of_residuals(np.linspace(-0.3, 0.3, 50))
+    problem = problem_of(oracle=oracle)
+
+    draws = draw(problem, 0, 2000, np.inf)
+
+    latencies = Latencies(draws.latency_ms, draws.latency_kind)
+    assert problem.margin > 0.1
+    assert (problem.compared_ms(latencies) <= problem.limit_ms).all()
 
 
 def test_predicted_networks_keep_the_margin_of_their_model():
