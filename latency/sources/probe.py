@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 
 import platformdirs
 
-from common.command.console import PlainConsole
+from common.command.console import PlainConsole, say
 from common.command.exit_status import reason
 from common.types.errors import UserError, require_at_least_1
 from common.types.task import Task
@@ -74,11 +74,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
 
     def _build(self, device: str, space: Space, task: Task, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
-        console = PlainConsole()
-
-        def tell(line: str) -> None:
-            console.print(line, soft_wrap=True, markup=False)
-
+        tell = partial(say, PlainConsole())
         quiet = StabilityConfig(
             control_drift=self.control_drift,
             other_load=self.other_load,
@@ -132,8 +128,9 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         stale = sum(not oracle.still_holds(timed) for timed in kept.all())
         if stale:
             tell(
-                f"{stale:,} of {len(kept):,} cached times were taken when the control network took "
-                f"more than {self.control_drift:.0%} longer or shorter: they are taken again"
+                f"{stale:,} of {len(kept):,} latencies of earlier runs are timed again: one network, "
+                f"timed beside all others as a control, took over {self.control_drift:.0%} more or less "
+                f"then"
             )
         return oracle
 
