@@ -33,6 +33,9 @@ MEASURED, PREDICTED = 60, 1000
 _FEWEST_FITTED = 6
 """Times that a model of the other latencies needs."""
 
+_DOUBTFUL_ERROR = 0.3
+"""A median error of predicted latencies above this is worth a warning."""
+
 _COST_WEIGHT = 3.0
 """Weight of the logarithms of costs beside the other features, all standardised."""
 
@@ -226,10 +229,12 @@ def _measure(
     if not isinstance(problem.space, Enumerable):
         uncertainty = uncertainty.without_slack()
     margin = uncertainty.margin(problem.confidence)
+    error = float(np.median(np.abs(np.expm1(held_out - log_ms))))
+    doubt = ", not to be trusted: time more of them by networks= or hours="
     say(
-        f"predicted latencies, from {len(timed):,} timed networks: median error "
-        f"{np.median(np.abs(np.expm1(held_out - log_ms))):.1%} on those left out; {-np.expm1(-margin):.1%} "
-        f"below T or more are considered"
+        f"predicted latencies, from {len(timed):,} timed networks: median error {error:.1%} on those "
+        f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; {-np.expm1(-margin):.1%} below T or more "
+        f"are considered"
     )
     latency_ms[unknown] = np.exp(model.predict_ms(features[len(timed) :]))
     kind[unknown] = Kind.regression
