@@ -33,7 +33,8 @@ class ClassFolders:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.title = printable(folder.resolve().name)
+        whole = folder.resolve()
+        self.title = printable((whole.parent if whole.name in SPLITS else whole).name)
         self.name = safe_name(self.title)
 
     def key(self) -> str:
