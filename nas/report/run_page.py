@@ -82,7 +82,8 @@ def answer_parts(answer: Answer) -> list[PagePart | str]:
     if best is None:
         parts.append(answer.headline)
     else:
-        parts += [f"{answer.headline}: {best.line}.", f"`{best.arch}`"]
+        metric = "" if answer.metric == "accuracy" else f"{answer.metric} "
+        parts += [f"{answer.headline}: {metric}{best.line}.", f"`{best.arch}`"]
     return [*parts, *(PageNote(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 

@@ -23,10 +23,8 @@ _FEW_POSITIONS = 16
 
 def reported_networks(answer: Answer) -> Table:
     """The best sample, the optimum and what the policy prefers."""
-    caption = "Top-1 accuracy." if answer.metric == "accuracy" else f"{answer.metric}."
-    if answer.optimum is not None:
-        caption += f" The rank is that among the architectures within {answer.label}."
-    return _table(answer, answer.networks, caption)
+    caption = f"The rank is that among the architectures within {answer.label}."
+    return _table(answer, answer.networks, caption if answer.optimum is not None else "")
 
 
 def best_networks(

@@ -78,8 +78,14 @@ class TrainedWinner:
                 else None,
             ),
         )
+        whole = {"title": {"text": "epoch"}, "dtick": max(1, len(losses) // 8)}
         figures = [
-            Figure(title, [trace | {"mode": "lines+markers"}], axes("epoch", axis), height=260)
+            Figure(
+                title,
+                [trace | {"mode": "lines+markers"}],
+                axes("epoch", axis, xaxis=whole),
+                height=260,
+            )
             for title, axis, trace in curves
             if trace is not None
         ]
