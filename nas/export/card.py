@@ -146,6 +146,8 @@ def _data(subject: ExportSubject) -> Iterator[tuple[str, str]]:
     if subject.side != images.side:
         shape += f", resized to {subject.side} x {subject.side} for this network"
     yield "data", f"{images.title}: {counts} {images.items}, {shape}"
+    if images.report:
+        yield "data, as opened", "; ".join(images.report)
     yield "data's SHA-256", images.digest
 
 

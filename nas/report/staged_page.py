@@ -10,12 +10,14 @@ from rich.console import Console
 from common.command.console import say
 from common.page.document import HtmlPage, Section
 from common.page.parts import Table, TextListing
+from common.types.kind import Kind
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
 from nas.report.charts.candidates import candidates_chart
 from nas.report.charts.training import TrainedWinner
 from nas.report.environment import Environment
-from nas.report.number import amount
+from nas.report.number import Number
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
 from nas.report.tables import drawings
@@ -76,13 +78,14 @@ def staged_page(
     environment: Environment,
     command: str,
     config: str,
+    images: TrainingData,
 ) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
     `fidelities` are those that rank, and that of the winner; `winner` is None where there is none.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
-    rows = {} if best is None else {"the network": problem.space.parse(best.arch)}
+    rows = {} if best is None else {"the winner": problem.space.parse(best.arch)}
     network = drawings(rows, best, problem) if rows else []
     charts = () if winner is None else winner.charts()
     return HtmlPage(
@@ -105,6 +108,7 @@ def staged_page(
             Section("All trainings", [_trainings(trials, fidelities, problem, answer.metric)]),
         ],
         provenance=provenance(answer, environment, command)
+        | ({"data": "; ".join(images.report)} if images.report else {})
         | ({"start of the winner": summary.start} if summary.start else {}),
         provenance_parts=[TextListing("config.yaml", config)],
     )
@@ -162,7 +166,7 @@ def _trainings(
             f"{trials.number[i] + 1:,}",
             fidelities[int(trials.fidelity[i])].name,
             "failed" if trials.error[i] else f"{trials.accuracy[i]:.2%}",
-            amount(float(trials.latency_ms[i]), "ms"),
+            Number(float(trials.latency_ms[i]), "ms", Kind(trials.latency_kind[i])).text,
             f"{trials.seconds[i]:.1f}",
             f"`{problem.space.text(trials.architectures[i])}`",
             str(trials.error[i]) or "-",

@@ -470,6 +470,7 @@ class StagedSearch(ABC):
             environment=folder.read_environment(),
             command=self._begun.command,
             config=folder.config.read_text(encoding="utf-8"),
+            images=self._images,
         ).html()
 
     def clean(self, summary: Summary) -> None:
