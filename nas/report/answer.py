@@ -226,6 +226,7 @@ class Answer:
             *self._class_figures(),
             *self._int8_figures(),
             *self._latency_figures(best),
+            *self._fp32_latency(),
             *self._cost_figures(best),
             *self._distance(best),
         ]
@@ -317,6 +318,7 @@ class Answer:
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit
+        label = "int8 latency" if self.summary.int8 is not None else "latency"
         if network.on:  # the others are in milliseconds of the first device
             for place in network.on:
                 tone = Tone.good if place.fits else Tone.bad
@@ -326,7 +328,7 @@ class Answer:
             return
         if network.is_disturbed:
             note = f"timed while other work ran: not confirmed to be within {limit}"
-            yield KeyFigure("latency", latency.text, note, Tone.bad)
+            yield KeyFigure(label, latency.text, note, Tone.bad)
             return
         spare = amount(self.summary.T_ms - latency.value, "ms")
         notes = [f"{spare} to spare"]
@@ -339,7 +341,13 @@ class Answer:
             percent = math.floor(100 * probability + 1e-9)
             notes.append(f"truly within T with a probability of at least {percent}%")
         tone = Tone.neutral if latency.kind in FLAGGED else Tone.good
-        yield KeyFigure("latency", latency.text_with_sd, "; ".join(notes), tone)
+        yield KeyFigure(label, latency.text_with_sd, "; ".join(notes), tone)
+
+    def _fp32_latency(self) -> Iterator[KeyFigure]:
+        int8 = self.summary.int8
+        if int8 is not None and int8.fp32_ms is not None and int8.int8_ms is not None:
+            note = f"timed in turns with int8, which took {amount(int8.int8_ms, 'ms')}"
+            yield KeyFigure("fp32 latency", amount(int8.fp32_ms, "ms"), note)
 
     def _cost_figures(self, network: Network) -> Iterator[KeyFigure]:
         for symbol, limit in self.summary.limits.items():
@@ -407,6 +415,11 @@ class Answer:
             yield (
                 f"warning: {network.accuracy.text} is no better than chance; train longer (hours=, epochs=), "
                 f"and check that the classes' images differ"
+            )
+        if self.status is Status.unconfirmed:
+            yield (
+                "to confirm the latency, end what else runs on the device, and time it again with "
+                "python -m nas.export run=<this run>, and device= of a board"
             )
         if predicted := ", ".join(self._predicted()):
             numbers = [

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from common.command.console import say, wrapped
 from common.page.document import KeyFigure
-from nas.report.answer import Answer, network_columns
+from nas.report.answer import Answer, Status, network_columns
 from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
@@ -102,7 +102,7 @@ def print_next(
     console.print()
     if page is not None:
         console.print(Text(f"page: {page}"), soft_wrap=True)
-    if answer.network is not None and not is_exported:
+    if answer.network is not None and not (is_exported and answer.status is not Status.unconfirmed):
         which = f" which={answer.which}" if answer.is_ranked else ""
         command = f"python -m nas.export run={folder}{which}{trusting(summary.settings.space)}"
         if learner:
@@ -127,8 +127,9 @@ def _winner(summary: Summary) -> Iterator[KeyFigure]:
     """Origin of the winner's weights, and its worst classes, on own images."""
     if summary.start:
         yield KeyFigure("start", summary.start)
-    worst = sorted(summary.by_class, key=lambda result: result.right / result.images)[:_CLASSES]
-    if worst:
+    shares = {result: result.right / result.images for result in summary.by_class}
+    below = [each for each in shares if shares[each] * len(shares) < sum(shares.values())]
+    if worst := sorted(below, key=shares.__getitem__)[: min(_CLASSES, len(shares) // 2)]:
         texts = (f"{result.name}: {result.right} of {result.images}" for result in worst)
         yield KeyFigure("worst classes", ", ".join(texts), "test images")
 
