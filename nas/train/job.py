@@ -91,6 +91,7 @@ class Start:
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all
     teacher: nn.Module | None = None  # its outputs are learnt beside the labels
+    ranked: float = 0.0  # accuracy on validation images that it was chosen by
 
 
 @final
@@ -229,6 +230,11 @@ class TrainingJob:
             best = max(filter(None, trained.accuracies), default=1.0)
             if self._start.keeps_best and trained.accuracy > best:
                 settings["start"] += "; no epoch helped: the weights are those it began with"
+            if trained.accuracy < self._start.ranked:
+                settings["start"] += (
+                    f"; it had {self._start.ranked:.2%} when it was ranked, and its own training did not "
+                    f"regain that: allow more hours="
+                )
         training = Training(
             schema=SCHEMA,
             state=(
@@ -348,9 +354,9 @@ class TrainingJob:
 
 
 def _is_rising(trained: Trained) -> bool:
-    """Whether one of the last two epochs was better than all before."""
-    accuracies = [accuracy or 0.0 for accuracy in trained.accuracies]
-    return max(accuracies[-2:]) > max(accuracies[:-2], default=0.0)
+    """Whether the last epoch was better than all before, and than the weights it began with."""
+    *before, last = [accuracy for accuracy in trained.accuracies if accuracy is not None] or [0.0]
+    return bool(before) and max(before) < last == trained.accuracy < 1
 
 
 def pretrained_start(
