@@ -182,6 +182,8 @@ class FineTuned(ComparedSearch):
         while True:
             predicted = expected_ms(networks, work, measured)
             hopeless = predicted > _HOPELESS * problem.limit_ms
+            if not (measured <= problem.limit_ms).any():
+                hopeless[np.argmin(flops[first])] = False  # the message names the fastest
             open_ = np.isnan(measured) & ~skipped & ~hopeless
             is_late = time.monotonic() >= ends_s and (measured <= problem.limit_ms).any()
             if is_late or not open_.any():
@@ -278,6 +280,7 @@ class FineTuned(ComparedSearch):
         forecast = stages.forecast(results)
         if len(results) == 1 and forecast.judged.any():
             winner_s, deepest = stages.winner_s, len(self._space.depths) - 1
+            self._promised_s = winner_s
             rule, quickest = (
                 stages.tuned_to(at, deepest)
                 for at in (stages.rule_of_thumb, next(iter(results))[0])

@@ -171,7 +171,10 @@ class Staged(StagedSearch):
         by_flops = np.argsort(candidates.flops, kind="stable")
         timed = int(by_flops[len(candidates) // 4])
         start = Start(partial(untrained, space), None, "")
-        winner_s = self._seconds * (1 - sum(self._rule.shares.values()))
+        shares = self._rule.shares
+        spent_s = max(shares["scores"] * self._seconds, began_s - self._began_s)
+        left_s = max(self._seconds - spent_s, self._seconds / 10)
+        winner_s = self._promised_s = left_s * (1 - sum(shares.values())) / (1 - shares["scores"])
         epochs = epochs_within(
             self._images, candidates.architectures[timed], start, self._rule.recipe, winner_s
         )

@@ -72,6 +72,9 @@ TOLD_EVERY_S = 5.0
 _BRIEF_S = 600.0
 """Time of a search of which the start of a process, which imports torch, would be a notable part."""
 
+_NOTABLY_LESS = 1 / 3
+"""Share of the time in the forecast below which the user hears why the winner has so few epochs."""
+
 _EARLY = 0.05
 """Share of the time that is left where the user hears why."""
 
@@ -101,6 +104,7 @@ class StagedSearch(ABC):
         self._began_s = begun.began_s
         self._ranked_from_s = self._told_s = time.monotonic()
         self._spent_s = 0.0  # by the search until the loop began
+        self._promised_s = 0.0  # to the winner, in the forecast of its epochs
 
     def __enter__(self) -> StagedSearch:  # noqa: PYI034 - a subclass is one of it
         return self
@@ -325,6 +329,12 @@ class StagedSearch(ABC):
         ends_s = time.monotonic() + left_s
         if not self._winners:
             self._decide(self._decided(order, ends_s))
+            left_s = max(0.0, ends_s - self._int8_s - time.monotonic())
+            if left_s < _NOTABLY_LESS * self._promised_s:
+                self._say(
+                    f"{left_s:.0f} s are left for the winner, not {self._promised_s:.0f} s: what came "
+                    f"before took longer than planned; allow more hours="
+                )
         *replaced, winner = self._winners
         folders = [(each, trained_folder(self._folder, each.arch)) for each in replaced]
         before = [
@@ -353,10 +363,21 @@ class StagedSearch(ABC):
             self._folder,
             winner,
             self._begun.console,
-            start=self._start(winner),
+            start=replace(self._start(winner), ranked=self._ranked_accuracy(winner.arch)),
             most=self._most_epochs(winner.recipe),
             ends_s=ends_s,
         )
+
+    def _ranked_accuracy(self, arch: str) -> float:
+        """Accuracy on validation images after its longest ranking training; 0 if there is none."""
+        at, fidelities = self._candidate(arch), self._fidelities
+        trained = [
+            (fidelities[job.fidelity].epochs, result.accuracy)
+            for job, result in self._proposer.results.items()
+            if job.candidate == at and not np.isnan(result.accuracy)
+        ]
+        epochs, accuracy = max(trained, default=(0, 0.0))
+        return accuracy if epochs else 0.0  # that of frozen features is another accuracy
 
     def _candidate(self, arch: str) -> int:
         """Position among the candidates."""
