@@ -240,12 +240,17 @@ class Answer:
 
     @property
     def rule_of_thumb_figures(self) -> list[KeyFigure]:
-        """The numbers of the rule of thumb, to compare the best network with."""
+        """The numbers of the user's network and of the rule of thumb, to compare the best network with."""
+        figures = [
+            KeyFigure("your network", f"{stage.accuracy:.2%}", stage.fidelity)
+            for stage in self.summary.stages
+            if stage.name == "original" and stage.accuracy is not None
+        ]
         rule = self.rule_of_thumb
         if rule is None:
-            return []
+            return figures
         note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
-        return [KeyFigure("rule of thumb", rule.accuracy.text, note)]
+        return [*figures, KeyFigure("rule of thumb", rule.accuracy.text, note)]
 
     @cached_property
     def search_figures(self) -> list[KeyFigure]:

@@ -188,7 +188,9 @@ class Inherited(Staged):
         before = super()._stage_results()
         if self._original is not None:
             text, accuracy = self._space.text(self._whole), self._original[1]
-            before = (StageResult("original", 1, 1, 0.0, "", text, None, accuracy), *before)
+            timed = self._latency(self._whole)
+            ms = "" if timed is None else f"{timed.ms[0]:.3g} ms"
+            before = (StageResult("original", 1, 1, 0.0, ms, text, None, accuracy), *before)
         if not stages.always:
             return before
         at = stages.always[0]
@@ -227,7 +229,8 @@ class Inherited(Staged):
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)
         if self._original is not None and winner.arch == self._space.text(self._whole):
-            start = replace(start, network=partial(untrained, self._space))
+            words = f"your network, with no part left out; {start.words}"
+            start = replace(start, network=partial(untrained, self._space), words=words)
         return replace(
             start, teacher=self._original[0] if self._original and self._teaches else None
         )
