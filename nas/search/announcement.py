@@ -17,10 +17,13 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
 
 
-def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
+def announce(
+    experiment: Experiment, choices: Mapping[str, str], console: Console, *, by_default: bool
+) -> None:
     """Print what is searched, and what is known of the limits beforehand.
 
-    `verbose=true` adds the sources of the numbers and the reward's maximum.
+    `verbose=true` adds the sources of the numbers and the reward's maximum; `by_default` if no space was
+    named.
 
     Raises:
       UserError: if no architecture meets the limit.
@@ -42,7 +45,8 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
             say(console, f"choosing among {problem.space.candidates}")
         if not config.verbose:
             say(console, f"accuracy: {problem.accuracy.description}")
-        if config.space == FROM_SCRATCH and config.data != "digits":
+        has_photos = config.data != "digits" and ":" not in str(config.data)  # no other task
+        if by_default and config.space == FROM_SCRATCH and has_photos:
             say(console, f"networks begin with new weights: {no_weights()}")
     lines = [
         *(_each_source(problem) if config.verbose else ()),

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from common.command.console import say
 from common.files.atomic_file import replacing
 from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
@@ -93,7 +94,10 @@ def begin(
                 f"the run was begun with {name}={source}, but here it is {sources[name]}; "
                 f"resume it with the data it was begun with, or on its board"
             )
-    announce(experiment, asked.choices, console)
+    announce(experiment, asked.choices, console, by_default=" space=" not in asked.command)
+    if asked.folder is not None:
+        again = "; disturbed times are taken again" if experiment.config.latency.is_live else ""
+        say(console, f"resuming {asked.folder.path}{again}")
     folder = asked.folder or _new_folder(asked, experiment, sources)
     repeated = words_to_repeat(_values(asked.composed), asked.choices)
     again = shlex.join([f"resume={folder.path}", *repeated])
