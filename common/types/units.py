@@ -1,4 +1,4 @@
-"""Parsing of times, energies, numbers of parameters and of bytes with their units."""
+"""Parsing of times, energies, numbers of parameters and of bytes with their units; epochs as text."""
 
 from __future__ import annotations
 
@@ -152,3 +152,8 @@ def format_bytes(nbytes: float) -> str:
         if nbytes >= size:
             return f"{nbytes / size:,.1f} {unit}"
     return f"{nbytes:,.0f} bytes"
+
+
+def epochs_text(epochs: float) -> str:
+    """A number of epochs in words: 1 epoch, 12 epochs."""
+    return "1 epoch" if round(epochs) == 1 else f"{epochs:.0f} epochs"

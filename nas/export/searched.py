@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from common.types.units import epochs_text
 from nas.export.docstring import plain
 from nas.report.answer import Status
 from nas.report.network import Network
@@ -61,7 +62,7 @@ class Searched:
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
         kind = Kind[self.accuracy_kind]
-        length = "" if self.epochs is None else f" after {self.epochs} epochs"
+        length = "" if self.epochs is None else f" after {epochs_text(self.epochs)}"
         test = self.accuracy_test
         tested = "" if test is None else f", {percent(test, kind).text} on the test split"
         searched = f"{percent(self.accuracy, kind).text} on the {self.split} split{length}"

@@ -12,7 +12,7 @@ from numpy import ndarray
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.task import Task
-from common.types.units import milliseconds
+from common.types.units import epochs_text, milliseconds
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.learners.data import LearnerData, TrainingData
@@ -115,7 +115,7 @@ class ExportSubject:
         recipe = self.training.recipe.get("name", "unnamed")
         start = self.training.recipe.get("start")
         return (
-            f"Trained on {plain(self.training.data_title)}: {self.training.epochs} epochs of recipe "
+            f"Trained on {plain(self.training.data_title)}: {epochs_text(self.training.epochs)} of recipe "
             f"{plain(recipe)}, seed {self.training.seed}{'' if start is None else f'; {plain(start)}'}"
         )
 

@@ -15,6 +15,7 @@ from typing import final
 from common.page.document import KeyFigure, Tone
 from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
+from common.types.units import epochs_text
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.accuracy.training.trained_folder import balanced_accuracy
@@ -181,7 +182,7 @@ class Answer:
     @property
     def accuracy_axis(self) -> str:
         """Title of an axis of the accuracy that was searched on."""
-        length = f" after {self.summary.settings.epochs} epochs" if self.is_short else ""
+        length = f" after {epochs_text(self.summary.settings.epochs)}" if self.is_short else ""
         predicted = ", predicted" if self.summary.accuracy_is_predicted else ""
         return f"{self.searched}{length} (%){predicted}"
 
@@ -299,13 +300,15 @@ class Answer:
         """The accuracy that was searched on, and the test accuracy, if there is one."""
         epochs = self.summary.settings.epochs
         with_epochs = self.is_short or network.accuracy.kind is Kind.trained
-        length = f", after {epochs} epochs" if with_epochs else ""
+        length = f", after {epochs_text(epochs)}" if with_epochs else ""
         searched_on = ", searched on" if self.summary.split == Split.test.value else ""
         items = f"{_SPLITS[self.summary.split]} {self.summary.settings.items}"
         note = f"{items} of {self.dataset}{length}{searched_on}"
         yield KeyFigure(self.metric, network.accuracy.text_with_sd, note)
         if network.test is not None and self.summary.split == Split.valid.value:
-            length = f", after {self.summary.settings.test_epochs} epochs" if self.is_short else ""
+            length = (
+                f", after {epochs_text(self.summary.settings.test_epochs)}" if self.is_short else ""
+            )
             yield KeyFigure(f"test {self.metric}", network.test.text, f"never searched on{length}")
 
     def _class_figures(self) -> Iterator[KeyFigure]:

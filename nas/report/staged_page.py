@@ -11,6 +11,7 @@ from common.command.console import say
 from common.page.document import HtmlPage, Section
 from common.page.parts import Table, TextListing
 from common.types.kind import Kind
+from common.types.units import epochs_text
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
@@ -92,7 +93,7 @@ def staged_page(
         title=f"{answer.dataset} on {summary.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space.partition(':')[0]}, ranked by {settings.controller}, "
-            f"seed {settings.seed}; the winner was trained for {settings.epochs} epochs"
+            f"seed {settings.seed}; the winner was trained for {epochs_text(settings.epochs)}"
         ),
         answer=answer_parts(answer),
         key_figures=[*answer.figures, *answer.rule_of_thumb_figures],

@@ -21,6 +21,7 @@ from torch import nn
 from common.command.console import say
 from common.command.exit_status import plain_interrupts
 from common.types.errors import UserError
+from common.types.units import epochs_text
 from nas.accuracy.base import HasWeights, at_chance
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
@@ -139,7 +140,7 @@ class TrainingJob:
         recipe = replace(recipe, lr=recipe.lr * self._start.rate)
         subject = self._subject
         self._say(
-            f"{subject.arch} on {subject.images.title}: {self._start.planned or recipe.epochs} epochs of "
+            f"{subject.arch} on {subject.images.title}: {epochs_text(self._start.planned or recipe.epochs)} of "
             f"{recipe.name} ({', '.join(recipe.augmentation) or 'no augmentation'}) on {self._device}, into "
             f"{subject.folder}"
         )
@@ -288,14 +289,14 @@ class TrainingJob:
             if each is not None
         ]
         self._say(
-            f"{images.metric} {', '.join(judged)}; {trained.epochs} epochs in {trained.seconds:.0f} s"
+            f"{images.metric} {', '.join(judged)}; {epochs_text(trained.epochs)} in {trained.seconds:.0f} s"
         )
         balanced = balanced_accuracy(training.by_class)
         if balanced is not None:
             self._say(f"mean over the classes: {balanced:.2%} of their test images")
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
-                f"the {images.metric} on the validation {images.items} was still rising after {trained.epochs} epochs: it is far "
+                f"the {images.metric} on the validation {images.items} was still rising after {epochs_text(trained.epochs)}: it is far "
                 f"from trained; allow more hours="
             )
         if has_classes(images) and test and at_chance(test.fraction, test.sd, len(images.classes)):

@@ -15,6 +15,7 @@ from torch import nn
 
 from common.types.errors import UserError
 from common.types.kind import Kind
+from common.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
 from latency.sources.layers import layers_of_live
 from nas.accuracy.fine_tuning.trial import (
@@ -71,7 +72,7 @@ class FineTuned(ComparedSearch):
     def _lengths(self) -> tuple[Fidelity, ...]:
         tunings = (
             Fidelity(
-                f"{epochs} epochs" + (f", {rate:g} times the rate" if rate != 1 else ""),
+                epochs_text(epochs) + (f", {rate:g} times the rate" if rate != 1 else ""),
                 epochs,
                 rate,
             )
@@ -288,9 +289,9 @@ class FineTuned(ComparedSearch):
             fit = winner_s / forecast.epoch_s
             text, rows = self._space.text, self._drawn_candidates.architectures
             self._say(
-                f"{winner_s:.0f} s are kept for the winner: about {fit[quickest]:.0f} epochs of "
+                f"{winner_s:.0f} s are kept for the winner: about {epochs_text(fit[quickest])} of "
                 f"{text(rows[quickest])}, or {fit[rule]:.1f} of the rule of thumb, {text(rows[rule])}; "
-                f"{self._config.epochs} epochs of this take "
+                f"{epochs_text(self._config.epochs)} of this take "
                 f"hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"
             )
 
@@ -361,7 +362,7 @@ class FineTuned(ComparedSearch):
             )
         scratch = self._from_scratch
         if scratch is not None:
-            length, best = f"{scratch.epochs} epochs", valid_accuracy(scratch)
+            length, best = epochs_text(scratch.epochs), valid_accuracy(scratch)
             stage_list.append(
                 StageResult("scratch", 1, 1, scratch.seconds, length, scratch.arch, None, best)
             )

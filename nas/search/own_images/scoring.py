@@ -14,6 +14,7 @@ from numpy import ndarray
 from rich.console import Console
 
 from common.types.errors import UserError
+from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
 from nas.accuracy.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
 from nas.accuracy.images.image_set import ImageSet
@@ -155,7 +156,7 @@ def supernet_scores(
         if has_classes(images) and getattr(shared, "new_classifier", False):
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"
-        console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)
+        console.print(f"supernet: {epochs_text(epochs)}{pixels}", soft_wrap=True)
         before = copied(module_of(shared).state_dict())
         try:
             with TrainingProgress(

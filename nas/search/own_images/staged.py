@@ -15,6 +15,7 @@ from numpy import ndarray
 from torch import nn
 
 from common.types.errors import UserError
+from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData
@@ -182,7 +183,7 @@ class Staged(StagedSearch):
         kept = np.flatnonzero(candidates.flops <= most_flops)
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
-            f"{epochs * candidates.flops[timed] / candidates.flops[kept].max():.0f} epochs"
+            f"{epochs_text(epochs * candidates.flops[timed] / candidates.flops[kept].max())}"
         )
         seconds = time.monotonic() - began_s
         return replace(candidates.rows(kept), draw_s=candidates.draw_s + seconds)
@@ -325,8 +326,3 @@ class Staged(StagedSearch):
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words), keeps_best=True)
-
-
-def epochs_text(epochs: int) -> str:
-    """A number of epochs in words: 1 epoch, 12 epochs."""
-    return "1 epoch" if epochs == 1 else f"{epochs} epochs"

@@ -19,6 +19,7 @@ from common.command.console import say
 from common.files.typed_json import typed_record
 from common.types.errors import UserError
 from common.types.kind import Kind
+from common.types.units import epochs_text
 from latency.base import Latencies, LiveOracle
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
@@ -253,7 +254,7 @@ class StagedSearch(ABC):
                     1,
                     int(is_last),
                     training.seconds,
-                    f"{training.epochs} epochs",
+                    epochs_text(training.epochs),
                     training.arch,
                     1 + order.index(at) if at in order else None,
                     valid_accuracy(training),
@@ -264,7 +265,7 @@ class StagedSearch(ABC):
             is_whole = training.epochs >= self._most_epochs(winner.recipe)
             why = "epochs= allows more" if is_whole else "another one takes longer"
             self._say(
-                f"{left_s:.0f} s are left after {training.epochs} epochs of the winner: {why}"
+                f"{left_s:.0f} s are left after {epochs_text(training.epochs)} of the winner: {why}"
             )
         if self._inherits:
             kinds = np.full(len(candidates), Kind.supernet, np.int8)
@@ -474,7 +475,7 @@ class StagedSearch(ABC):
         """The page with the stages and all trainings."""
         folder, trained, epochs = self._begun.folder, None, summary.settings.epochs
         replaced = [
-            Fidelity(f"{training.epochs} epochs, replaced", training.epochs)
+            Fidelity(f"{epochs_text(training.epochs)}, replaced", training.epochs)
             for _, training in self._trained[:-1]
         ]
         if summary.best is not None:
@@ -486,7 +487,7 @@ class StagedSearch(ABC):
             summary,
             trials,
             self._problem,
-            fidelities=(*self._fidelities, *replaced, Fidelity(f"{epochs} epochs", epochs)),
+            fidelities=(*self._fidelities, *replaced, Fidelity(epochs_text(epochs), epochs)),
             winner=trained,
             environment=folder.read_environment(),
             command=self._begun.command,
