@@ -102,7 +102,7 @@ def export(
       which: "best", "mode" or "optimum" of the run.
       precision: "fp32", "fp16", "int8" or "all".
       batch: images of one inference, or "dynamic".
-      device: address of a board that times the files.
+      device: address of a board that times the files, or "here".
       out: folder to write.
       settings: further settings by name.
       quiet: print nothing.

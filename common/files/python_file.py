@@ -8,11 +8,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from common.types.errors import UserError
+
 
 def object_of(path: Path, name: str) -> Any:
     """Run a file and return an object of it, whose classes other processes get by value.
 
     Raises:
+      UserError: if the file has no such object.
       Exception: whatever the file raises.
     """
     import cloudpickle  # noqa: PLC0415 - as it is needed
@@ -25,4 +28,11 @@ def object_of(path: Path, name: str) -> Any:
     code = compile(path.read_bytes(), str(path), "exec")  # no bytecode of an earlier version
     exec(code, module.__dict__)  # noqa: S102 - the command line names the file
     cloudpickle.register_pickle_by_value(module)
+    if not hasattr(module, name):
+        names = [
+            key
+            for key, value in vars(module).items()
+            if getattr(value, "__module__", "") == module_name
+        ]
+        raise UserError(f"{path} has no {name}; it has {', '.join(names) or 'no function'}")
     return getattr(module, name)

@@ -74,10 +74,11 @@ class ExportConfig:
     seed: int
     opset: int
     tolerance: float
-    device: str | None  # address of a board; None: this machine
+    device: str | None  # address of a board; None or here: this machine
     board: str | None
     task: str | None = None  # None: that of the training
     learner: str | None = None  # FILE.py:NAME
+    network: str | None = None  # FILE.py:FUNCTION, code that the search ran
     timing: TimingConfig = field(default_factory=TimingConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
 

@@ -145,7 +145,7 @@ def subject_of(config: ExportConfig) -> ExportSubject:
     Raises:
       UserError: if there is no such network, its files are corrupt, or two settings disagree.
     """
-    trust(config.space)
+    trust(config.space, config.network)
     folder = _training_folder(config)
     limit_ms = None if config.T is None else milliseconds(config.T)
     if limit_ms is not None and (folder is not None or config.run is None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from nas.report.answer import Answer, Status, network_columns
 from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
-from nas.spaces.trusted_code import trusting
+from nas.spaces.trusted_code import export_command
 
 _STEPS = 8  # of a front, between those that are printed
 _CLASSES = 5  # whose results are printed
@@ -98,18 +97,14 @@ def print_next(
     `data` is what networks were trained on.
     """
     answer = Answer(summary)
-    learner = (data or "").partition("learner:")[2]
     console.print()
     if page is not None:
         console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not (is_exported and answer.status is not Status.unconfirmed):
-        which = f" which={answer.which}" if answer.is_ranked else ""
-        command = f"python -m nas.export run={folder}{which}{trusting(summary.settings.space)}"
-        if learner:
-            command += f" learner={shlex.quote(learner)}"
-        if is_object(summary.settings.space) or learner.startswith(
-            "object:"
-        ):  # no command knows it
+        named = {"run": str(folder), "which": answer.which if answer.is_ranked else ""}
+        command = export_command(named, summary.settings.space, data)
+        is_object_learner = (data or "").startswith("learner:object:")
+        if is_object(summary.settings.space) or is_object_learner:  # no command knows it
             command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
         console.print(Text(f"next: {command}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:

@@ -20,17 +20,28 @@ def absolute(text: str) -> str:
     return f"{file.absolute()}{mark}{name}" if path and (mark or file.exists()) else text
 
 
-def trust(text: str) -> None:
-    """Let the functions run that a setting of the command line names; stored names alone run nothing."""
-    _TRUSTED.update(text.removeprefix("elastic:").rpartition("pretrained:")[2].split(","))
+def trust(space: str, network: str | None = None) -> None:
+    """Let the functions run that settings of the command line name; stored names alone run nothing."""
+    _TRUSTED.update(_items(space), map(absolute, _items(network or "")))
 
 
-def trusting(space: str) -> str:
-    """The setting that a command needs for a space which is built by code; empty for others."""
-    return f" space={shlex.quote(space)}" if MARK in space else ""
+def export_command(folder: dict[str, str], space: str, data: str | None) -> str:
+    """The command that exports a network; it repeats the code of its space, and its learner."""
+    from common.command.hydra_command import word  # noqa: PLC0415 - networks are built without Hydra
+
+    functions = ",".join(item for item in _items(space) if MARK in item)
+    learner = (data or "").partition("learner:")[2]
+    settings = {**folder, "network": functions, "learner": learner}
+    words = [word(name, value) for name, value in settings.items() if value]
+    return shlex.join(["python", "-m", "nas.export", *words])
 
 
-def require_trusted(function: str, space: str = "pretrained") -> None:
+def _items(space: str) -> list[str]:
+    """Functions, among what else the name of a space holds."""
+    return space.removeprefix("elastic:").rpartition("pretrained:")[2].split(",")
+
+
+def require_trusted(function: str) -> None:
     """Refuse a function that only a stored file names.
 
     Raises:
@@ -38,6 +49,5 @@ def require_trusted(function: str, space: str = "pretrained") -> None:
     """
     if function not in _TRUSTED:
         raise UserError(
-            f"the networks are built by Python code, {function}; if you trust it, add "
-            f"space={space}:{function}"
+            f"the networks are built by Python code; if you trust it, add network={function}"
         )

@@ -15,6 +15,7 @@ from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
 from common.types.errors import UserError
+from nas.spaces.trusted_code import export_command
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
 
@@ -67,7 +68,8 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
 
             _require_room(config, device)
             in_processes(partial(_member, config), config.processes, console.print)
-    say(console, f"next: python -m nas.export weights={subject.folder}")
+    command = export_command({"weights": str(subject.folder)}, subject.space.name, subject.data)
+    say(console, f"next: {command}")
     return subject.folder
 
 

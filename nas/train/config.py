@@ -30,6 +30,7 @@ class TrainConfig:
     runs: str
     task: str | None = None  # None: classification, or that of the run
     learner: str | None = None  # FILE.py:NAME
+    network: str | None = None  # FILE.py:FUNCTION, code that the search ran
     processes: int = 1  # that train together, each on a GPU of its own
 
     def check(self) -> None:

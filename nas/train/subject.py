@@ -74,7 +74,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
     Raises:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
-    trust(config.space)
+    trust(config.space, config.network)
     own = (config.data, config.task, config.learner)
     if config.run is None:
         space, named = space_named(config.space), str(data_text(*own))

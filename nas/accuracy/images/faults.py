@@ -48,7 +48,9 @@ def check_classes(
     if len(labels) and not (parts == ImagePart.train).any():
         raise UserError("there are no training images; add a folder or split `train`")
     if len(classes) < 2:
-        raise UserError(f"a classifier needs two classes or more, not {len(classes)}: {classes}")
+        raise UserError(
+            f"two classes or more are needed; there is {len(classes)}: {', '.join(classes)}"
+        )
     counts = {
         part: np.bincount(labels[parts == part], minlength=len(classes)) for part in ImagePart
     }

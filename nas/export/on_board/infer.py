@@ -51,7 +51,7 @@ def main() -> None:
     try:
         pixels = pixels_of(asked.image, about["cropped_to"], about["side"])
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
-        parser.error(" ".join(f"{asked.image}: {error}".split()))
+        parser.exit(2, " ".join(f"{asked.image}: {error}".split()) + "\n")
     sys.path.insert(0, str(HERE))
     from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: PLC0415 - beside this file
 

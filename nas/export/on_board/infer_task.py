@@ -58,7 +58,7 @@ def main() -> None:
         with Image.open(chosen.image, formats=FORMATS) as file:
             image = ImageOps.exif_transpose(file).convert("RGB")
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
-        parser.error(" ".join(f"{chosen.image}: {error}".split()))
+        parser.exit(2, " ".join(f"{chosen.image}: {error}".split()) + "\n")
     import onnxruntime  # noqa: PLC0415 - slow to import
 
     side = about["side"]
@@ -78,7 +78,7 @@ def main() -> None:
     try:
         drawn.save(chosen.out)
     except (OSError, ValueError) as error:
-        parser.error(f"{chosen.out}: {error}")
+        parser.exit(2, f"{chosen.out}: {error}\n")
     print(f"drawn: {chosen.out}")
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from common.files.python_file import object_of
 from common.types.errors import UserError
+from nas.accuracy.learners.base import blamed
 from nas.spaces.elastic.space import MULTIPLE, ElasticSpace
 from nas.spaces.elastic.starts import STARTS, start_named, with_own_names
 from nas.spaces.elastic.structure import head_prefixes
@@ -39,7 +40,7 @@ def named_space(argument: str = "") -> ElasticSpace:
     }
     if MARK not in network:
         return _started(network, weights, side, settings)
-    require_trusted(network, "elastic")
+    require_trusted(network)
     return elastic_space(network, weights or None, int(side) if side else None, **settings)
 
 
@@ -105,12 +106,9 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
     path = Path(file).expanduser()
     if path.suffix != ".py" or not path.is_file():
         raise UserError(f"network={network} is not FILE.py:FUNCTION with a Python file")
-    try:
+    with blamed(f"network={network}"):
         build = object_of(path.absolute(), name)
         first, second = build(), build()
-    except (Exception, SystemExit) as error:  # the author's code
-        reason = (str(error) or repr(error)).splitlines()[0]
-        raise UserError(f"network={network} raised {type(error).__name__}: {reason}") from error
     if not (isinstance(first, nn.Module) and isinstance(second, nn.Module)):
         raise UserError(f"network={network} builds a {type(second).__name__}, no torch.nn.Module")
     weights, again = first.state_dict(), second.state_dict()

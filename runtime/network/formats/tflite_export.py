@@ -27,7 +27,8 @@ def require_converter() -> None:
     for package in ("litert_torch", "ai_edge_quantizer", "ai_edge_litert"):
         if find_spec(package) is None:
             raise ValueError(
-                f"TFLite files need {package}, which is not installed: pip install 'edgenas[tflite]'"
+                f"TFLite files need {package}, which is not installed: "
+                ".venv/bin/pip install -e '.[tflite]'"
             )
 
 

@@ -98,7 +98,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
     training = read_training(trained_folder(run, summary["best"]["arch"]))
     assert "Net" in training.recipe["start"]
     assert summary["settings"]["space"] == f"elastic:{network},,16"
-    assert f"run={run} space=elastic:{network},,16" in done.stdout
+    assert f"run={run} network={network}" in done.stdout
 
 
 @pytest.mark.parametrize(
