@@ -322,7 +322,8 @@ class Answer:
         int8 = self.summary.int8
         if int8 is not None and int8.test_text is not None:
             tone = Tone.bad if int8.is_slower else Tone.neutral
-            yield KeyFigure("int8 test accuracy", int8.test_text, int8.note, tone)
+            share, _, interval = int8.test_text.partition(" ")
+            yield KeyFigure("int8 test accuracy", share, f"{interval}; {int8.note}", tone)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit

@@ -125,7 +125,7 @@ class Int8Accuracy:
         """What to compare it with: fp32, and both on the validation images."""
         exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
         valid, valid_fp32 = self.valid.fraction, self.valid_fp32.fraction
-        slower = f"; slower: {self.latency_text}" if self.is_slower else ""
+        slower = "; slower than fp32" if self.is_slower else ""
         mixed = f"; {len(self.in_fp32)} layers stay in fp32" if self.in_fp32 else ""
         file = " of the .tflite file" if self.in_tflite else ""
         return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{mixed}{slower}"
