@@ -237,6 +237,7 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
 
     answer = answer_of(range(50), stages=(stage,))
     untrained = answer_of(range(50), stages=(replace(stage, accuracy=None),))
+    original = answer_of(range(50), stages=(replace(stage, name="original", fidelity="2 ms"),))
 
     rule = answer.rule_of_thumb
     assert (rule.arch, rule.index, rule.fidelity) == (stage.favourite, 7, "frozen features")
@@ -245,6 +246,8 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     assert shown.value == rule.accuracy.text
     assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
     assert (untrained.rule_of_thumb, untrained.rule_of_thumb_figures) == (None, [])
+    (shown,) = original.rule_of_thumb_figures
+    assert (shown.value, shown.note) == (f"{accuracy:.2%}", "2 ms")
 
 
 @pytest.mark.parametrize(("images", "balanced"), [((90, 30), "70.00%"), ((90, 32), None)])
