@@ -98,20 +98,23 @@ def test_with_images_train_the_validation_images_are_judged_on_too(config, conso
     assert 0 < training.test.fraction < 1
 
 
-@pytest.mark.parametrize(("rate", "helps"), [(1.0, True), (500.0, False)])
-def test_the_record_says_if_tuning_did_not_help(config, console, tmp_path, rate, helps):
+@pytest.mark.parametrize(
+    ("rate", "helps", "ranked"), [(1.0, True, 0.0), (500.0, False, 0.0), (1.0, True, 1.0)]
+)
+def test_the_record_says_if_tuning_did_not_help(config, console, tmp_path, rate, helps, ranked):
     images, row = open_images("digits", side=4, seed=0), SPACE.architectures(np.array(1835))
     network = untrained(SPACE, row, images.task)
     if not helps:
         recipe = replace(recipe_named("nas_bench_201"), epochs=1)
         train(network, images, recipe, TrainingOptions())
-    start = Start(lambda *_: network, words="begun", keeps_best=True, rate=rate)
+    start = Start(lambda *_: network, words="begun", keeps_best=True, rate=rate, ranked=ranked)
     subject = TrainSubject(SPACE, row, images, "digits", tmp_path)
     config = replace(config, images=TrainOn.train, epochs=4)
 
     training = TrainingJob(config, subject, torch.device("cpu"), console, start=start).run()
 
-    assert (training.recipe["start"] == "begun") is helps
+    assert (training.recipe["start"] == "begun") is (helps and not ranked)
+    assert ("100.00%" in training.recipe["start"]) is bool(ranked)
 
 
 def test_the_same_command_again_finds_the_finished_training(config, console):
