@@ -9,6 +9,7 @@ from typing import final
 from rich.console import Console
 
 from common.command.progress import progress_bar
+from common.types.units import epochs_text
 from nas.accuracy.training.trainer import Epoch
 from nas.report.event_file import EventFile
 
@@ -68,6 +69,6 @@ class TrainingProgress:
         elif epoch.number % self._every == 0 or epoch.number == epoch.epochs:
             left = timedelta(seconds=round(epoch.seconds * (epoch.epochs - epoch.number)))
             self._console.print(
-                f"{epoch.number:>5} / {epoch.epochs} epochs  {figures}  {left} left",
+                f"{epoch.number:>5} / {epochs_text(epoch.epochs)}  {figures}  {left} left",
                 soft_wrap=True,
             )
