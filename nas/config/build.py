@@ -483,7 +483,9 @@ def _choose_precision(config: SearchConfig) -> None:
         try:
             require_converter()
         except ValueError as missing:
-            raise UserError(f"RAM= and flash= with export=true: {missing}") from missing
+            raise UserError(
+                f"RAM= and flash= with precision=int8 or export=true: {missing}"
+            ) from missing
     if precision is None or f"/{precision.value}/" in device:
         return
     if not isinstance(config.latency, ProbeLatencyConfig):

@@ -105,7 +105,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
     ("settings", "hint"),
     [
         ([*ON_DIGITS, "T=0.00001ms"], "raise T"),
-        ([*ON_DIGITS, "T=1s", "P=10", "RAM=1B", "precision=int8"], "raise T, P and RAM"),
+        ([*ON_DIGITS, "T=1s", "P=10", "RAM=1B"], "raise T, P and RAM"),
         ([*ON_DIGITS, "space=residual", "weights=none.pt"], "weights=none.pt"),
         ([*ON_DIGITS, "space=nas_bench_201"], "network="),
         ([*ON_DIGITS, "networks=3"], "networks=3"),
