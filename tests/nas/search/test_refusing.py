@@ -36,7 +36,10 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
     search_here, tmp_path, monkeypatch, controller, library
 ):
     monkeypatch.delitem(sys.modules, f"controller.libraries.{library}", raising=False)
-    monkeypatch.setitem(sys.modules, library.partition("_")[0], None)
+    package = library.partition("_")[0]
+    imported = [name for name in sys.modules if name.startswith(f"{package}.")]
+    for name in (package, *imported):
+        monkeypatch.setitem(sys.modules, name, None)
 
     assert "[searchers]" in one_line(search_here(tmp_path, f"controller={controller}"))
     assert not list(tmp_path.iterdir())
