@@ -25,7 +25,7 @@ DEVICE = "epyc-vm/onnxruntime/fp32/b1"
 def compare(chosen):
     """Train the start, search among its parts, train the rule of thumb; test metric of each."""
     task, side = chosen.task, chosen.side
-    own = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": True}
+    settings_of_all = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": True}
     outputs = open_data(f"{task}:{chosen.data}", side=side).task.num_classes
     space = space_named(f"elastic:{STARTS[task]}/{outputs},,{side}")
     start = edgenas.train(
@@ -35,9 +35,9 @@ def compare(chosen):
         recipe="scenes",
         epochs=chosen.epochs,
         settings={"side": side},
-        **own,
+        **settings_of_all,
     )
-    found = edgenas.search(
+    searched = edgenas.search(
         network=STARTS[task],
         T=chosen.time,
         accuracy="inherited",
@@ -46,13 +46,13 @@ def compare(chosen):
         hours=chosen.hours,
         runs=chosen.out,
         settings={"side": side, "weights": start / WEIGHTS, "accuracy.draws": 60},
-        **own,
+        **settings_of_all,
     )
-    winner = trained_folder(found.folder, found.best.arch)
-    (rule,) = (stage.favourite for stage in found.summary.stages if stage.name == "rule")
+    winner = trained_folder(searched.folder, searched.best.arch)
+    (rule,) = (stage.favourite for stage in searched.summary.stages if stage.name == "rule")
     trained = read_training(winner)
     scaled = edgenas.train(
-        run=found.folder,
+        run=searched.folder,
         arch=rule,
         recipe=trained.recipe["name"],
         epochs=2 * trained.epochs,

@@ -11,6 +11,7 @@ from common.command.console import say
 from latency.base import Doubtful
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
+from nas.accuracy.images.image_set import ImageSet
 from nas.config.build import FROM_SCRATCH, Experiment, no_weights
 from nas.report.answer import Status
 from nas.trials.problem import SearchProblem
@@ -45,7 +46,7 @@ def announce(
             say(console, f"choosing among {problem.space.candidates}")
         if not config.verbose:
             say(console, f"accuracy: {problem.accuracy.description}")
-        has_photos = config.data != "digits" and ":" not in str(config.data)  # no other task
+        has_photos = config.data != "digits" and isinstance(experiment.images, ImageSet)
         if by_default and config.space == FROM_SCRATCH and has_photos:
             say(console, f"networks begin with new weights: {no_weights()}")
     lines = [

@@ -75,9 +75,9 @@ def subject_of(config: TrainConfig) -> TrainSubject:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
     trust(config.space, config.network)
-    own = (config.data, config.task, config.learner)
+    own_data = (config.data, config.task, config.learner)
     if config.run is None:
-        space, named = space_named(config.space), str(data_text(*own))
+        space, named = space_named(config.space), str(data_text(*own_data))
         architecture = architecture_named(space, str(config.arch))
         images = _images_of(space, architecture, named, config.side)
         return TrainSubject(
@@ -96,7 +96,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
         raise UserError(f"run={run}: {Status.none.value}; choose a network with arch=")
     named_before = (settings.get(name) for name in ("data", "task", "learner"))
     stored = data_text(*named_before, is_trusted=False)
-    chosen = data_text(*own, stored=stored)
+    chosen = data_text(*own_data, stored=stored)
     data, side = chosen or stored, config.side or settings.get("side")
     if isinstance(space, HasWeights):  # the search knew its images by those of this side
         side = space.tasks[space.default_task].image_side

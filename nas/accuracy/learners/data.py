@@ -39,7 +39,7 @@ class LearnerSplit:
     def batches(self, device: torch.device) -> Iterator[Any]:
         """Batches on a device."""
         batches, items = partial(self.learner.batches, self.name), 0
-        for batch in drawn(batches, seed=0) if self.is_part else batches():
+        for batch in seeded_batches(batches, seed=0) if self.is_part else batches():
             if self.is_part and items >= self.count:
                 return
             yield moved(batch, device)
@@ -50,7 +50,7 @@ class LearnerSplit:
         return replace(self, count=min(count, self.count), is_part=True)
 
 
-def drawn(batches: Callable[[], Iterable[Any]], seed: int) -> Iterator[Any]:
+def seeded_batches(batches: Callable[[], Iterable[Any]], seed: int) -> Iterator[Any]:
     """Batches that torch's default generator draws from a seed; what others draw stays as it is."""
     import torch  # noqa: PLC0415 - takes seconds
 

@@ -152,9 +152,9 @@ class Detection:
         pictures = []
         for at in sorted(range(len(lost)), key=lambda at: -sum(lost[at]))[:WORST]:
             pixels = self.scenes.pixels[self.scenes.splits["test"][at]].numpy()
-            drawn = [self._drawn(pixels, boxes) for boxes in shown[at]]
+            true_picture, answered = (self._drawn(pixels, boxes) for boxes in shown[at])
             caption = f"{lost[at][0]} missed, {lost[at][1]} wrong"
-            pictures.append(beside(drawn[0], drawn[1], caption))
+            pictures.append(beside(true_picture, answered, caption))
         rows = zip(self.classes[1:], counts[1:].tolist(), values, strict=True)
         return Findings(
             tuple(ClassMetric(*each) for each in rows if not np.isnan(each[2])), tuple(pictures)

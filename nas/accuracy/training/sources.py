@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet, Target
-from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, drawn
+from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, seeded_batches
 from nas.accuracy.learners.of_images import ImageLearner, learner_of
 from nas.accuracy.training.augmented.batches import Batches, DeviceImages, hash_of
 from nas.accuracy.training.evaluation import learner_metric, mean_worth
@@ -110,7 +110,7 @@ class LearnerBatches:
           UserError: if they are more or fewer than in the first pass.
         """
         count = 0
-        for batch in drawn(self._once, hash_of(self.seed, epoch)):
+        for batch in seeded_batches(self._once, hash_of(self.seed, epoch)):
             count += 1
             if count > self.steps:
                 break

@@ -20,7 +20,7 @@ def colour(number: int) -> Tuple[int, ...]:
     return tuple(round(255 * part) for part in rgb)
 
 
-def mchosen(image: Any, classes: Any) -> Any:
+def masked(image: Any, classes: Any) -> Any:
     """The image under the colours of its classes; the first class is the background."""
     colours = np.array([colour(number) for number in range(classes.max() + 1)])
     mask = Image.fromarray(classes.astype("uint8")).resize(image.size, Image.Resampling.NEAREST)
@@ -70,13 +70,13 @@ def main() -> None:
     inputs = np.repeat(batch[None].astype("float32"), about["batch"] or 1, 0)
     outputs = session.run(None, {"input_0": inputs})
     if about["task"] == "detection":
-        drawn = boxed(image, outputs, about)
+        picture = boxed(image, outputs, about)
     else:
-        drawn = mchosen(image, outputs[0][0])
+        picture = masked(image, outputs[0][0])
         for number, count in zip(*np.unique(outputs[0][0], return_counts=True)):
             print(f"{count / outputs[0][0].size:6.2%}  {about['classes'][number]}")
     try:
-        drawn.save(chosen.out)
+        picture.save(chosen.out)
     except (OSError, ValueError) as error:
         parser.exit(2, f"{chosen.out}: {error}\n")
     print(f"drawn: {chosen.out}")

@@ -242,7 +242,7 @@ class StagedSearch(ABC):
         for stage in stages:
             print_stage(self._begun.console, stage)
         order = proposer.stages.order(proposer.results).tolist()
-        drawn = candidates.rows(np.arange(len(candidates)))  # a copy, with the first latencies
+        as_searched = candidates.rows(np.arange(len(candidates)))  # with the first latencies
         trials, results = [*parts], []
         self._trained = self._trained_in_full(order, left_s)
         for number, (winner, training) in enumerate(self._trained):
@@ -279,13 +279,15 @@ class StagedSearch(ABC):
                     fidelity=-1,
                 )
             )
-        is_timed_again = self._times_again and not Kind(int(drawn.latency_kind[at])).is_predicted
+        is_timed_again = (
+            self._times_again and not Kind(int(as_searched.latency_kind[at])).is_predicted
+        )
         return Outcome(
             Trials.joined(trials),
             self._settings(training.epochs),
             stages=(*stages, *results),
             training=training,
-            first_ms=float(drawn.latency_ms[at]) if is_timed_again else None,
+            first_ms=float(as_searched.latency_ms[at]) if is_timed_again else None,
             int8=self._int8_of_winner(training),
         )
 
