@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -24,7 +24,14 @@ from common.files.keyed_table import data_folder
 from common.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
-from latency.models.layers import TREES, LayerModel, fit_layers, kind_of
+from latency.models.layers import (
+    TREES,
+    LayerModel,
+    fit_layers,
+    in_context,
+    kind_of,
+    without_context,
+)
 from latency.models.regression import Quality, judge
 from latency.probe.layer_times import LayerTime
 
@@ -34,6 +41,8 @@ FEWEST_NETWORKS = 10
 _FOLDS = 5
 _LEAST_US = 0.1
 _OWN_SHARE = 0.1
+_RIDGE = 2.0
+"""Networks' worth of belief that a factor of a kind of layers is 1."""
 EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
 _MOST_BYTES = 2**26
@@ -63,6 +72,7 @@ class LayerTable:
     uncertainty: ResidualUncertainty
     card: str = ""  # where its figures stand, and which networks are predicted less well
     space: str = ""  # whose networks were measured and held out; "": those of many
+    scales: Mapping[str, float] = field(default_factory=dict)  # factors of kinds of layers, 1 else
 
     @cached_property
     def model(self) -> LayerModel:
@@ -71,7 +81,9 @@ class LayerTable:
 
     def predict_ms(self, layers: Sequence[str]) -> float:
         """Milliseconds of a network, by the words of its layers."""
-        return float(self.model.predict_us(layers).sum()) / 1e3
+        has_context = self.layers[0] != without_context(self.layers[0])
+        us = self.model.predict_us(in_context(layers) if has_context else layers)
+        return float(us @ [self.scales.get(kind_of(layer), 1.0) for layer in layers]) / 1e3
 
     def lacking(self, layers: Sequence[str]) -> dict[str, float]:
         """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
@@ -102,8 +114,9 @@ def layer_table(
         raise UserError(
             f"{len(networks)} networks were profiled undisturbed, and a layer model takes {FEWEST_NETWORKS}"
         )
-    us = held_out_us(networks, groups or [each.name for each in networks])
-    predicted_ms = np.array([each.sum() for each in us]) / 1e3
+    groups = groups or [each.name for each in networks]
+    us = held_out_us(networks, groups)
+    predicted_ms = held_out_ms(networks, groups, us)
     ms = np.array([each.ms for each in networks])
     times = _times_of_layers(networks)
     return LayerTable(
@@ -114,32 +127,76 @@ def layer_table(
         len(networks),
         judge(predicted_ms, ms),
         of_residuals(np.log(ms / predicted_ms)),
+        scales=_scales(networks, us),
     )
+
+
+def held_out_ms(
+    networks: Sequence[ProfiledNetwork],
+    groups: Sequence[str],
+    us: Sequence[Float64[ndarray, "layers"]],
+) -> Float64[ndarray, "n"]:
+    """Milliseconds of the networks, by `held_out_us` and factors of kinds fitted to other folds."""
+    folds, ms = _folds(groups), np.empty(len(networks))
+    for fold in np.unique(folds):
+        others = np.flatnonzero(folds != fold).tolist()
+        scales = _scales([networks[i] for i in others], [us[i] for i in others])
+        for i in np.flatnonzero(folds == fold).tolist():
+            of_kinds = [scales.get(kind_of(layer), 1.0) for layer, _ in networks[i].layers]
+            ms[i] = us[i] @ of_kinds / 1e3
+    return ms
+
+
+def _scales(
+    networks: Sequence[ProfiledNetwork], us: Sequence[Float64[ndarray, "layers"]]
+) -> dict[str, float]:
+    """Factors of the kinds of layers by which held-out networks sum up to their times; ridge towards 1.
+
+    A sum of medians is too short, and a layer takes another time inside a network than a profile tells.
+    """
+    kinds = [[kind_of(layer) for layer, _ in each.layers] for each in networks]
+    names = sorted({kind for each in kinds for kind in each})
+    shares = np.zeros((len(networks), len(names)))
+    for row, of_network, predicted_us, each in zip(shares, kinds, us, networks, strict=True):
+        np.add.at(row, np.searchsorted(names, of_network), predicted_us / (1e3 * each.ms))
+    left = 1 - shares.sum(1)
+    factors = 1 + np.linalg.solve(shares.T @ shares + _RIDGE * np.eye(len(names)), shares.T @ left)
+    return {
+        name: round(float(factor), 4)
+        for name, factor in zip(names, factors.clip(0.5, 2.0), strict=True)
+        if abs(factor - 1) > 1e-3
+    }
 
 
 def held_out_us(
     networks: Sequence[ProfiledNetwork], groups: Sequence[str], *, trees: int = TREES
 ) -> list[Float64[ndarray, "layers"]]:
     """Microseconds of the layers of each network, by fits that saw no network of its group."""
-    distinct = sorted({*groups})
-    order = np.random.default_rng(0).permutation(len(distinct)) % _FOLDS
-    fold_of = dict(zip(distinct, order.tolist(), strict=True))
-    folds = np.array([fold_of[group] for group in groups])
+    folds = _folds(groups)
     us = [np.empty(0)] * len(networks)
     for fold in np.unique(folds):
         times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold).tolist()])
         medians = np.array([np.median(each) for each in times.values()])
         model = fit_layers([*times], medians, trees=trees)
         for i in np.flatnonzero(folds == fold).tolist():
-            us[i] = model.predict_us([layer for layer, _ in networks[i].layers])
+            us[i] = model.predict_us(in_context([layer for layer, _ in networks[i].layers]))
     return us
 
 
+def _folds(groups: Sequence[str]) -> Int64[ndarray, "n"]:
+    """Fold of each network; those of a group share one."""
+    distinct = sorted({*groups})
+    order = np.random.default_rng(0).permutation(len(distinct)) % _FOLDS
+    fold_of = dict(zip(distinct, order.tolist(), strict=True))
+    return np.array([fold_of[group] for group in groups])
+
+
 def _times_of_layers(networks: Sequence[ProfiledNetwork]) -> dict[str, list[float]]:
-    """Microseconds of each distinct layer."""
+    """Microseconds of each distinct layer in its context."""
     times: dict[str, list[float]] = {}
     for network in networks:
-        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
+        layers = in_context([layer for layer, _ in network.layers])
+        for layer, us in zip(layers, without_profiling(network), strict=True):
             times.setdefault(layer, []).append(us)
     return times
 
@@ -178,6 +235,7 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         "networks": table.networks,
         "quality": asdict(table.quality),
         "uncertainty": {"sd": table.uncertainty.sd, "quantiles": table.uncertainty.quantiles},
+        "scales": dict(table.scales),
         **facts,
     }
     with replacing(_beside(path)) as file:
@@ -234,8 +292,9 @@ def read_layer_table(path: Path) -> LayerTable:
             ),
             str(origin.get("card", "")),
             str(origin.get("space", "")),
+            {str(kind): float(scale) for kind, scale in origin.get("scales", {}).items()},
         )
-    except (OSError, EOFError, ValueError, KeyError, TypeError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise UserError(f"{path} is no table of layers: {error}") from error
     if header != _COLUMNS or not np.isfinite(table.us).all() or (table.us < 0).any():
         raise UserError(f"{path} is no table of layers: a time in it is none")
