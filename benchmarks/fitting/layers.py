@@ -1,17 +1,21 @@
 """Measures layers inside whole networks of timm, torchvision and the spaces, and judges the model of them.
 
-    $ python -m benchmarks.fitting.layers measure OUT.jsonl fp32 CORE MINUTES     # again: it goes on; int8 likewise
-    $ python -m benchmarks.fitting.layers judge BOARD OUT.jsonl ...               # held out; BOARD=- writes nothing
+    $ python -m benchmarks.fitting.layers measure OUT.jsonl fp32,int8 CORE MINUTES [K/N]   # again: it goes on
+    $ python -m benchmarks.fitting.layers judge BOARD OUT.jsonl[.gz] ...     # held out; BOARD=- writes nothing
+
+K/N measures every N-th network from the K-th on, for several cores at once; each a file of its own.
 
 `judge` writes the table that comes with the package, `latency/models/layer_tables/BOARD-onnxruntime-<precision>-b1_layers.csv.gz`.
 Each network is built in two sessions, with and without ONNX Runtime's profile in turns. Its time is the lowest fifth of
 the thread's processor times, a layer's the mean of the shortest 60 %, the lesser of the two sessions, so that a host
-that is shared can be measured. The published model beside it is a non-negative linear regression for each kind of layer (CPU-GPU
+that is shared can be measured. Random networks fill in shapes between those of the libraries. 40 networks, FINAL, are
+in no fit, at no side: the table that comes with the package is judged on them. The published model beside it is a non-negative linear regression for each kind of layer (CPU-GPU
 co-scheduling, eq. 6).
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -32,12 +36,13 @@ from torch import nn
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
+    held_out_ms,
     held_out_us,
     layer_table,
     without_profiling,
     write_layer_table,
 )
-from latency.models.layers import regression_inputs
+from latency.models.layers import TREES, fit_layers, in_context, regression_inputs
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
@@ -76,13 +81,35 @@ TIMM = (
     "selecsls42b res2net50_26w_4s skresnet18 seresnet50 edgenext_xx_small fastvit_t8 deit_tiny_patch16_224 mixnet_s "
     "ese_vovnet19b_dw repghostnet_050 mobilevit_xxs"
 )
-IN_SPACES = {"nas_bench_201": 40, "mobilenet_v3": 40, "residual": 20}
+FURTHER = (
+    "mobilenetv1_125 mobilenetv2_110d mobilenetv2_120d mobilenetv3_small_075 mobilenetv3_rw mobilenetv3_large_075 "
+    "efficientnet_b1 efficientnet_es efficientnet_lite1 efficientnet_lite2 tf_efficientnetv2_b1 mnasnet_075 mnasnet_140 "
+    "mnasnet_small semnasnet_050 semnasnet_140 hardcorenas_c hardcorenas_f lcnet_075 lcnet_150 tinynet_b tinynet_d "
+    "ghostnet_130 rexnet_130 resnet18d resnet34d resnetblur18 regnetx_006 regnetx_016 regnety_006 regnety_016 "
+    "regnetz_005 hgnetv2_b1 hgnetv2_b2 dla60x_c dla46x_c convnextv2_atto convnext_pico mobileone_s1 levit_192 "
+    "selecsls60 seresnet18 seresnet34 seresnext26d_32x4d edgenext_x_small mixnet_m repghostnet_080 mobilevit_xs "
+    "mobilevitv2_050 efficientvit_b0 repvit_m0_9 ghostnetv2_100 starnet_s1 starnet_s2 vovnet39a ese_vovnet39b gernet_s "
+    "skresnet34 resnext26ts resnet33ts cs3darknet_focus_s cs3darknet_m legacy_seresnet18 repvgg_a1 poolformer_s12"
+)
+"""Of timm, in fits alone."""
+IN_SPACES = {"nas_bench_201": 60, "mobilenet_v3": 60, "residual": 40}
+RANDOM = "random"
+RANDOM_NETWORKS = 80
+FINAL = {"timm": 20, "torchvision": 8, "nas_bench_201": 6, "mobilenet_v3": 6}
+"""How many networks of each source no fit sees."""
+TWINS = {
+    "timm/efficientnet_b0",
+    "timm/regnety_004",
+    "timm/mobilenetv3_small_100",
+    "timm/mnasnet_050",
+}
+"""The same as torchvision's of these, which no fit sees either."""
 
 
 def networks() -> Iterator[tuple[str, Callable[[], nn.Module]]]:
     """Name with the side of the images, and the function that builds it."""
     library = timm()
-    for source, names in (("timm", TIMM), ("torchvision", VISION)):
+    for source, names in (("timm", TIMM), ("torchvision", VISION), ("timm", FURTHER)):
         for number, name in enumerate(names.split()):
             for side in {SIDES[number % 5], SIDES[(number + 2) % 5]}:
                 pixels = 224 if name.startswith(FIXED) else side
@@ -94,6 +121,8 @@ def networks() -> Iterator[tuple[str, Callable[[], nn.Module]]]:
         for row in space.canonical(space.sample(np.random.default_rng(2), count)):
             side = space.example_input(row, task, 1).shape[-1]
             yield f"{space_name}/{space.text(row)}/{side}", partial(space.network, row, task)
+    for seed in range(RANDOM_NETWORKS):
+        yield f"{RANDOM}/{seed}/{SIDES[seed % 5]}", partial(random_network, seed)
 
 
 def _of_torchvision(name: str) -> nn.Module:
@@ -102,67 +131,143 @@ def _of_torchvision(name: str) -> nn.Module:
     return torchvision.models.get_model(name, weights=None)  # type: ignore[no-any-return]
 
 
-def measure(path: Path, precision: str, core: int, minutes: float) -> None:
-    """Profile networks that the file does not have yet."""
+def random_network(seed: int) -> nn.Module:
+    """A chain of blocks of random kernels, widths, groups and activations, some of them residual."""
+    generator = np.random.default_rng([32, seed])
+    layers: list[nn.Module] = []
+    width = 3
+    for depth in range(int(generator.integers(5, 12))):
+        out = int(8 * generator.integers(1, 2 ** generator.uniform(1.5, 6.5)))
+        stride = int(generator.choice([1, 2], p=[0.6, 0.4])) if depth else 2
+        if generator.random() < 0.5 and width > 3:  # an inverted residual block
+            inner = int(width * generator.choice([1, 2, 3, 4, 6]))
+            kernel = int(generator.choice([3, 5, 7]))
+            layers += [
+                *_convolution(generator, width, inner, 1),
+                *_convolution(generator, inner, inner, kernel, stride, groups=inner),
+                *_convolution(generator, inner, out, 1),
+            ]
+        else:
+            kernel = int(generator.choice([1, 3, 5, 7], p=[0.3, 0.5, 0.12, 0.08]))
+            layers += _convolution(generator, width, out, kernel, stride)
+        if generator.random() < 0.3:
+            layers.append(_Residual(nn.Sequential(*_convolution(generator, out, out, 3))))
+        width = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 1000))
+
+
+def _convolution(  # noqa: PLR0917 - as nn.Conv2d
+    generator: np.random.Generator,
+    channels: int,
+    out: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+) -> list[nn.Module]:
+    activations = (nn.ReLU, nn.ReLU6, nn.Hardswish, nn.SiLU, nn.Identity)
+    activation = activations[generator.choice(5, p=[0.4, 0.2, 0.15, 0.1, 0.15])]
+    convolution = nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(out), activation()]
+
+
+class _Residual(nn.Module):
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.body(x)  # type: ignore[no-any-return]
+
+
+def final_networks() -> set[str]:
+    """Sources and networks that no fit sees, without their sides; the same in every call."""
+    chosen: set[str] = set()
+    for source, count in FINAL.items():
+        names = sorted({_network(name) for name in _names() if name.startswith(f"{source}/")})
+        chosen |= {*random.Random(11).sample(names, count)}  # noqa: S311 - a choice
+    return chosen
+
+
+def _names() -> list[str]:
+    further = {f"timm/{name}" for name in FURTHER.split()}
+    return [name for name, _ in networks() if _network(name) not in further]
+
+
+def _network(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def measure(
+    path: Path, precisions: str, core: int, minutes: float, part: tuple[int, int] = (1, 1)
+) -> None:
+    """Profile networks that the file does not have yet, those that no fit sees first."""
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
-    done = {(row["name"], row["precision"]) for row in _rows([path])} if path.exists() else set()
+    done = {row["name"] for row in _rows([path])} if path.exists() else set()
     every = sorted(dict(networks()).items())
     random.Random(4).shuffle(every)  # noqa: S311 - an order
+    final = final_networks()
+    every.sort(key=lambda pair: _network(pair[0]) not in final)
     until_s = time.monotonic() + 60 * minutes
-    for name, build in every:
-        if (name, precision) in done or time.monotonic() > until_s:
+    for name, build in every[part[0] - 1 :: part[1]]:
+        if name in done or time.monotonic() > until_s:
             continue
         try:
-            row = _profiled(name, build, precision)
+            rows = [*_profiled(name, build, precisions.split(","))]
         except Exception as error:  # noqa: BLE001 - a network that a library cannot build or export
             print(name, type(error).__name__, str(error)[:100], flush=True)
             continue
         with path.open("a") as file:
-            file.write(
-                json.dumps({"name": name, "precision": precision, "core": core, **row}) + "\n"
-            )
+            for row in rows:
+                file.write(json.dumps({"name": name, "core": core, **row}) + "\n")
 
 
-def _profiled(name: str, build: Callable[[], nn.Module], precision: str) -> dict[str, Any]:
+def _profiled(
+    name: str, build: Callable[[], nn.Module], precisions: list[str]
+) -> Iterator[dict[str, Any]]:
     side = int(name.rpartition("/")[2])
     torch.manual_seed(0)
-    images, network = torch.randn(1, 3, side, side), build()
+    images, network = torch.randn(1, 3, side, side), build().eval()
     if sum(each.numel() for each in network.parameters()) > LARGEST:
         raise ValueError("too large")
     onnx = onnx_bytes(network, [images])
-    if precision == "int8":
-        onnx = quantised(onnx, [images.numpy()])
-    runtime, ms, layers, repeats = OnnxRuntime("CPUExecutionProvider", 1), [], [], []
+    for precision in precisions:
+        content = quantised(onnx, [images.numpy()]) if precision == "int8" else onnx
+        yield {"precision": precision, **_timed(content)}
+
+
+def _timed(onnx: bytes) -> dict[str, Any]:
+    runtime, ms, layers, sums = OnnxRuntime("CPUExecutionProvider", 1), [], [], []
     for _ in range(2):
         session, inputs = runtime._session(onnx)  # noqa: SLF001 - to be timed by the processor's clock
         taken: list[float] = []
-        while len(taken) < 30 and (len(taken) < 10 or sum(taken) < 400):
+        while len(taken) < 60 and (len(taken) < 10 or sum(taken) < 250):
             began_s = time.thread_time()
             session.run(None, inputs)
             taken.append(1e3 * (time.thread_time() - began_s))
-        runs = len(taken)
         ms.append(float(np.quantile(taken[3:], 0.2)))
         del session
-        layers.append(layer_times(runtime.layers(onnx, runs), onnx))
-        repeats.append(sum(us for _, us in layers[-1]) / 1e3)
+        layers.append(layer_times(runtime.layers(onnx, len(taken)), onnx))
+        sums.append(sum(us for _, us in layers[-1]) / 1e3)
     us = np.min([[us for _, us in each] for each in layers], axis=0)
     words = [words for words, _ in layers[0]]
-    return {
-        "ms": ms,
-        "sums": repeats,
-        "layers": list(zip(words, us.round(2).tolist(), strict=True)),
-    }
+    return {"ms": ms, "sums": sums, "layers": list(zip(words, us.round(2).tolist(), strict=True))}
 
 
 def _rows(paths: list[Path]) -> list[dict[str, Any]]:
-    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    texts = [
+        (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+        for path in paths
+    ]
+    return [json.loads(line) for text in texts for line in text.decode().splitlines()]
 
 
 def _family(name: str) -> str:
     """What is held out together: a family of a library, or a whole space."""
     source, network, *_ = name.split("/")
-    return source if source in IN_SPACES else re.split(r"[\d_]", network.removeprefix("tf_"))[0]
+    if source in {*IN_SPACES, RANDOM}:
+        return source
+    return re.split(r"[\d_]", network.removeprefix("tf_"))[0]
 
 
 def _corrected_error(
@@ -177,65 +282,114 @@ def _corrected_error(
     return float(np.mean(errors))
 
 
+def _predicted_us(
+    seen: list[ProfiledNetwork], unseen: list[ProfiledNetwork], *, trees: int, context: bool
+) -> list[Float64[ndarray, " layers"]]:
+    """Microseconds of the layers of each unseen network, with or without the size of all its weights."""
+
+    def words(network: ProfiledNetwork) -> list[str]:
+        layers = [layer for layer, _ in network.layers]
+        return in_context(layers) if context else layers
+
+    times: dict[str, list[float]] = {}
+    for network in seen:
+        for layer, us in zip(words(network), without_profiling(network), strict=True):
+            times.setdefault(layer, []).append(us)
+    model = fit_layers([*times], np.array([np.median(us) for us in times.values()]), trees=trees)
+    predicted = model.predict_us([word for each in unseen for word in words(each)])
+    return np.split(predicted, np.cumsum([len(each.layers) for each in unseen])[:-1])
+
+
+def _print(
+    of: str,
+    networks: list[ProfiledNetwork],
+    us: list[Float64[ndarray, " layers"]],
+    ms: Float64[ndarray, " n"] | None = None,
+) -> None:
+    """Print how well networks and layers are predicted."""
+    predicted_us = np.concatenate(us)
+    taken_us = np.concatenate([without_profiling(each) for each in networks])
+    ms = np.array([each.sum() for each in us]) / 1e3 if ms is None else ms
+    inside = np.abs(predicted_us / taken_us - 1) <= 0.1
+    print(
+        f"  {of:34} {len(networks):3}",
+        judge(ms, np.array([each.ms for each in networks])),
+        f"| layers R2 {judge(predicted_us, taken_us).r2:.3f}, within 10 %: "
+        f"{np.average(inside, weights=taken_us):.1%} of the time, {inside[taken_us > 20].mean():.1%} above 20 us",
+        flush=True,
+    )
+
+
 def main(board: str, paths: list[Path]) -> None:
     """Print held-out figures of each precision, and write the tables."""
+    final = final_networks()
     for precision in ("fp32", "int8"):
         rows = [row for row in _rows(paths) if row["precision"] == precision]
         if not rows:
             continue
-        networks = [
+        every = [
             ProfiledNetwork(row["name"], min(row["ms"]), list(map(tuple, row["layers"])))
             for row in rows
         ]
-        ms, names = np.array([each.ms for each in networks]), [each.name for each in networks]
-        us = np.array([us for each in networks for us in without_profiling(each)])
-        flops = np.array(
-            [regression_inputs([word for word, _ in each.layers])[:, -1].sum() for each in networks]
-        )
-        print(f"{precision}, {len(rows)} networks, {len(us)} layers")
-        print(f"  {'repeated':24}", judge(*np.array([row["ms"] for row in rows]).T))
-        for held_out, groups in (("network", names), ("family or space", [*map(_family, names)])):
-            for model, trees in (("linear", 0), ("trees", 40)):
-                each_us = held_out_us(networks, groups, trees=trees)
-                predicted_ms, predicted_us = (
-                    np.array([each.sum() for each in each_us]) / 1e3,
-                    np.concatenate(each_us),
-                )
-                print(
-                    f"  {held_out}, {model:8}",
-                    judge(predicted_ms, ms),
-                    "| layers",
-                    judge(predicted_us, us),
-                )
-                inside = np.abs(predicted_us / us - 1) <= 0.1
-                print(
-                    f"    layers within 10 %: {np.average(inside, weights=us):.1%} of the time, "
-                    f"{inside[us > 20].mean():.1%} of those above 20 us"
-                )
-            for source in ("timm", "torchvision", *IN_SPACES):
-                of = np.array([name.startswith(f"{source}/") for name in names])
-                if of.sum() > 3:
-                    corrected = [
-                        _corrected_error(prior[of], ms[of]) for prior in (predicted_ms, flops)
-                    ]
-                    print(
-                        f"    {source:14} {of.sum():4}",
-                        judge(predicted_ms[of], ms[of]),
-                        "| after three timings the median error is {:.1%}, by multiply-accumulates {:.1%}".format(
-                            *corrected
-                        ),
-                    )
+        unseen = [
+            *{_network(each.name): each for each in every if _network(each.name) in final}.values()
+        ]
+        seen = [each for each in every if _network(each.name) not in final | TWINS]
+        print(f"{precision}, {len(every)} networks, {len(unseen)} of them in no fit")
+        print("  repeated", judge(*np.array([row["ms"] for row in rows]).T))
+        for groups, by in (
+            ([_network(each.name) for each in seen], "networks"),
+            ([_family(each.name) for each in seen], "families and spaces"),
+        ):
+            us = held_out_us(seen, groups)
+            ms = held_out_ms(seen, groups, us)
+            _print(f"by {by}", seen, us, ms)
+            if by == "networks":
+                _print("by networks, no factors", seen, us)
+        _print_by_source(seen, ms)
+        path = EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz"
+        table = layer_table(f"{board}/onnxruntime/{precision}/b1", seen, groups)
+        if unseen:
+            plain = [each for each in seen if not each.name.startswith(RANDOM)]
+            for of, fit, trees, context in (
+                ("published, linear", seen, 0, False),
+                ("trees", seen, TREES, False),
+                ("trees, no random networks", plain, TREES, True),
+                ("trees, size of all weights", seen, TREES, True),
+            ):
+                us = _predicted_us(fit, unseen, trees=trees, context=context)
+                _print(f"in no fit: {of}", unseen, us)
+            ms = np.array([table.predict_ms([word for word, _ in each.layers]) for each in unseen])
+            _print("in no fit: the table", unseen, us, ms)
+            _print_by_source(unseen, ms)
+            for each, predicted_ms in zip(unseen, ms.tolist(), strict=True):
+                print(f"      {each.ms:9.3f} ms {predicted_ms / each.ms - 1:+7.1%} {each.name}")
         if board != "-":
-            families = [*map(_family, names)]
-            table = layer_table(f"{board}/onnxruntime/{precision}/b1", networks, families)
-            write_layer_table(
-                EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz", table, FACTS
+            write_layer_table(path, table, FACTS)
+
+
+def _print_by_source(networks: list[ProfiledNetwork], ms: Float64[ndarray, " n"]) -> None:
+    taken_ms = np.array([each.ms for each in networks])
+    flops = np.array(
+        [regression_inputs([word for word, _ in each.layers])[:, -1].sum() for each in networks]
+    )
+    for source in ("timm", "torchvision", *IN_SPACES, RANDOM):
+        of = np.array([each.name.startswith(f"{source}/") for each in networks])
+        if of.sum() > 3:
+            errors = [_corrected_error(prior[of], taken_ms[of]) for prior in (ms, flops)]
+            print(
+                f"    {source:14} {of.sum():4}",
+                judge(ms[of], taken_ms[of]),
+                "| after three timings the median error is {:.1%}, by multiply-accumulates {:.1%}".format(
+                    *errors
+                ),
             )
 
 
 if __name__ == "__main__":
     command, first, *others = sys.argv[1:]
     if command == "measure":
-        measure(Path(first), others[0], int(others[1]), float(others[2]))
+        number, _, parts = others[3].partition("/") if others[3:] else ("1", "/", "1")
+        measure(Path(first), others[0], int(others[1]), float(others[2]), (int(number), int(parts)))
     else:
         main(first, [*map(Path, others)])

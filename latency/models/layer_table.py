@@ -41,7 +41,7 @@ FEWEST_NETWORKS = 10
 _FOLDS = 5
 _LEAST_US = 0.1
 _OWN_SHARE = 0.1
-_RIDGE = 2.0
+_RIDGE = 10.0
 """Networks' worth of belief that a factor of a kind of layers is 1."""
 EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
@@ -177,9 +177,12 @@ def held_out_us(
     for fold in np.unique(folds):
         times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold).tolist()])
         medians = np.array([np.median(each) for each in times.values()])
-        model = fit_layers([*times], medians, trees=trees)
-        for i in np.flatnonzero(folds == fold).tolist():
-            us[i] = model.predict_us(in_context([layer for layer, _ in networks[i].layers]))
+        unseen = np.flatnonzero(folds == fold).tolist()
+        layers = [in_context([layer for layer, _ in networks[i].layers]) for i in unseen]
+        predicted = fit_layers([*times], medians, trees=trees).predict_us(sum(layers, []))
+        ends = np.cumsum([len(each) for each in layers])
+        for i, of_network in zip(unseen, np.split(predicted, ends[:-1]), strict=True):
+            us[i] = of_network
     return us
 
 

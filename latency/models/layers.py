@@ -134,9 +134,11 @@ def without_context(layer: str) -> str:
 
 
 def _weight_bytes(layer: str) -> float:
-    operator, tensors, (_, weights, _) = _parsed(layer)
-    is_weighted = any(name in operator for name in ("Conv", "MatMul", "Gemm"))
-    return is_weighted * _elements(weights) * (4 if tensors and tensors[0][0] == "float" else 1)
+    operator, tensors, (x, weights, out) = _parsed(layer)
+    if not any(name in operator for name in ("Conv", "MatMul", "Gemm")):
+        return 0
+    packed = 0 if "Conv" in operator else x[3] * out[3]  # which the profile leaves out
+    return max(packed, _elements(weights)) * (4 if tensors and tensors[0][0] == "float" else 1)
 
 
 def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
@@ -145,10 +147,16 @@ def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
 
 
 def kind_of(layer: str) -> str:
-    """Operator, number format and, of a convolution, whether it is depthwise, grouped, 1x1 or larger."""
-    operator, tensors, _ = _parsed(layer)
+    """Operator, number format and, of a convolution, whether it is depthwise, grouped, 1x1 or larger.
+
+    Products of one row or pixel are a kind of their own: they read each weight for one operation.
+    """
+    operator, tensors, (x, _, out) = _parsed(layer)
     name = f"{operator} {tensors[0][0] if tensors else ''}"
-    return name if "Conv" not in operator else f"{name} {_convolution(layer)}"
+    if "Conv" in operator:
+        return f"{name} {_convolution(layer)}{' pixel' * (out[2] * out[3] == 1)}"
+    is_row = ("MatMul" in operator or "Gemm" in operator) and math.prod(x[:3]) == 1
+    return f"{name} row" if is_row else name
 
 
 def _convolution(layer: str) -> str:
