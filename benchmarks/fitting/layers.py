@@ -137,7 +137,7 @@ def random_network(seed: int) -> nn.Module:
     layers: list[nn.Module] = []
     width = 3
     for depth in range(int(generator.integers(5, 12))):
-        out = int(8 * generator.integers(1, 2 ** generator.uniform(1.5, 6.5)))
+        out = 8 * round(2 ** generator.uniform(0, 6))
         stride = int(generator.choice([1, 2], p=[0.6, 0.4])) if depth else 2
         if generator.random() < 0.5 and width > 3:  # an inverted residual block
             inner = int(width * generator.choice([1, 2, 3, 4, 6]))

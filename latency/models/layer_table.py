@@ -179,7 +179,8 @@ def held_out_us(
         medians = np.array([np.median(each) for each in times.values()])
         unseen = np.flatnonzero(folds == fold).tolist()
         layers = [in_context([layer for layer, _ in networks[i].layers]) for i in unseen]
-        predicted = fit_layers([*times], medians, trees=trees).predict_us(sum(layers, []))
+        every = [layer for of_network in layers for layer in of_network]
+        predicted = fit_layers([*times], medians, trees=trees).predict_us(every)
         ends = np.cumsum([len(each) for each in layers])
         for i, of_network in zip(unseen, np.split(predicted, ends[:-1]), strict=True):
             us[i] = of_network

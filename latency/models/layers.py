@@ -136,9 +136,9 @@ def without_context(layer: str) -> str:
 def _weight_bytes(layer: str) -> float:
     operator, tensors, (x, weights, out) = _parsed(layer)
     if not any(name in operator for name in ("Conv", "MatMul", "Gemm")):
-        return 0
+        return 0.0
     packed = 0 if "Conv" in operator else x[3] * out[3]  # which the profile leaves out
-    return max(packed, _elements(weights)) * (4 if tensors and tensors[0][0] == "float" else 1)
+    return float(max(packed, _elements(weights))) * (4 if tensors and tensors[0][0] == "float" else 1)
 
 
 def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
