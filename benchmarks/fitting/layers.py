@@ -52,15 +52,23 @@ from nas.spaces.registry import space_named
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 
+BOARDS = {
+    "epyc-vm": {
+        "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
+        "versions": {"onnxruntime": "1.32.0"},
+        "date": "2026-11-23",
+    },
+    "xeon-vm": {
+        "cpu": "Intel Xeon (Sapphire Rapids), virtual, a pinned core that nothing else uses",
+        "versions": {"onnxruntime": "1.30.0"},
+        "date": "2026-11-25",
+    },
+}
+"""Facts of the tables that come with the package."""
 FACTS = {
     "measured": "by python -m benchmarks.fitting.layers, inside networks of timm, torchvision and the spaces; one thread",
-    "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
-    "versions": {"onnxruntime": "1.32.0"},
-    "date": "2026-11-23",
-    "card": "held out by families and spaces: benchmarks/results/layers.md, Inside whole networks; in int8, 18 % of "
-    "NAS-Bench-201's were within 10 %, and 1 of 8 of residual",
+    "card": "held out by families and spaces; benchmarks/results/layers.md, Inside whole networks, has the figures by source",
 }
-"""Of the tables that come with the package."""
 SIDES = (96, 128, 160, 192, 224)
 FIXED = ("deit", "levit", "fastvit", "efficientformer", "mobilevit", "edgenext", "alexnet")
 """Networks that take images of 224 pixels alone."""
@@ -365,7 +373,7 @@ def main(board: str, paths: list[Path]) -> None:
             for each, predicted_ms in zip(unseen, ms.tolist(), strict=True):
                 print(f"      {each.ms:9.3f} ms {predicted_ms / each.ms - 1:+7.1%} {each.name}")
         if board != "-":
-            write_layer_table(path, table, FACTS)
+            write_layer_table(path, table, {**FACTS, **BOARDS[board]})
 
 
 def _print_by_source(networks: list[ProfiledNetwork], ms: Float64[ndarray, " n"]) -> None:

@@ -138,7 +138,9 @@ def _weight_bytes(layer: str) -> float:
     if not any(name in operator for name in ("Conv", "MatMul", "Gemm")):
         return 0.0
     packed = 0 if "Conv" in operator else x[3] * out[3]  # which the profile leaves out
-    return float(max(packed, _elements(weights))) * (4 if tensors and tensors[0][0] == "float" else 1)
+    return float(max(packed, _elements(weights))) * (
+        4 if tensors and tensors[0][0] == "float" else 1
+    )
 
 
 def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
