@@ -292,7 +292,7 @@ def _corrected_error(
 
 def _predicted_us(
     seen: list[ProfiledNetwork], unseen: list[ProfiledNetwork], *, trees: int, context: bool
-) -> list[Float64[ndarray, " layers"]]:
+) -> list[Float64[ndarray, "_"]]:
     """Microseconds of the layers of each unseen network, with or without the size of all its weights."""
 
     def words(network: ProfiledNetwork) -> list[str]:
@@ -311,7 +311,7 @@ def _predicted_us(
 def _print(
     of: str,
     networks: list[ProfiledNetwork],
-    us: list[Float64[ndarray, " layers"]],
+    us: list[Float64[ndarray, "_"]],
     ms: Float64[ndarray, " n"] | None = None,
 ) -> None:
     """Print how well networks and layers are predicted."""

@@ -134,7 +134,7 @@ def layer_table(
 def held_out_ms(
     networks: Sequence[ProfiledNetwork],
     groups: Sequence[str],
-    us: Sequence[Float64[ndarray, "layers"]],
+    us: Sequence[Float64[ndarray, "_"]],
 ) -> Float64[ndarray, "n"]:
     """Milliseconds of the networks, by `held_out_us` and factors of kinds fitted to other folds."""
     folds, ms = _folds(groups), np.empty(len(networks))
@@ -148,7 +148,7 @@ def held_out_ms(
 
 
 def _scales(
-    networks: Sequence[ProfiledNetwork], us: Sequence[Float64[ndarray, "layers"]]
+    networks: Sequence[ProfiledNetwork], us: Sequence[Float64[ndarray, "_"]]
 ) -> dict[str, float]:
     """Factors of the kinds of layers by which held-out networks sum up to their times; ridge towards 1.
 
@@ -170,7 +170,7 @@ def _scales(
 
 def held_out_us(
     networks: Sequence[ProfiledNetwork], groups: Sequence[str], *, trees: int = TREES
-) -> list[Float64[ndarray, "layers"]]:
+) -> list[Float64[ndarray, "_"]]:
     """Microseconds of the layers of each network, by fits that saw no network of its group."""
     folds = _folds(groups)
     us = [np.empty(0)] * len(networks)
