@@ -26,6 +26,7 @@ import os
 import pickle
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from copy import deepcopy
@@ -84,8 +85,8 @@ KEPT = (
     "mobilenetv1_025@160",
     "mobilenetv2_035",
 )
-SPARE_S = 75.0  # for what follows the trainings
-JUDGED_BEFORE_S = 35.0  # of the end
+SPARE_S = 100.0  # for what follows the trainings
+JUDGED_BEFORE_S = 60.0  # of the end
 HALVES = 2
 SEEDS = 20
 SHARES = (0.4, 0.6, 0.8, 1.0)  # of the rows of a space that are within its limits
@@ -443,11 +444,18 @@ class Run:
     done: dict[str, tuple[Job, float]] = field(default_factory=dict)
     rows: list[dict] = field(default_factory=list)
     kept: dict[str, dict] = field(default_factory=dict)
+    next: deque[Job] = field(default_factory=deque)  # trainings that others have made possible
+    is_final: bool = False
 
     @property
     def trains_until_s(self):
         """When the last training ends."""
         return self.until_s - SPARE_S * min(1.0, self.settings.seconds / 300)
+
+    @property
+    def judges_until_s(self):
+        """When the last networks are judged."""
+        return self.until_s - JUDGED_BEFORE_S * min(1.0, self.settings.seconds / 300)
 
     def begin(self, job):
         """Submit a training; its network is back on the CPU when it has ended."""
@@ -459,17 +467,32 @@ class Run:
         options = TrainingOptions(evaluate_every=job.epochs, epochs_left=left, teacher=job.teacher)
         recipe = replace(job.recipe, epochs=job.epochs)
         sources = None if job.middle is None else self.halves
-        future = self.pool.submit(lambda: job.network, recipe, options, sources)
-        future.add_done_callback(lambda _: job.network.cpu())  # by the thread that uses the GPU
-        self.trainings[future] = job
+        back: Future = Future()
+
+        def move(ended):  # by the thread that uses the GPU, before another sees the network
+            job.network.cpu()
+            if ended.cancelled():
+                back.cancel()
+            elif ended.exception():
+                back.set_exception(ended.exception())
+            else:
+                back.set_result(ended.result())
+
+        self.trainings[back] = job
+        self.pool.submit(lambda: job.network, recipe, options, sources).add_done_callback(move)
 
     def go(self):
         """Train, judge, and write rows until all is done or the time is."""
-        for job in first_jobs(self.images, self.settings.weights, self.plan):
-            self.begin(job)
-            say(f"{job.name} is submitted")
-        while self.trainings or self.judgings:
-            left_s = max(0.0, self.until_s - JUDGED_BEFORE_S - time.monotonic())
+        first = first_jobs(self.images, self.settings.weights, self.plan)
+        while True:
+            while len(self.trainings) < self.settings.side_by_side:
+                job = self.next.popleft() if self.next else next(first, None)
+                if job is None or time.monotonic() > self.trains_until_s:
+                    break
+                self.begin(job)
+            if not self.trainings and not self.judgings:
+                return
+            left_s = max(0.0, self.judges_until_s - time.monotonic())
             ended, _ = wait([*self.trainings, *self.judgings], left_s, FIRST_COMPLETED)
             if not ended:
                 say(f"not ended: {len(self.judgings)} judgings, {len(self.trainings)} trainings")
@@ -505,8 +528,8 @@ class Run:
             torch.save(self.kept, self.settings.out / "networks.pt")
         self.done[job.name + job.variant] = (job, trained.accuracy)
         if time.monotonic() < self.trains_until_s:
-            for new in (*self.of_whole(job), *self.finals(), *self.with_rounding(job)):
-                self.begin(new)
+            self.next.extendleft(self.finals())
+            self.next.extend((*self.of_whole(job), *self.with_rounding(job)))
         if job.space not in {"teacher", "whole", "shortlist"}:
             sent = replace(job, network=network, teacher=None)
             data, counts = str(self.settings.data), self.plan.counts
@@ -527,11 +550,9 @@ class Run:
     def finals(self):
         """The best of the short list from new weights, alone and taught, when the list and the teacher are trained."""
         short = [pair for pair in self.done.values() if pair[0].space == "shortlist"]
-        is_begun = any(job.name == "resnet8_taught" for job in self.trainings.values())
-        if len(short) < self.plan.narrow or "teacher" not in self.done or is_begun:
+        if len(short) < self.plan.narrow or "teacher" not in self.done or self.is_final:
             return
-        if "resnet8_taught" in self.done:
-            return
+        self.is_final = True
         teacher = self.done["teacher"][0].network
         short.sort(key=lambda pair: -pair[1])
         for at, (job, _) in enumerate(short[: self.plan.finals]):
@@ -574,8 +595,6 @@ def run(settings):
         going = Run(settings, settings.plan, pool, judges, images, sources, folder, until_s)
         going.go()
         judges.shutdown(wait=False, cancel_futures=True)
-        for future in going.trainings:
-            future.cancel()
     timed(going.rows, folder, cores[-1], until_s - 5)
     write_rows(going.rows, settings.out)
     return going.rows
