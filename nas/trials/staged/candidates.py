@@ -150,9 +150,12 @@ def draw(
     if not len(kept):
         answers_ms = latency_ms[~np.isnan(latency_ms)]
         fastest = f"; the fastest took {answers_ms.min():.3g} ms" if len(answers_ms) else ""
+        if not oracle.instant:
+            costs = problem.limits.costs(rows)  # which were counted before the timing
+        least = problem.limits.least(costs)
         raise UserError(
             f"none of {draws:,} uniform draws is within {problem.limits.label} on {oracle.device}"
-            f"{fastest}{problem.limits.least(costs)}; raise {problem.limits.label}"
+            f"{fastest}{least}; raise {'that' if least else problem.limits.label}"
         )
     return Candidates(
         rows[kept],
@@ -189,19 +192,25 @@ def _measure(
 ) -> tuple[int, float]:
     """Ask for one network after another, until two are within the limit, and predict others.
 
-    Returns how many rows were considered, and the margin of what was predicted.
+    What is beyond another limit is not timed. Returns how many rows were considered, and the margin of
+    what was predicted.
     """
     until_s = time.monotonic() + seconds
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
-    i = 0
-    for number, i in enumerate(map(int, asked)):
+    i = number = 0
+    for i in map(int, asked):
         within = int((latency_ms <= problem.limit_ms).sum())
         late_s = time.monotonic() - until_s
         enough = number >= (_FEWEST_FITTED if late_s >= 0 else most)
         if enough and (within > 1 or number >= 2 * most or (within and late_s >= seconds)):
             break
-        tell(f"timed {number:,} networks, {within:,} are within {problem.limits.label}")
+        if not problem.limits.met(problem.limits.costs(rows[i])):
+            if late_s >= seconds:
+                break
+            continue
+        number += 1
+        tell(f"timed {number - 1:,} networks, {within:,} are within {problem.limits.label}")
         try:
             answered = problem.oracle.answer(rows[[i]])
         except UnmeasuredError:

@@ -125,6 +125,24 @@ def test_an_oracle_that_measures_is_not_asked_for_all_where_nothing_is_within():
     assert (found.architectures[0] == 1).all()
 
 
+def test_networks_beyond_another_limit_than_the_latency_are_not_timed():
+    asked, oracle = [], Oracle(instant=False)
+    answer, oracle.answer = oracle.answer, lambda rows: (asked.append(rows), answer(rows))[1]
+
+    def draw_within(bound):
+        ram = Limit("RAM", "ram_kb", "kB", bound, "the file", lambda rows: 2 - worth(rows))
+        return draw(problem_of(oracle=oracle, limit_ms=31.0, limits=Limits((ram,))), 0, 200, np.inf)
+
+    found = draw_within(1.5)
+
+    assert len(found)
+    assert 2 - worth(np.concatenate(asked)).min() <= 1.5
+    asked.clear()
+    with pytest.raises(UserError, match=r"smallest ram is .* beyond RAM = 0\.5 kB; raise that"):
+        draw_within(0.5)
+    assert not asked
+
+
 def test_an_oracle_that_measures_is_asked_one_by_one_and_may_lack_some():
     live = problem_of(oracle=Oracle(instant=False, unmeasured_from_ms=15.0), limit_ms=17.0)
 
