@@ -133,6 +133,7 @@ def compared(folder, most):
 
 def trained(networks, data, published, count):
     """A line for each file: RAM and flash, as computed and in truth, and accuracy, of fp32 by torch."""
+    timm()  # before a pickle imports it
     images = open_images(data, side=32)
     images = replace(images, test=images.test.first(count))
     labels = np.asarray(images.test.labels)

@@ -341,13 +341,16 @@ def _calibration_text(source: Int8Source | None, subject: ExportSubject) -> str:
 
 
 def _mixed_text(int8: Int8Onnx) -> str:
-    """What the layers in fp32 save; empty without any."""
-    if not int8.in_fp32:
+    """What layers in fp32 and weights of 7 bits save; empty without any."""
+    changes = [f"leaves {', '.join(int8.in_fp32)} in fp32"] if int8.in_fp32 else []
+    if int8.in_7_bits:
+        changes.append("has weights of 7 bits, whose products cannot saturate")
+    if not changes:
         return ""
     all_int8, mixed = (100 * lost for lost in int8.lost)
     return (
-        f"network-int8.onnx leaves {', '.join(int8.in_fp32)} in fp32: it loses {mixed:.2f} points of the "
-        f"validation images, {all_int8:.2f} with all layers in int8"
+        f"network-int8.onnx {' and '.join(changes)}: it loses {mixed:.2f} points of the validation images, "
+        f"{all_int8:.2f} without that"
     )
 
 

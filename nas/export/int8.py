@@ -174,14 +174,15 @@ def _rounded(weight: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True)
 class Int8Onnx:
-    """An int8 ONNX file, and what its layers in fp32 saved."""
+    """An int8 ONNX file, and what its layers in fp32 and weights of 7 bits saved."""
 
     content: bytes
+    in_7_bits: bool = False  # weights, as 8-bit products may saturate on x86 processors without VNNI
     in_fp32: tuple[str, ...] = ()  # that lose most; none if int8 loses little, or they do not help
     lost: tuple[float, float] = (
         0.0,
         0.0,
-    )  # accuracy on the validation images, without and with these layers
+    )  # accuracy on the validation images, without and with both
 
 
 @final
@@ -219,7 +220,7 @@ class Int8Source:
         return [*calibration(self.images, self.side, batch_size)]
 
     def onnx(self, write: Callable[[nn.Module], bytes], batch_size: int = 1) -> Int8Onnx:
-        """The int8 file, with the layers in fp32 that lose most if it loses more than `MOST_LOST`.
+        """The int8 file; with weights of 7 bits or layers in fp32 that help, if it loses more than `MOST_LOST`.
 
         Args:
           write: makes a network's ONNX file.
@@ -242,18 +243,23 @@ class Int8Source:
         content = quantised(write(self.corrected), batches)
         in_fp32: tuple[str, ...] = ()
         exact, best = answers(write(self.network)), answers(content)
-        before = lost(best)
+        before, in_7_bits = lost(best), False
+        if before > MOST_LOST:
+            narrow = quantised(write(self.corrected), batches, in_7_bits=True)
+            classes = answers(narrow)
+            in_7_bits = bool((classes == exact).sum() > (best == exact).sum())
+            content, best = (narrow, classes) if in_7_bits else (content, best)
         for count in _IN_FP32:
             if lost(best) <= MOST_LOST:
                 break
             layers = tuple(name for name, _ in self.least_exact[:count])
             corrected = bias_corrected(self.network, self.images, self.side, layers)
-            mixed = quantised(write(corrected), batches, layers)
+            mixed = quantised(write(corrected), batches, layers, in_7_bits=in_7_bits)
             classes = answers(mixed)
             if (classes == exact).mean() <= (best == exact).mean():
                 break  # of few images accuracy may rise by chance
             content, in_fp32, best = mixed, layers, classes
-        return Int8Onnx(content, in_fp32, (before, lost(best)))
+        return Int8Onnx(content, in_7_bits, in_fp32, (before, lost(best)))
 
 
 def few_calibrated(images: TrainingData) -> str | None:

@@ -35,6 +35,7 @@ def quantised(
     in_fp32: Collection[str] = (),
     *,
     sums_in_fp32: bool = True,
+    in_7_bits: bool = False,
 ) -> bytes:
     """The network in int8: weights per channel, activations per tensor, calibrated on batches of input_0.
 
@@ -47,6 +48,7 @@ def quantised(
       batches: inputs; the scales cover all their activations.
       in_fp32: layers that are not quantised, by torch's names.
       sums_in_fp32: quantise all operations but sums; else those that ONNX Runtime chooses.
+      in_7_bits: weights of 7 bits, whose products do not saturate on x86 processors without VNNI.
 
     Raises:
       OSError: if the temporary folder cannot be written, as when the disk is full.
@@ -77,6 +79,7 @@ def quantised(
                     _Calibration(batches),
                     quant_format=QuantFormat.QDQ,
                     per_channel=True,
+                    reduce_range=in_7_bits,
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
                     op_types_to_quantize=sorted(kinds - _SUMS) if sums_in_fp32 else None,

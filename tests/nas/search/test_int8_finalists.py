@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx.numpy_helper import to_array
 from synthetic import Oracle
 from torch import nn
 
@@ -22,6 +24,7 @@ from nas.report.summary import Int8Accuracy
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.registry import space_named
 from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_quantisation import quantised
 
 
 @pytest.fixture
@@ -57,6 +60,25 @@ def test_layers_that_lose_most_stay_in_fp32(images):
     assert {"2.0", "2.2"} <= {*int8.in_fp32}
     assert int8.lost[0] > 0.3
     assert int8.lost[1] < 0.05
+
+
+def test_products_of_weights_of_7_bits_do_not_saturate(images):
+    file = onnx_bytes(network(), [torch.zeros(1, 3, 8, 8)])
+    batches = Int8Source(network(), images, 8).calibration(1)
+
+    largest = [
+        max(
+            int(abs(to_array(each).astype(int)).max())
+            for each in onnx.load_from_string(
+                quantised(file, batches, in_7_bits=is_narrow)
+            ).graph.initializer
+            if each.data_type == onnx.TensorProto.INT8
+        )
+        for is_narrow in (False, True)
+    ]
+
+    assert largest == [127, 64]
+    assert 2 * 255 * largest[1] < 2**15 < 2 * 255 * largest[0]
 
 
 def test_channels_that_rounding_shifts_are_shifted_back(images):
