@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
-from nas.spaces.elastic.sub_network import Remaining, remaining_tensors, sub_network
-
-_MODULES = 16
-"""Sub-networks whose modules are kept in memory."""
+from nas.spaces.elastic.groups import is_depthwise
+from nas.spaces.elastic.sub_network import Remaining, fit_settings, remaining_tensors
 
 
 @final
@@ -29,7 +28,6 @@ class SharedElastic(nn.Module):
     """
 
     recipe = Recipe("elastic", batch_size=64, lr=0.01, weight_decay=1e-4, warm_up=0.05, clip=1.0)
-    shapes_vary = True
 
     def __init__(
         self,
@@ -45,7 +43,12 @@ class SharedElastic(nn.Module):
         super().__init__()
         self.network, self.new_classifier = network, new_classifier
         self._remaining, self._side, self._sample, self._largest = remaining, side, sample, largest
-        self._module = lru_cache(_MODULES)(self._built)
+        layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+        is_cheap = [is_depthwise(layer) or layer.kernel_size == (1, 1) for layer in layers]
+        self.shapes_vary = all(is_cheap[1:])
+        """Other convolutions than these are slow without cuDNN, but for the first one."""
+        part = copy.deepcopy(network)  # before a run, after which some cannot be copied
+        self._part = cache(lambda: _Part(part))  # a copy of this module shares it
         self.choose(largest)
 
     def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "4 D"]:
@@ -62,16 +65,51 @@ class SharedElastic(nn.Module):
         tensors = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
         return remaining_tensors(tensors, self._remaining(architecture))
 
-    def _built(self, key: bytes) -> nn.Module:
-        row: Int64[ndarray, "D"] = np.frombuffer(key, np.int64)
-        return sub_network(self.network, self._remaining(row))
-
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:
         """Outputs of the chosen architecture, of images of the task's side."""
         images = resized(images, self._side(self._chosen))
-        if (self._chosen == self._largest).all():
-            logits: Tensor = self.network(images)
-        else:
-            module = self._module(self._chosen.tobytes()).train(self.training)
-            logits = functional_call(module, dict(self.weights(self._chosen)), (images,))
+        network = self.network
+        if (self._chosen != self._largest).any():
+            part = self._part()
+            part.take(self.weights(self._chosen), self._remaining(self._chosen).skipped)
+            network = part.network.train(self.training)
+        logits: Tensor = network(images)
         return logits
+
+
+@final
+class _Part:
+    """A copy of the network that takes the tensors of one part after another."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+        self._modules = dict(network.named_modules())
+        self._depthwise = {module for module in network.modules() if is_depthwise(module)}
+        first: dict[Tensor, str] = {}
+        self._holders: dict[str, list[tuple[nn.Module, str]]] = {}
+        tensors = network.named_parameters(remove_duplicate=False), network.named_buffers()
+        for name, tensor in itertools.chain(*tensors):  # a parameter may have several names
+            layer, _, last = name.rpartition(".")
+            holders = self._holders.setdefault(first.setdefault(tensor, name), [])
+            holders.append((self._modules[layer], last))
+        self._skipped: tuple[str, ...] = ()
+
+    def take(self, tensors: Mapping[str, Tensor], skipped: tuple[str, ...]) -> None:
+        """Compute with these tensors, through which gradients go, and pass on the inputs of skipped blocks."""
+        for block in self._skipped:
+            self._place(block, self._modules[block])
+        for block in skipped:
+            self._place(block, nn.Identity())
+        self._skipped = skipped
+        changed = set()
+        for name, tensor in tensors.items():
+            for module, last in self._holders[name]:
+                is_parameter = last in module._parameters  # noqa: SLF001 - which `setattr` wants a leaf for
+                (module._parameters if is_parameter else module._buffers)[last] = tensor  # noqa: SLF001 - as above
+                changed.add(module)
+        for module in changed:
+            fit_settings(module, is_depth_wise=module in self._depthwise)
+
+    def _place(self, block: str, module: nn.Module) -> None:
+        above, _, name = block.rpartition(".")
+        setattr(self._modules[above], name, module)

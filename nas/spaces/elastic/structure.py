@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch.func import functional_call
 from common.types.errors import UserError
 from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.elastic.blocks import no_data_dependence, residual_blocks
-from nas.spaces.elastic.groups import ChannelGroup, channel_groups, is_depthwise
+from nas.spaces.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise
 from nas.spaces.elastic.sub_network import Remaining, sub_network
 
 FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -27,6 +27,9 @@ FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 
 SIDE_FRACTIONS = (0.5, 0.625, 0.75, 0.875)
 """Shares of the side of the images that may be taken, besides all."""
+
+_REMEMBERED = 10_000
+"""Parts of tensors that are worked out once: a supernet's training takes them in thousands of steps."""
 
 _ALIKE = 1e-3
 """Largest difference of a cut network's outputs from those with zeros in its place, as a share of all."""
@@ -62,16 +65,37 @@ class Structure:
         self, widths: Sequence[int], skipped: Sequence[str], kernels: Mapping[str, int]
     ) -> Remaining:
         """What is left with so many channels of each group."""
-        gone: dict[tuple[str, int], list[Int64[ndarray, "_"]]] = {}
-        for group, order, width in zip(self.groups, self.orders, widths, strict=True):
-            for cut in group.cuts if width < group.channels else ():
-                places = cut.places[order[width:]].reshape(-1)
-                gone.setdefault((cut.tensor, cut.dim), []).append(places)
         places_of: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
-        for (tensor, dim), places in gone.items():
-            every = np.arange(self.shapes[tensor][dim])
-            places_of.setdefault(tensor, {})[dim] = np.delete(every, np.concatenate(places))
+        for (tensor, dim), cuts in self._cuts.items():
+            kept = tuple(widths[group] for group, _ in cuts)
+            if kept == tuple(self.groups[group].channels for group, _ in cuts):
+                continue
+            places = self._places.get((tensor, dim, kept))
+            if places is None:
+                gone = [
+                    cut.places[self.orders[group][width:]].reshape(-1)
+                    for width, (group, cut) in zip(kept, cuts, strict=True)
+                ]
+                places = np.delete(np.arange(self.shapes[tensor][dim]), np.concatenate(gone))
+                if len(self._places) > _REMEMBERED:
+                    self._places.clear()
+                self._places[tensor, dim, kept] = places
+            places_of.setdefault(tensor, {})[dim] = places
         return Remaining(places_of, dict(kernels), tuple(skipped))
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[str, int], list[tuple[int, ChannelCut]]]:
+        """Numbers of the groups that cut a dimension of a tensor, and how."""
+        cuts: dict[tuple[str, int], list[tuple[int, ChannelCut]]] = {}
+        for number, group in enumerate(self.groups):
+            for cut in group.cuts:
+                cuts.setdefault((cut.tensor, cut.dim), []).append((number, cut))
+        return cuts
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int, tuple[int, ...]], Int64[ndarray, "_"]]:
+        """What was left of a dimension of a tensor, by the widths of the groups that cut it."""
+        return {}
 
 
 def structure_of(network: nn.Module, side: int, channels: int, multiple: int) -> Structure:
@@ -237,9 +261,9 @@ def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterator[int]:
-    """Sides of images, multiples of 32, 8 or 4, that the network gives outputs of the same shapes for."""
+    """Sides of images, multiples of 32, 16, 8 or 4, that the network gives outputs of the same shapes for."""
     side = example.shape[-1]
-    step = 32 if side >= 128 else 8 if side >= 64 else 4
+    step = 32 if side > 128 else 16 if side == 128 else 8 if side >= 64 else 4
     smaller = {step * round(side * fraction / step) for fraction in SIDE_FRACTIONS}
     for pixels in sorted(pixels for pixels in smaller if 8 <= pixels < side):
         try:

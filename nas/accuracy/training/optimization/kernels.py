@@ -29,7 +29,9 @@ class Kernels(Enum):
 
     tried = "tried"  # the fastest of all: those that are guessed are slow for few channels
     guessed = "guessed"
-    without_cudnn = "without_cudnn"  # 1x1 convolutions as matrix products, others by torch's own
+    without_cudnn = (
+        "without_cudnn"  # 1x1 and first convolutions as matrix products, others by torch's own
+    )
 
 
 def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -> Kernels:
@@ -76,7 +78,10 @@ def computed_by(kernels: Kernels, device: torch.device) -> Iterator[None]:
 
 @final
 class Products(TorchFunctionMode):
-    """Computes 1x1 convolutions as matrix products while the block runs."""
+    """Computes 1x1 convolutions, and those of images, as matrix products while the block runs.
+
+    Torch's own convolution would take the images of a batch one after another.
+    """
 
     def __torch_function__(
         self,
@@ -85,11 +90,18 @@ class Products(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Replace a 1x1 convolution by `linear` over the channels; call any other function as it is."""
+        """Replace such a convolution by `linear` over channels or patches; call any other function as it is."""
         if function is functional.conv2d and len(args) == 7:  # as `nn.Conv2d` calls it
-            images, weights, bias, stride, padding, _, groups = args
+            images, weights, bias, stride, padding, dilation, groups = args
             is_pointwise = tuple(weights.shape[2:]) == (1, 1) and groups == 1
             if is_pointwise and images.dim() == 4 and (stride, padding) == ((1, 1), (0, 0)):
                 pixels = images.permute(0, 2, 3, 1)
                 return functional.linear(pixels, weights.flatten(1), bias).permute(0, 3, 1, 2)
+            is_plain = isinstance(padding, tuple) and (groups, dilation) == (1, (1, 1))
+            if is_plain and images.dim() == 4 and images.shape[1] <= 4 and not images.requires_grad:
+                padded = functional.pad(images, (padding[1], padding[1], padding[0], padding[0]))
+                height, width = weights.shape[2:]
+                patches = padded.unfold(2, height, stride[0]).unfold(3, width, stride[1])
+                patches = patches.permute(0, 2, 3, 1, 4, 5).flatten(3)
+                return functional.linear(patches, weights.flatten(1), bias).permute(0, 3, 1, 2)
         return function(*args, **(kwargs or {}))
