@@ -24,7 +24,7 @@ from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.evaluation import accuracy_of, device_named
-from nas.accuracy.training.optimization.kernels import Kernels, computed_by
+from nas.accuracy.training.optimization.kernels import Kernels, computed_by, kernels_for
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
 from nas.accuracy.training.untrained import HasNetworks, renew_statistics, resize, untrained
@@ -133,7 +133,9 @@ def path_accuracy(
     """
     network = inherited(space, shared, architecture, images.task, side)
     first = images.valid.first(counts[1])
-    kernels = Kernels.without_cudnn if shared.shapes_vary else Kernels.guessed
+    kernels = Kernels.guessed
+    if shared.shapes_vary:
+        kernels = kernels_for(network, 1, shapes_vary=True)
     with computed_by(kernels, device_named(device)):
         recalibrate(network, images, device=device, most=counts[0])
         return accuracy_of(network, first, images, device=device)

@@ -6,7 +6,7 @@ import copy
 import itertools
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -28,6 +28,7 @@ class SharedElastic(nn.Module):
     """
 
     recipe = Recipe("elastic", batch_size=64, lr=0.01, weight_decay=1e-4, warm_up=0.05, clip=1.0)
+    shapes_vary = True
 
     def __init__(
         self,
@@ -43,10 +44,6 @@ class SharedElastic(nn.Module):
         super().__init__()
         self.network, self.new_classifier = network, new_classifier
         self._remaining, self._side, self._sample, self._largest = remaining, side, sample, largest
-        layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
-        is_cheap = [is_depthwise(layer) or layer.kernel_size == (1, 1) for layer in layers]
-        self.shapes_vary = all(is_cheap[1:])
-        """Other convolutions than these are slow without cuDNN, but for the first one."""
         part = copy.deepcopy(network)  # before a run, after which some cannot be copied
         self._part = cache(lambda: _Part(part))  # a copy of this module shares it
         self.choose(largest)
@@ -105,7 +102,8 @@ class _Part:
         for name, tensor in tensors.items():
             for module, last in self._holders[name]:
                 is_parameter = last in module._parameters  # noqa: SLF001 - which `setattr` wants a leaf for
-                (module._parameters if is_parameter else module._buffers)[last] = tensor  # noqa: SLF001 - as above
+                values: dict[str, Any] = module._parameters if is_parameter else module._buffers  # noqa: SLF001 - as above
+                values[last] = tensor
                 changed.add(module)
         for module in changed:
             fit_settings(module, is_depth_wise=module in self._depthwise)

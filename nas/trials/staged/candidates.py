@@ -15,6 +15,7 @@ from numpy import ndarray
 from common.types.architectures import Enumerable
 from common.types.errors import UserError
 from common.types.kind import Kind
+from common.types.task import Task
 from latency.base import Latencies, UnmeasuredError
 from latency.models.confidence import of_residuals
 from latency.models.regression import fit, held_out_ms
@@ -230,7 +231,7 @@ def _measure(
         problem.space.costs(rows[at], problem.task)  # which remembers what takes long to count
         problem.limits.costs(rows[at])
     model_rows = np.concatenate([rows[timed], rows[unknown]])
-    features = _log_features(problem, model_rows)
+    features = log_features(problem.space, problem.task, model_rows)
     log_ms = np.log(latency_ms[timed])
     model = fit(features[: len(timed)], log_ms)
     held_out = held_out_ms(features[: len(timed)], log_ms, np.arange(len(timed)))
@@ -250,13 +251,13 @@ def _measure(
     return considered, margin
 
 
-def _log_features(
-    problem: SearchProblem, rows: Int64[ndarray, "n D"]
+def log_features(
+    space: SearchSpace, task: Task, rows: Int64[ndarray, "n D"]
 ) -> Float64[ndarray, "n features"]:
     """What the logarithm of a latency depends on: those of the costs, and the space's features."""
-    costs = problem.space.costs(rows, problem.task)
+    costs = space.costs(rows, task)
     logs = np.log1p(np.stack([costs["parameters"], costs["flops"]], axis=-1))
-    features = np.concatenate([logs, problem.space.features(rows)], axis=-1)
+    features = np.concatenate([logs, space.features(rows)], axis=-1)
     spread = features.std(axis=0)
     standard: Float64[ndarray, "n features"] = (features - features.mean(axis=0)) / np.where(
         spread > 0, spread, 1

@@ -39,10 +39,13 @@ def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -
 
     Trying takes about 0.5 s for each convolution. With two networks of MobileNetV3 side by side, at 96
     pixels on an H200, the first epoch took 83 and 38 s instead of 33 and 18 s, later ones about 1.2 s
-    less than the 7 s by kernels that are guessed. With `shapes_vary` there are thousands of shapes.
+    less than the 7 s by kernels that are guessed. With `shapes_vary` there are thousands of shapes, and
+    cuDNN is left out where other layers compute quickly without it.
     """
     if shapes_vary:
-        return Kernels.without_cudnn
+        layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+        is_quick = [layer.kernel_size == (1, 1) or layer.groups > 1 for layer in layers]
+        return Kernels.without_cudnn if all(is_quick[1:]) else Kernels.guessed
     return Kernels.guessed if has_many_shapes(network) and epochs < _LONG else Kernels.tried
 
 

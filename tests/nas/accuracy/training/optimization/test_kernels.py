@@ -56,7 +56,8 @@ def test_short_trainings_of_many_shapes_do_not_try_kernels():
     assert kernels_for(mobile, 20) is Kernels.guessed
     assert kernels_for(mobile, 200) is Kernels.tried
     assert kernels_for(cell, 1) is Kernels.tried
-    assert kernels_for(cell, 100, shapes_vary=True) is Kernels.without_cudnn
+    assert kernels_for(mobile, 100, shapes_vary=True) is Kernels.without_cudnn
+    assert kernels_for(cell, 100, shapes_vary=True) is Kernels.guessed
 
 
 @pytest.mark.parametrize(
