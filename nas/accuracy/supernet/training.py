@@ -159,8 +159,8 @@ def recalibrate(
         )
         return
     model = Normalised(network, images.mean, images.sd, device)
-    source = DeviceImages([images.train], device)
-    batches = torch.arange(min(len(source), most)).split(_BATCH)
+    source = DeviceImages([images.train.first(most)], device)  # a GPU copies all of them
+    batches = torch.arange(len(source)).split(_BATCH)
     renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))
 
 
