@@ -11,7 +11,7 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
   adapted as the search does it (sandwich rule, in-place distillation). Twenty random parts as they inherit, against
   each tuned alone; the best part within the latency of each of the fifteen, tuned as they were; then as of resnet.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
-  the best part, widths scaled alike, and torch-pruning's global pruning, each tuned alike with the whole network as
+  the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS, each tuned alike with the whole network as
   teacher, by three seeds. Where adaptation alone would explain the gain, a row says so: widths alike, adapted too.
 - kernels: MobileNetV4 small, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
@@ -47,7 +47,7 @@ from latency.models.regression import fit
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.supernet.training import inherited, path_accuracy, recalibrate, train_supernet
-from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch, train
@@ -65,6 +65,7 @@ SIDE = 128
 SIDES = (64, 80, 96, 112, 128)
 WIDTHS = ("100", "075", "050")
 RANDOM, SEEDS, HALF = 20, 3, 0.5
+FASTNAS = "ModelOpt, FastNAS"
 TUNING = replace(
     recipe_named("fine_tuning"), batch_size=128, lr=0.03, body_lr=1.0, name="elastic_trained"
 )
@@ -410,12 +411,11 @@ def mobilenet(args, images, notes):
     halved(study, half, epochs)
 
 
-def halved(study, half, epochs):
-    """Ways of cutting a network to half its time, each tuned by some seeds with the whole one as teacher."""
-    space, images, notes = study.space, study.images, study.notes
-    thumb = np.array(space.rules_of_thumb())
-    flops = space.costs(thumb, study.task)["flops"]
-    whole_side = thumb[:, 0] == len(space.structure.sides) - 1
+def widths_alike(study):
+    """The rule of thumb on whole images and on images of any side: the largest within half the time."""
+    thumb = np.array(study.space.rules_of_thumb())
+    flops = study.space.costs(thumb, study.task)["flops"]
+    whole_side = thumb[:, 0] == len(study.space.structure.sides) - 1
     alike = {}
     for name, which in (("", whole_side), (", any side", np.ones(len(thumb), bool))):
         order = thumb[which][np.argsort(-flops[which])]
@@ -424,6 +424,13 @@ def halved(study, half, epochs):
             if study.measured(row[None])[0] <= HALF:
                 alike[name] = row
                 break
+    return alike
+
+
+def halved(study, half, epochs):
+    """Ways of cutting a network to half its time, each tuned by some seeds with the whole one as teacher."""
+    space, images, notes = study.space, study.images, study.notes
+    alike = widths_alike(study)
     untouched = space.supernet(study.task)  # the weights before the adaptation
     networks, shares = {"elastic": study.part(half)}, {"elastic": study.measured(half[None])[0]}
     for name, row in alike.items():
@@ -436,15 +443,10 @@ def halved(study, half, epochs):
     networks["torch-pruning, global"], shares["torch-pruning, global"] = pruned, share
     networks["whole"], shares["whole"] = copy.deepcopy(study.whole), 1.0
     inherits = {name: accuracy_of(each, images.test, images) for name, each in networks.items()}
-    for seed in range(1 if study.is_smoke else SEEDS):
-        if seed:  # what asks for an interval
-            networks = {
-                name: network
-                for name, network in networks.items()
-                if name != "whole" and "any side" not in name
-            }
-        tests = tuned(images, networks.values(), epochs, study.whole, (seed,))
-        for name, (_, test) in zip(networks, tests, strict=True):
+
+    def tune(ways, seed):
+        tests = tuned(images, [networks[name] for name in ways], epochs, study.whole, (seed,))
+        for name, (_, test) in zip(ways, tests, strict=True):
             notes(
                 "half",
                 way=name,
@@ -454,11 +456,65 @@ def halved(study, half, epochs):
                 seed=seed,
                 epochs=epochs,
             )
-    notes(
-        "half rows",
-        elastic=space.text(half),
-        **{k or "alike": space.text(r) for k, r in alike.items()},
-    )
+
+    seeds = range(1 if study.is_smoke else SEEDS)
+    for seed in seeds:  # of the first one, what asks for no interval, too
+        tune(
+            [name for name in networks if not seed or (name != "whole" and "any" not in name)], seed
+        )
+    rows = {name or "alike": space.text(row) for name, row in alike.items()}
+    notes("half rows", elastic=space.text(half), **rows)
+    try:
+        networks[FASTNAS], shares[FASTNAS] = fast_nas(study)
+        inherits[FASTNAS] = accuracy_of(networks[FASTNAS], images.test, images)
+        for seed in seeds:
+            tune([FASTNAS], seed)
+    except Exception as error:  # noqa: BLE001 - an optional peer, last
+        notes("no FastNAS", error=repr(error)[:300])
+
+
+def fast_nas(study):
+    """ModelOpt's FastNAS, whose limit is of multiply-accumulates: the most that are within half the time."""
+    import modelopt.torch.prune as mtp  # noqa: PLC0415 - optional, and slow to import
+
+    device, images, best = device_named("auto"), study.images, None
+    train_batches = proxy_batch(images, 1024).to(device).split(128)
+    judge = proxy_batch(replace(images, train=images.valid), 2048).to(device)
+    labels = torch.from_numpy(np.array(images.valid.labels[: len(judge)])).to(device)
+
+    def score(network):
+        network.eval()
+        with torch.no_grad():
+            answers = torch.cat([network(part).argmax(1) for part in judge.split(256)])
+        return float((answers == labels).float().mean())
+
+    low, high = 10, 95
+    for _ in range(1 if study.is_smoke else 4):
+        percent = (low + high) // 2
+        settings = mtp.fastnas.FastNASConfig()
+        settings["nn.Conv2d"]["*"]["channel_divisor"] = 8
+        settings["nn.BatchNorm2d"]["*"]["feature_divisor"] = 8
+        part, _ = mtp.prune(
+            model=copy.deepcopy(study.whole).to(device, memory_format=torch.contiguous_format),
+            mode=[("fastnas", settings)],
+            constraints={"flops": f"{percent}%"},
+            dummy_input=torch.from_numpy(image_of(images.side)).to(device),
+            config={
+                "data_loader": train_batches,
+                "collect_func": lambda batch: batch,
+                "score_func": score,
+                "checkpoint": None,
+                "verbose": False,
+            },
+        )
+        ms, whole_ms = study.timer.share(part, images.side).result()
+        study.notes("FastNAS", percent=percent, share=ms / whole_ms)
+        fits = ms <= HALF * whole_ms
+        if fits or best is None:
+            best = part, ms / whole_ms
+        low, high = (percent, high) if fits else (low, percent)
+    recalibrate(best[0], images)
+    return best
 
 
 def globally_pruned(study):
