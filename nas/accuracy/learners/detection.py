@@ -29,6 +29,7 @@ from nas.accuracy.learners.scenes import (
     Scenes,
     beside,
     colour,
+    resamples,
     title_of,
 )
 
@@ -137,7 +138,9 @@ class Detection:
         """Average precision of each class, and the worst boxes beside the truth."""
         device = next(network.parameters()).device
         pairs = self.answered(network, (moved(each, device) for each in self.batches("test")))
-        values = _average_precisions(pairs, len(self.classes) - 1).tolist()
+        judged = _judged(pairs, len(self.classes) - 1)
+        none = np.zeros(len(self.classes) - 1)
+        values = (none if judged is None else _precisions(judged)).tolist()
         labels = torch.cat([objects[:, 4].clamp(min=0).long() for objects, _ in pairs])
         counts = torch.bincount(labels, minlength=len(self.classes))
         lost, shown = [], []
@@ -185,9 +188,14 @@ class Detection:
         return torch.randn(1, 3, self.side, self.side)
 
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
-        """Mean average precision."""
-        values = _average_precisions(self.answered(network, batches), len(self.classes) - 1)
-        return Metric("mAP", float(np.nan_to_num(np.nanmean(values))))
+        """Mean average precision; its interval is by resampled images."""
+        pairs, classes = self.answered(network, batches), len(self.classes) - 1
+        judged = _judged(pairs, classes)
+        if judged is None:
+            return Metric("mAP", 0.0, (0.0, 0.0))
+        means = resampled_precisions(judged, resamples(len(pairs)))
+        low, high = np.quantile(means, [0.025, 0.975]).tolist()
+        return Metric("mAP", float(np.nan_to_num(np.nanmean(_precisions(judged)))), (low, high))
 
 
 def _coco() -> tuple[Any, Any]:
@@ -201,10 +209,10 @@ def _coco() -> tuple[Any, Any]:
     return COCO, COCOeval
 
 
-def _average_precisions(
+def _judged(
     pairs: Sequence[tuple[Float[Tensor, "objects 5"], Float[Tensor, "k 6"]]], classes: int
-) -> Float64[ndarray, "classes"]:
-    """Average precision of each class over overlaps of .5 to .95, by pycocotools; NaN without objects."""
+) -> Any | None:
+    """COCOeval of pycocotools, of objects of any size; None without answers."""
     truth: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     for image, (objects, answered) in enumerate(pairs, 1):
@@ -215,7 +223,7 @@ def _average_precisions(
         for *corners, label, score in answered.tolist():
             answers.append(_coco_box(image, label, corners) | {"score": score})
     if not answers:
-        return np.zeros(classes)
+        return None
     make, evaluation = _coco()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
         coco = make()
@@ -226,13 +234,52 @@ def _average_precisions(
         }
         coco.createIndex()
         judged = evaluation(coco, coco.loadRes(answers), "bbox")
+        judged.params.areaRng, judged.params.areaRngLbl = [[0, 1e10]], ["all"]
+        judged.params.maxDets = [KEPT]
         judged.evaluate()
         judged.accumulate()
-    precision = judged.eval["precision"][
-        :, :, :, 0, -1
-    ]  # overlap, recall, class, all areas, 100 answers
-    precision = np.where(precision < 0, np.nan, precision)
-    return np.asarray(precision.mean((0, 1)), np.float64)
+    return judged
+
+
+def _precisions(judged: Any) -> Float64[ndarray, "classes"]:
+    """Average precision of each class over overlaps of .5 to .95; NaN without objects."""
+    precision = judged.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
+    return np.asarray(np.where(precision < 0, np.nan, precision).mean((0, 1)), np.float64)
+
+
+def resampled_precisions(
+    judged: Any, counts: Int64[ndarray, "draws images"]
+) -> Float64[ndarray, "draws"]:
+    """Mean average precision of images that are counted so often, as `COCOeval.accumulate` has it."""
+    images, recalls = counts.shape[1], judged.params.recThrs
+    sums, classes = np.zeros((2, len(counts)))
+    for first in range(0, len(judged.evalImgs), images):  # a class
+        each = [(at, one) for at, one in enumerate(judged.evalImgs[first : first + images]) if one]
+        objects = np.zeros(images)
+        objects[[at for at, _ in each]] = [(one["gtIgnore"] == 0).sum() for _, one in each]
+        if not objects.any():
+            continue
+        n = counts @ objects
+        image = np.repeat([at for at, _ in each], [len(one["dtScores"]) for _, one in each])
+        order = np.argsort(-np.concatenate([one["dtScores"] for _, one in each]), kind="mergesort")
+        right, ignored = (
+            np.concatenate([one[name] for _, one in each], 1)[:, order] > 0
+            for name in ("dtMatches", "dtIgnore")
+        )
+        weights = counts[:, image[order].astype(int)]
+        every = weights.cumsum(1)
+        value = np.zeros(len(counts))
+        for is_right, is_ignored in zip(right & ~ignored, ignored, strict=True):
+            total = every if not is_ignored.any() else (weights * ~is_ignored).cumsum(1)
+            true = weights[:, is_right].cumsum(1)
+            precision = true / np.maximum(total[:, is_right], 1)
+            precision = np.maximum.accumulate(precision[:, ::-1], 1)[:, ::-1]
+            padded = np.pad(precision, ((0, 0), (0, 1)))
+            for draw in range(len(counts)):
+                at = np.searchsorted(true[draw] / max(n[draw], 1), recalls)
+                value[draw] += padded[draw, at].mean()
+        sums, classes = sums + value / len(right), classes + (n > 0)
+    return np.asarray(sums / np.maximum(classes, 1))
 
 
 def _coco_box(image: int, label: float, corners: list[float]) -> dict[str, Any]:
@@ -304,14 +351,13 @@ def detections(
     anchor, label, score = anchor[order], label[order], score[order]
     inside = boxes[anchor].clamp(0, side)
     same = label[:, None] == label[None]
-    hides = (overlaps(inside[None], inside[None])[0] > OVERLAP) & same
-    kept = torch.ones(len(inside), dtype=torch.bool)
-    hides = hides.cpu()
-    for at in range(len(inside)):  # the surer hides those after it
-        if kept[at]:
-            kept[at + 1 :] &= ~hides[at, at + 1 :]
+    overlapping = overlaps(inside[None], inside[None])[0] > OVERLAP
+    hides = (overlapping & same).triu(1)  # the surer hides those after it
+    kept = torch.ones(len(inside), dtype=torch.bool, device=inside.device)
+    while not torch.equal(kept, remaining := ~(hides & kept[:, None]).any(0)):
+        kept = remaining  # right up to one more rank of those that are hidden by hidden ones
     rows = torch.cat([inside, label[:, None] + 1, score[:, None]], -1)
-    return rows[kept.to(rows.device)][:KEPT]
+    return rows[kept][:KEPT]
 
 
 def _annotations(

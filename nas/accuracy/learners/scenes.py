@@ -42,6 +42,8 @@ SPLIT_SEED = 0
 SHARE = 0.1
 """Share of the images that is kept for validation, and for the test."""
 
+_RESAMPLES = 200
+
 _MOST_BYTES = 8 * 2**30
 """Of all pixels, which are held in memory."""
 
@@ -134,6 +136,12 @@ def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 sid
     mean, sd = (torch.tensor(each, device=pixels.device) for each in (MEAN, SD))
     scaled = (pixels.float() / 255 - mean) / sd
     return scaled.permute(0, 3, 1, 2).contiguous()
+
+
+def resamples(images: int) -> Int64[ndarray, "draws images"]:
+    """How often each image is drawn, for the interval of a metric: a bootstrap."""
+    rng = np.random.default_rng(0)
+    return np.asarray(rng.multinomial(images, np.full(images, 1 / images), _RESAMPLES))
 
 
 def read_image(

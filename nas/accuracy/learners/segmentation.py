@@ -28,14 +28,12 @@ from nas.accuracy.learners.scenes import (
     image_files,
     normalised,
     read_image,
+    resamples,
     title_of,
 )
 
 UNLABELLED = 255
 """Number of pixels that are neither learnt nor judged."""
-
-_RESAMPLES = 200
-"""Of the images, for the interval of the mean."""
 
 
 @final
@@ -158,9 +156,7 @@ class Segmentation:
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
         """Mean intersection over union of the classes; its interval is by resampled images."""
         counts = self.confusion(network, batches)
-        rng = np.random.default_rng(0)
-        draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), _RESAMPLES)
-        flat = draws @ counts.reshape(len(counts), -1)
+        flat = resamples(len(counts)) @ counts.reshape(len(counts), -1)
         means = [np.nanmean(unions(each)) for each in flat.reshape(-1, *counts.shape[1:])]
         low, high = np.quantile(means, [0.025, 0.975]).tolist()
         return Metric("mIoU", float(np.nanmean(unions(counts.sum(0)))), (low, high))

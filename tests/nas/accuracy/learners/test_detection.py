@@ -4,6 +4,7 @@ import json
 import math
 import sys
 
+import numpy as np
 import pytest
 import torch
 from scene_folder import write_scenes
@@ -13,11 +14,14 @@ from common.types.errors import UserError
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.detection import (
     Detection,
+    _judged,
+    _precisions,
     decoded,
     detections,
     encoded,
     matched,
     overlaps,
+    resampled_precisions,
 )
 
 ANCHORS = torch.tensor([[0.0, 0, 20, 20], [10, 10, 30, 30], [25, 25, 45, 45]])
@@ -81,7 +85,29 @@ def test_a_perfect_detector_has_every_box(folder):
     metric = learner.metric(Oracle(batch[1], 3), [batch])
 
     assert (metric.name, metric.value) == ("mAP", pytest.approx(1.0))
+    assert metric.interval == pytest.approx((1.0, 1.0))
     assert learner.classes == ("background", "class 1", "class 2")
+
+
+def test_the_interval_is_of_resampled_images_as_coco_judges_them(folder):
+    pytest.importorskip("pycocotools")
+    learner, rng = Detection(str(folder), side=48), np.random.default_rng(0)
+    objects = learner.scenes.targets[:12]
+    shifted = objects + torch.tensor(rng.uniform(-4, 4, objects.shape)) * (objects[..., 4:] > 0)
+    scores = torch.tensor(rng.random((12, 1, 1)))
+    objects[5, 0, 4] *= -1  # a crowd
+    pairs = [
+        (truth, torch.cat([boxes[:, :4], truth[:, 4:].abs(), score], 1).float())
+        for truth, boxes, score in zip(objects, shifted, scores, strict=True)
+    ]
+    counts = rng.multinomial(12, np.full(12, 1 / 12), 3)
+
+    means = resampled_precisions(_judged(pairs, 2), counts)
+
+    for mean, times in zip(means, counts, strict=True):
+        drawn = [pair for pair, n in zip(pairs, times, strict=True) for _ in range(n)]
+        assert mean == pytest.approx(np.nanmean(_precisions(_judged(drawn, 2))))
+    assert means.std() > 0.01
 
 
 def test_mirrored_boxes_stay_on_their_objects(folder):
