@@ -253,6 +253,7 @@ def resampled_precisions(
     """Mean average precision of images that are counted so often, as `COCOeval.accumulate` has it."""
     images, recalls = counts.shape[1], judged.params.recThrs
     sums, classes = np.zeros((2, len(counts)))
+    rows = 2.0 * np.arange(len(counts))[:, None]
     for first in range(0, len(judged.evalImgs), images):  # a class
         each = [(at, one) for at, one in enumerate(judged.evalImgs[first : first + images]) if one]
         objects = np.zeros(images)
@@ -275,9 +276,12 @@ def resampled_precisions(
             precision = true / np.maximum(total[:, is_right], 1)
             precision = np.maximum.accumulate(precision[:, ::-1], 1)[:, ::-1]
             padded = np.pad(precision, ((0, 0), (0, 1)))
-            for draw in range(len(counts)):
-                at = np.searchsorted(true[draw] / max(n[draw], 1), recalls)
-                value[draw] += padded[draw, at].mean()
+            recall = (
+                true / np.maximum(n, 1)[:, None] + rows
+            )  # of one draw after another: one search
+            at = np.searchsorted(recall.ravel(), (recalls + rows).ravel()).reshape(len(rows), -1)
+            at -= np.arange(len(rows))[:, None] * true.shape[1]
+            value += np.take_along_axis(padded, at, 1).mean(1)
         sums, classes = sums + value / len(right), classes + (n > 0)
     return np.asarray(sums / np.maximum(classes, 1))
 
