@@ -33,8 +33,8 @@ Augment: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 ANNOTATIONS = "annotations.json"
 
-SIDE, BATCH = 128, 32
-"""Pixels that images are resized to by default, and images of a batch."""
+SIDE, BATCH, MANY = 128, 32, 2000
+"""Pixels that images are resized to by default; images of a batch, twice as many where a split has more than many."""
 
 SPLIT_SEED = 0
 """Seed of the splits: one for all, so that any training keeps the same test images."""
@@ -116,7 +116,7 @@ class SceneBatches:
 
     @property
     def _size(self) -> int:
-        return min(BATCH, len(self.positions))
+        return min(BATCH * (1 + (len(self.positions) > MANY)), len(self.positions))
 
     def __len__(self) -> int:
         full, left = divmod(len(self.positions), self._size)
