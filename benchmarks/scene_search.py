@@ -230,9 +230,12 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--core", type=int, help="core to time on")
+    parser.add_argument("--cores", help="others, as 0,1,2: of all else")
     parser.add_argument("--summary", action="store_true")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
+    if chosen.cores:
+        os.sched_setaffinity(0, set(map(int, chosen.cores.split(","))))
     if chosen.summary:
         print("\n".join(summary(chosen.out)))
     else:

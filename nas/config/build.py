@@ -31,7 +31,7 @@ from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
 from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
-from nas.spaces.trusted_code import absolute, trust
+from nas.spaces.trusted_code import MARK, absolute, trust
 from nas.trials.executor import Simulated, Workers
 from nas.trials.problem import SearchProblem
 from rewards.base import Reward
@@ -93,6 +93,9 @@ STARTS = {
     "detection": "ssdlite320_mobilenet_v3_large",
 }
 """Network of torchvision that a task begins with."""
+
+_HEADS = {"segmentation": "lraspp-", "detection": "ssdlite-"}
+"""What the name of a network of timm follows, to have the task's head."""
 
 _TASK_SIDE = 128
 """Pixels of the images of such a task, by default."""
@@ -386,20 +389,22 @@ def _space(config: SearchConfig) -> SearchSpace:
 
 
 def _choose_start(config: SearchConfig) -> None:
-    """Begin with the task's network of torchvision, for as many classes as the data have.
+    """Begin with the task's network, or that of timm with its head, for as many classes as the data have.
 
     Raises:
       UserError: if the data cannot be opened.
     """
-    start = STARTS.get(str(config.data).partition(":")[0])
+    task = str(config.data).partition(":")[0]
+    start = STARTS.get(task)
     if start is None or config.space not in {FROM_SCRATCH, _ELASTIC}:
         return
     config.side = config.side or _TASK_SIDE
-    if config.network in {None, start}:
+    named = config.network or start
+    if named == start or named.startswith(_HEADS[task]):
         from nas.accuracy.learners.opened import open_data  # noqa: PLC0415 - as of a search on images
 
         data = open_data(str(config.data), side=config.side)
-        config.network = f"{start}/{data.task.num_classes}"
+        config.network = f"{named}/{data.task.num_classes}"
 
 
 def _space_name(config: SearchConfig) -> str:
@@ -617,7 +622,7 @@ def _accuracy(
 
     begins_with_weights = isinstance(space, HasWeights)
     if isinstance(chosen, AutoAccuracyConfig):
-        is_new = config.weights is None and str(config.network).partition("/")[0] in STARTS.values()
+        is_new = config.weights is None and MARK not in (config.network or MARK)
         inherited = InheritedConfig(recipe="scenes" if is_new else "fine_tuning")
         inherits = inherited if isinstance(space, Inherits) else StagedConfig()
         chosen = config.accuracy = FineTuningConfig() if begins_with_weights else inherits

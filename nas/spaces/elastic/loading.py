@@ -17,7 +17,7 @@ from common.files.python_file import object_of
 from common.types.errors import UserError
 from nas.accuracy.learners.base import blamed
 from nas.spaces.elastic.space import MULTIPLE, ElasticSpace
-from nas.spaces.elastic.starts import STARTS, start_named, with_own_names
+from nas.spaces.elastic.starts import HEADS, STARTS, is_start, start_named, with_own_names
 from nas.spaces.elastic.structure import head_prefixes
 from nas.spaces.trusted_code import MARK, require_trusted
 
@@ -45,14 +45,15 @@ def named_space(argument: str = "") -> ElasticSpace:
 
 
 def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> ElasticSpace:
-    """The space of a network of torchvision, by its name and classes.
+    """The space of a start, by its name and classes.
 
     Raises:
       UserError: if there is no such network, it has no side, or the weights are not its own.
     """
     named, _, classes = start.partition("/")
-    if named not in STARTS or not classes.isdecimal():
-        raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(STARTS)}")
+    if not is_start(named) or not classes.isdecimal():
+        names = (*STARTS, *(f"{head}-<timm's name>" for head in HEADS))
+        raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(names)}")
     if not side:
         raise UserError(f"network={named}: set side=, the pixels of its images")
     module = start_named(named, int(classes), int(side))

@@ -57,6 +57,26 @@ def test_a_detector_gives_its_anchors_beside_logits_and_offsets():
     assert torch.equal(outputs[1, :, -4:], network.anchors)
 
 
+@pytest.mark.parametrize(
+    ("head", "outputs"), [("lraspp", (2, 3, 64, 64)), ("ssdlite", (2, 144, 11))]
+)
+def test_features_of_timm_begin_a_task(head, outputs):
+    pytest.importorskip("timm")
+    space = named_space(f"{head}-mobilenetv3_small_050/3,,64")
+    task = space.tasks[space.default_task]
+
+    small = space.network(space.smallest(), task).eval()
+
+    with torch.no_grad():
+        assert small(space.example_input(space.smallest(), task, 2)).shape == outputs
+    assert not [name for name in space.positions if name.endswith(small.heads)]
+
+
+def test_a_network_that_timm_lacks_is_named():
+    with pytest.raises(UserError, match="timm has no features of nothing"):
+        start_named("lraspp-nothing", classes=3, side=32)
+
+
 def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
     build = library("torchvision.models.detection").ssdlite320_mobilenet_v3_large
     saved = build(weights=None, weights_backbone=None, num_classes=91).state_dict()
