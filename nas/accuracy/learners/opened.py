@@ -22,8 +22,9 @@ from nas.accuracy.learners.data import LearnerData, TrainingData
 TASKS = {
     "segmentation": "nas.accuracy.learners.segmentation:Segmentation",
     "detection": "nas.accuracy.learners.detection:Detection",
+    "embedding": "nas.accuracy.learners.embedding:Embedding",
 }
-"""Learners of the package beside those of labelled images; built by data and side."""
+"""Learners of the package beside those of a number or labels an image; built by data and side."""
 
 _OWN = "learner"
 _TRUSTED: set[str] = set()

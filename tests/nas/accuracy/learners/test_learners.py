@@ -18,6 +18,7 @@ from nas.accuracy.learners.base import LearnerDescription, Metric
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.functions import learner
 from nas.accuracy.learners.of_images import learner_of
+from nas.accuracy.learners.opened import open_data
 from nas.accuracy.training.evaluation import metric_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, train
@@ -112,6 +113,35 @@ def test_tasks_of_labelled_images_are_learnt(digits, target):
     assert metric.name == data.metric
     assert metric.value > 0.5
     assert metric.interval[0] < metric.value < metric.interval[1]
+
+
+def test_images_of_a_class_come_to_lie_together():
+    data = open_data("embedding:digits", side=8)
+    network = network_for(data)
+    before = metric_of(network, data.valid, data, device="cpu")
+
+    trained = train(network, data, RECIPE, TrainingOptions(), device="cpu")
+
+    after = metric_of(network, data.valid, data, device="cpu")
+    assert after.name == data.metric == "k-NN accuracy"
+    assert trained.accuracy == after.value > max(0.9, before.value)
+    assert after.interval[0] < after.value <= after.interval[1]
+
+
+def test_the_neighbours_of_an_embedding_by_hand():
+    learner = open_data("embedding:digits", side=8).learner
+    angles = torch.tensor(
+        [0.0, 0.1, 0.2, 2.0, 2.1, 2.2]
+    )  # an image itself is none of its neighbours
+    points = torch.stack([angles.cos(), angles.sin()], 1)
+
+    metric = learner.metric(nn.Identity(), [(points, torch.tensor([0, 0, 0, 1, 1, 0]))])
+    loss = learner.loss(nn.Identity(), (points[:3], torch.tensor([0, 0, 1])))
+
+    assert metric.value == pytest.approx(4 / 6)  # a 1 has one other and four 0
+    cosines = torch.tensor([0.1, 0.2]).cos() * 10
+    surprise = [-(cosines[:1] - cosines.logsumexp(0)), -(cosines[0] - cosines[[0, 0]].logsumexp(0))]
+    assert loss.item() == pytest.approx(float(surprise[0] + surprise[1]) / 2)
 
 
 def test_a_built_in_learner_gives_the_same_by_its_own_batches(digits):
