@@ -153,6 +153,7 @@ class Table(PagePart):
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
     is_filtered: bool = False  # by words that the reader types
+    begins_with_names: bool = False  # in the first column, also where they are numbers
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -178,7 +179,8 @@ class Table(PagePart):
         texts = [row[column] for row in self.texts]
         if any(isinstance(row[column], Link) for row in self.rows):
             return "long"
-        if texts and all(_NUMERIC.match(text) for text in texts):
+        is_name = self.begins_with_names and column == 0
+        if texts and not is_name and all(_NUMERIC.match(text) for text in texts):
             return "number"
         is_long = any(len(text) > LONG and (column == 0 or text.startswith("`")) for text in texts)
         return "long" if is_long else ""

@@ -133,6 +133,7 @@ def _classes(summary: Summary) -> Iterator[Table]:
             for result in ordered
         ],
         "The winner on the test images of each class, the worst first.",
+        begins_with_names=True,
     )
 
 

@@ -33,6 +33,7 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.learners.base import HasFindings, Metric, blamed
 from nas.accuracy.learners.data import LearnerData, TrainingSplit, has_classes
+from nas.accuracy.learners.of_images import learner_of
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import logits_of, metric_of
@@ -284,7 +285,7 @@ class TrainingJob:
                 f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
             )
         judged = [
-            f"{_text(each)} {name} {images.items}"
+            f"{each.text} {name} {images.items}"
             for each, name in ((test, "test"), (valid, "validation"))
             if each is not None
         ]
@@ -333,16 +334,13 @@ class TrainingJob:
     def _findings(self) -> dict[str, Any]:
         """What a learner shows of the trained network: in the record, and pictures beside it."""
         data, folder = self._subject.images, self._subject.folder / PICTURES
-        if not (
-            isinstance(data, LearnerData)
-            and isinstance(data.learner, HasFindings)
-            and len(data.test)
-        ):
+        learner = data.learner if isinstance(data, LearnerData) else learner_of(data)
+        if not isinstance(learner, HasFindings) or not len(data.test):
             return {}
         model = Normalised(self._network, None, None, self._device).eval()
         try:
             with blamed(f"findings() of learner={data.name}"), torch.no_grad():
-                findings = data.learner.findings(model)
+                findings = learner.findings(model)
         except (UserError, torch.OutOfMemoryError) as error:
             self._say(f"warning: no pictures, no classes: {error}")
             return {}
@@ -351,7 +349,8 @@ class TrainingJob:
         for number, picture in enumerate(findings.pictures):
             (folder / f"{number:02}.jpg").write_bytes(picture.jpeg)
         captions = tuple(picture.caption for picture in findings.pictures)
-        return {"class_metrics": findings.classes, "pictures": captions}
+        shown = {"class_metrics": findings.classes, "pictures": captions}
+        return shown | {"values": findings.values}
 
 
 def _is_rising(trained: Trained) -> bool:
@@ -387,10 +386,6 @@ def _start_of(config: TrainConfig, subject: TrainSubject) -> Start:
         rate = float(read_training(subject.folder).recipe.get("lr", recipe.lr)) / recipe.lr
     judges = config.images is TrainOn.train  # else the test images would choose
     return pretrained_start(network, row, rate, keeps_best=judges)
-
-
-def _text(judged: Judged) -> str:
-    return f"{judged.fraction:.2%} on {judged.images:,}"
 
 
 def _title(device: torch.device) -> str:

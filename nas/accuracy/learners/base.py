@@ -105,6 +105,7 @@ class Findings:
 
     classes: tuple[ClassMetric, ...] = ()
     pictures: tuple[LearnerPicture, ...] = ()  # the worst first
+    values: tuple[tuple[float, float], ...] = ()  # true and answered, where items have one number
 
 
 @runtime_checkable

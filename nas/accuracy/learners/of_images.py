@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, final
 
@@ -19,9 +20,19 @@ from torch.nn import functional
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet, Target, labels_of
-from nas.accuracy.learners.base import LearnerDescription, Metric, normal_interval
+from nas.accuracy.learners.base import (
+    ClassMetric,
+    Findings,
+    LearnerDescription,
+    Metric,
+    normal_interval,
+)
+from nas.accuracy.learners.scenes import WORST, picture_of
 
 _BATCH = 256
+
+_MOST_VALUES = 1000
+"""Numbers that are shown."""
 
 
 class ImageLearner(ABC):
@@ -116,8 +127,34 @@ class Classification(ImageLearner):
         return outputs.argmax(1) == labels
 
 
+class ShownLearner(ImageLearner):
+    """What is learnt is shown by the worst answers on the test images."""
+
+    @abstractmethod
+    def answer(self, output: Float[Tensor, "o"]) -> str:
+        """An answer in words."""
+
+    def findings(self, network: nn.Module) -> Findings:
+        """The worst test images, and what else the answers show."""
+        device, images = next(network.parameters()).device, self.images
+        batches = self.batches("test")
+        with torch.no_grad():
+            outputs = torch.cat([network(inputs.to(device)).float().cpu() for inputs, _ in batches])
+        labels = torch.from_numpy(np.array(images.test.labels))
+        pictures = []
+        for at in self.worth(outputs, labels).argsort()[:WORST].tolist():
+            name = images.classes[int(labels[at])]
+            caption = f"{name}, answered {self.answer(outputs[at])}"
+            pictures.append(picture_of(np.array(images.test.pixels[at]), caption))
+        return replace(self._shown(outputs, labels), pictures=tuple(pictures))
+
+    @abstractmethod
+    def _shown(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Findings:
+        """Results by label, or all numbers."""
+
+
 @final
-class Regression(ImageLearner):
+class Regression(ShownLearner):
     """One number, that of the name of the class.
 
     The metric is 1 less the mean squared error as a share of the variance of the training values: R2.
@@ -166,9 +203,18 @@ class Regression(ImageLearner):
         """1 less the squared error in variances."""
         return 1 - self._error(outputs, labels) ** 2
 
+    def answer(self, output: Float[Tensor, "o"]) -> str:
+        """The number."""
+        return f"{float(output[0]):.3g}"
+
+    def _shown(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Findings:
+        """Numbers of the first images."""
+        pairs = zip(self._target(labels).tolist(), outputs[:, 0].tolist(), strict=True)
+        return Findings(values=tuple(pairs)[:_MOST_VALUES])
+
 
 @final
-class Multilabel(ImageLearner):
+class Multilabel(ShownLearner):
     """Several labels an image, which the name of its class joins by `+`: cat+dog.
 
     The metric is the F1 score of an image's labels, in the mean over images.
@@ -204,6 +250,19 @@ class Multilabel(ImageLearner):
         said, target = (outputs > 0).float(), self._target(labels)
         total = (said + target).sum(1)
         return torch.where(total > 0, 2 * (said * target).sum(1) / total.clamp(min=1), 1.0)
+
+    def answer(self, output: Float[Tensor, "o"]) -> str:
+        """The labels that are more probable than not."""
+        names = zip(self.images.outputs, output.tolist(), strict=True)
+        return "+".join(name for name, logit in names if logit > 0) or "none"
+
+    def _shown(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Findings:
+        """F1 of each label that a test image has."""
+        chosen, target = outputs > 0, self._target(labels) > 0
+        items, total = target.sum(0), (chosen.sum(0) + target.sum(0)).clamp(min=1)
+        values = (2 * (chosen & target).sum(0) / total).tolist()
+        each = zip(self.images.outputs, items.tolist(), values, strict=True)
+        return Findings(tuple(ClassMetric(*label) for label in each if label[1]))
 
 
 _LEARNERS: dict[Target, type[ImageLearner]] = {

@@ -208,7 +208,12 @@ def beside(
 ) -> LearnerPicture:
     """Two pictures with a white line between them."""
     pair = np.concatenate([left, np.full((len(left), 4, 3), 255, np.uint8), right], 1)
-    picture = Image.fromarray(pair)
+    return picture_of(pair, caption)
+
+
+def picture_of(pixels: UInt8[ndarray, "h w 3"], caption: str) -> LearnerPicture:
+    """A picture, not larger than a page shows it."""
+    picture = Image.fromarray(pixels)
     picture.thumbnail((_LONGEST, _LONGEST))
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=85)

@@ -60,6 +60,14 @@ class Judged:
         """Binomial standard deviation of the fraction."""
         return math.sqrt(self.fraction * (1 - self.fraction) / self.images)
 
+    @property
+    def text(self) -> str:
+        """The metric with its interval, if it has one, and the number of images."""
+        shown = f"{self.fraction:.2%}"
+        if self.interval is not None:
+            shown += f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]"
+        return f"{shown} on {self.images:,}"
+
 
 @final
 @dataclass(frozen=True)
@@ -169,6 +177,7 @@ class Training:
     metric: str = "accuracy"  # that they are
     class_metrics: tuple[ClassMetric, ...] = ()  # of a learner of its own, on the test split
     pictures: tuple[str, ...] = ()  # captions of its pictures
+    values: tuple[tuple[float, float], ...] = ()  # true and answered numbers of test images
 
 
 def trained_folder(run: Path, arch: str) -> Path:

@@ -14,10 +14,10 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image
 
-from common.page.chart import axes, count_map, line
+from common.page.chart import axes, count_map, line, points
 from common.page.markup import chart_text
 from common.page.palette import BLUE, GREEN
-from common.page.parts import Columns, Figure, PagePart, Pictures, Table
+from common.page.parts import Columns, Figure, PageNote, PagePart, Pictures, Table
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.learners.data import TrainingSplit
 from nas.accuracy.training.trained_folder import Training
@@ -37,6 +37,10 @@ class TrainedWinner:
 
     def charts(self) -> Iterator[PagePart]:
         """What is known of it; nothing for records of earlier versions."""
+        judged = ((self.training.test, "test"), (self.training.valid, "validation"))
+        shown = [f"{each.text} {name} items" for each, name in judged if each and each.interval]
+        if shown:
+            yield PageNote(f"{self.training.metric}: {', '.join(shown)}; intervals are of 95 %.")
         if len(self.training.losses) > 1:
             yield self._learning()
         if self.training.confusion:
@@ -45,6 +49,8 @@ class TrainedWinner:
             yield self._worst()
         if self.training.class_metrics:
             yield self._class_metrics()
+        if self.training.values:
+            yield self._values()
         if self.training.pictures:
             yield self._pictures()
 
@@ -52,7 +58,21 @@ class TrainedWinner:
         worst_first = sorted(self.training.class_metrics, key=lambda each: each.value)
         rows = [[each.name, f"{each.items:,}", f"{each.value:.1%}"] for each in worst_first]
         header = ["class", "test items", self.training.metric]
-        return Table(header, rows, "The winner on the test split by class, the worst first.")
+        caption = "The winner on the test split by class, the worst first."
+        return Table(header, rows, caption, begins_with_names=True)
+
+    def _values(self) -> Figure:
+        true, answered = np.array(self.training.values).T
+        ends = [min(true.min(), answered.min()), max(true.max(), answered.max())]
+        return Figure(
+            "Answers",
+            [
+                line("answer as it should be", ends, ends, color=GREEN),
+                points("a test image", true, answered, color=BLUE),
+            ],
+            axes("true value", "answer of the winner"),
+            "Test images by their value and by the answer of the winner.",
+        )
 
     def _pictures(self) -> Pictures:
         files = [self.pictures / f"{at:02}.jpg" for at in range(len(self.training.pictures))]

@@ -144,6 +144,29 @@ def test_the_neighbours_of_an_embedding_by_hand():
     assert loss.item() == pytest.approx(float(surprise[0] + surprise[1]) / 2)
 
 
+def test_findings_show_numbers_and_labels_of_the_test_images(digits):
+    class Value(nn.Module):
+        def __init__(self, outputs):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor(outputs))
+
+        def forward(self, inputs):
+            return self.weight.expand(len(inputs), -1)
+
+    values = learner_of(digits.learnt_as(Target.regression)).findings(Value([4.0]))
+    strips = strips_of(digits, np.random.default_rng(0)).learnt_as(Target.multilabel)
+    labels = learner_of(strips).findings(Value([1.0, 1.0, -1.0]))
+
+    assert values.values[0] == (float(digits.test.labels[0]), 4.0)
+    assert values.pictures[0].caption == "9, answered 4"  # the furthest
+    assert values.pictures[0].jpeg.startswith(b"\xff\xd8")
+    assert [each.name for each in labels.classes] == ["0", "1", "2"]
+    shares = [each.items / len(strips.test) for each in labels.classes]
+    assert labels.classes[0].value == pytest.approx(2 * shares[0] / (1 + shares[0]))
+    assert labels.classes[2].value == 0
+    assert labels.pictures[0].caption == "2, answered 0+1"
+
+
 def test_a_built_in_learner_gives_the_same_by_its_own_batches(digits):
     learner, network = learner_of(digits), network_for(digits).eval()
 

@@ -25,7 +25,7 @@ def training(labels, probabilities):
     values |= {"recipe": {}, "epochs": 2, "seed": 0, "valid": None, "test": None, "seconds": 1.0}
     values |= {"versions": {}, "by_class": (), "classes": CLASSES}
     values |= {"losses": (2.0, 1.0), "accuracies": (None, 0.75)}
-    values |= {"metric": "accuracy", "class_metrics": (), "pictures": ()}
+    values |= {"metric": "accuracy", "class_metrics": (), "pictures": (), "values": ()}
     values["confusion"] = confusion_of(labels, probabilities.argmax(1), len(CLASSES))
     values["worst"] = worst_of(CLASSES, labels, probabilities)
     return Training(**values)
