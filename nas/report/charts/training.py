@@ -82,7 +82,7 @@ class TrainedWinner:
             if file.is_file()
         ]
         caption = "What the winner makes of them, the worst first; where there are two, the left is the truth."
-        return Pictures("Test images", shown, caption, are_wide=True)
+        return Pictures("Test images", shown, caption, are_wide=self.training.side >= _PIXELS // 2)
 
     def _learning(self) -> Columns:
         losses, accuracies = self.training.losses, self.training.accuracies
