@@ -76,7 +76,8 @@ def search(
         `settings` have the side of its images, {"side": 96}.
       dataset: a data set of the space.
       data: own images instead; the search ends with a trained network.
-      task: what they are for: "classification", "regression", "multilabel".
+      task: what they are for: "classification", "regression", "multilabel", "embedding", "segmentation",
+        "detection".
       learner: instead, a `Learner`, `edgenas.learner(loss, metric, train, valid)`, or FILE.py:NAME.
       reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
       controller: name, a `ControllerConfig`, or a function (space, seeds) -> `Controller`.
