@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet, class_weights, weighted_accuracy
 from nas.accuracy.training.classifiers import classifiers
+from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 
-_BATCH = 64
+_BATCH, _GPU_BATCH = 64, 256
 _MOST_JUDGED = 4000
 """Most images of the estimate, whose memory grows with their square."""
 
@@ -58,6 +59,7 @@ def frozen_features(
 ) -> list[Float32[ndarray, "n features"]]:
     """Inputs of the classifier, or of two side by side, for each of some splits."""
     mean, sd = (torch.tensor(part, device=device) * 255 for part in (image_set.mean, image_set.sd))
+    size = _GPU_BATCH if device.type == "cuda" else _BATCH
     network = network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # torch's stubs lack it
 
     layers = [network.get_submodule(name) for name in classifiers(network)]
@@ -77,8 +79,8 @@ def frozen_features(
         return [
             torch.cat(
                 [
-                    features(split.pixels[start : start + _BATCH])
-                    for start in range(0, len(split), _BATCH)
+                    features(split.pixels[start : start + size])
+                    for start in range(0, len(split), size)
                 ]
             ).numpy()
             for split in images
@@ -140,11 +142,12 @@ def _linear_layer(
     features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"], classes: int, penalty: float
 ) -> tuple[Float32[ndarray, "classes f"], Float32[ndarray, "classes"]]:
     """Weights and biases of multinomial logistic regression, by L-BFGS."""
-    layer = nn.Linear(features.shape[1], classes)
+    device = device_named("auto")  # 40,000 images take a CPU half a minute
+    layer = nn.Linear(features.shape[1], classes, device=device)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
-    inputs, truth = torch.from_numpy(features), torch.from_numpy(labels)
-    each = torch.from_numpy(class_weights(labels)[labels]).float()
+    weights = class_weights(labels)[labels].astype(np.float32)
+    inputs, truth, each = (torch.from_numpy(x).to(device) for x in (features, labels, weights))
     optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=_ITERATIONS, history_size=10)
 
     def loss() -> Tensor:
@@ -156,7 +159,7 @@ def _linear_layer(
 
     with torch.enable_grad():
         optimizer.step(loss)
-    return layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    return layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy()
 
 
 def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:

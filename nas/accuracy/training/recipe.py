@@ -11,6 +11,8 @@ from common.types.errors import UserError
 AUGMENTATION = ("flip", "crop", "rand_augment")
 """Settings of a recipe that change training images."""
 
+_LARGEST_BATCH = 256
+
 
 @final
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Recipe:
     epochs: int = 200
     batch_size: int = 256  # at most; a small training set has smaller ones
     least_steps: int = 16  # of an epoch
+    most_steps: int | None = None  # of an epoch; more images have larger batches, see `for_images`
     lr: float = 0.1
     adamw: bool = False  # Loshchilov & Hutter, ICLR 2019; its momenta are PyTorch's
     momentum: float = 0.9  # of SGD
@@ -59,6 +62,18 @@ class Recipe:
         """Batch size for a training set: an epoch has its least steps, a batch at least 8 images."""
         return min(self.batch_size, max(images // self.least_steps, 8), images)
 
+    def for_images(self, images: int) -> Recipe:
+        """The recipe for a training set: batches grow with many images, up to `_LARGEST_BATCH`.
+
+        The learning rate grows in proportion (Goyal et al., 2017), AdamW's with the square root.
+        """
+        if self.most_steps is None or images < 2 * self.most_steps * self.batch_size:
+            return self
+        batch_size = min(images // self.most_steps // 8 * 8, _LARGEST_BATCH)
+        larger = batch_size / self.batch_size
+        lr = self.lr * (math.sqrt(larger) if self.adamw else larger)
+        return replace(self, batch_size=batch_size, lr=lr)
+
 
 RECIPES = {
     recipe.name: recipe
@@ -79,6 +94,7 @@ RECIPES = {
             "fine_tuning",
             epochs=30,
             batch_size=32,
+            most_steps=200,
             lr=0.004,
             weight_decay=1e-4,
             warm_up=0.3,

@@ -61,6 +61,7 @@ class ImageSources:
         self, network: nn.Module, recipe: Recipe, seed: int, teacher: nn.Module | None
     ) -> tuple[Batches, ImageStep]:
         """Augmented batches of a training, and its step."""
+        recipe = recipe.for_images(len(self.train))
         batches = Batches(self.train, recipe, recipe.batch_of(len(self.train)), seed)
         segment_steps = batches.segment_steps(self.device)
         step = ImageStep(

@@ -276,7 +276,7 @@ class _Training:
         self._sources = sources
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
-        self._subnetworks = options.subnetworks
+        self._subnetworks, self._asked = options.subnetworks, recipe
         self._batches: Batches | LearnerBatches
         self.step: ImageStep | LearnerStep
         self._batches, self.step = sources.begin(network, recipe, options.seed, options.teacher)
@@ -306,10 +306,15 @@ class _Training:
         """Departures from the recipe."""
         if isinstance(self._sources, LearnerSources):
             return ()
-        asked, used = self._batches.recipe.batch_size, self.step.batch_size
+        asked, used = self._asked, self.step.batch_size
         notes = []
-        if used != asked:
-            notes.append(f"batches of {used} images, not {asked}: the training set is small")
+        if used < asked.batch_size:
+            notes.append(f"batches of {used} images, not {asked.batch_size}: the training set is small")
+        elif used > asked.batch_size:
+            notes.append(
+                f"batches of {used} images, not {asked.batch_size}, and a learning rate "
+                f"{self._batches.recipe.lr / asked.lr:.3g} times as high: the training set is large"
+            )
         if self._sources.train.is_uneven:
             notes.append(
                 "classes differ in size: their images were drawn equally often, and the accuracy on validation "

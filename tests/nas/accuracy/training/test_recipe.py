@@ -74,3 +74,21 @@ def test_only_networks_of_a_benchmark_have_its_protocol(space, name):
 def test_an_unknown_recipe_or_augmentation_is_refused(text, problem):
     with pytest.raises(UserError, match=problem):
         recipe_named(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "batch", "times"),
+    [
+        ("fine_tuning", 4_500, 32, 1),
+        ("fine_tuning", 45_000, 224, 7),
+        ("fine_tuning", 1_000_000, 256, 8),
+        ("adamw", 1_000_000, 256, 8**0.5),
+        ("modern", 1_000_000, 256, 1),
+    ],
+)
+def test_many_images_are_tuned_in_large_batches_with_a_higher_rate(name, images, batch, times):
+    recipe = recipe_named(name)
+
+    fitted = recipe.for_images(images)
+
+    assert (fitted.batch_of(images), fitted.lr) == (batch, pytest.approx(times * recipe.lr))
