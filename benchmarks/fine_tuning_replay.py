@@ -1,13 +1,16 @@
 """Replay of the search among pretrained networks on a table of fine-tunings; nothing is trained.
 
-    $ python -m benchmarks.fine_tuning_replay benchmarks/results/fine_tuning.csv --pools 100
+    $ python -m benchmarks.fine_tuning_replay benchmarks/results/fine_tuning.csv --pools 100 \
+          --latencies benchmarks/results/fine_tuning_core.csv
 
 `FineTunings` chooses trainings by validation accuracies of the table, on a simulated clock that ends after
 a share of the GPU time that tuning each candidate within T in full takes, for the most epochs that the table
 has of the data. Its first is then tuned in full, by the table, and judged by the test images. T are quantiles
-of the candidates' latencies. Durations are modelled, latencies too without `--measured`: the table's were taken
-on a busy machine, where the same training took up to ten times as long. A shorter training that the table lacks has the validation accuracy in full and
-a difference, drawn with mean and spread of those that the table has.
+of the candidates' latencies, which are those of `--latencies`, by `benchmarks.fine_tuning_latencies`, or else
+modelled. Durations are modelled: on a busy machine the same training took up to ten times as long. A shorter
+training that the table lacks has the validation accuracy in full and a difference, drawn with mean and spread
+of those that the table has. A search sees the accuracies of one seed of the trainings, their mean where the
+table lacks it; it is judged by the mean test accuracy over all seeds.
 
 Gaps are points to the best of those test accuracies within T, which is the largest of many noisy numbers,
 and to the test accuracy of the best by validation. The rule of thumb is the best published accuracy within T,
@@ -20,7 +23,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,27 +90,46 @@ def shape(row: Mapping[str, str]) -> tuple[str, str]:
     return row["network"].rpartition(".")[0] or row["network"], row["side"]
 
 
-def tables(path: Path, *, is_measured: bool, seed: int = 0) -> dict[str, Table]:
-    """Candidates that were tuned in full, by data set."""
+def measured_ms(path: Path) -> dict[tuple[str, str], float]:
+    """Latencies by shape."""
+    with path.open(encoding="utf-8") as file:
+        return {(row["network"], row["side"]): float(row["ms"]) for row in csv.DictReader(file)}
+
+
+def tables(path: Path, latencies: Path | None, *, seed: int = 0) -> dict[str, list[Table]]:
+    """Candidates that were tuned in full, by data set; a table for each seed of the trainings."""
+    measured = {} if latencies is None else measured_ms(latencies)
     with path.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["tuning"] != "stage"]
-    answers, about, timed = defaultdict(list), {}, defaultdict(set)
+    answers, by_seed, about = defaultdict(list), {}, {}
     for row in rows:
         candidate = row["data"], row["network"], row["side"]
         if float(row["rate"]) == 1:
-            answers[candidate, int(row["epochs"])].append([float(row["valid"]), float(row["test"])])
+            answer = candidate, int(row["epochs"])
+            answers[answer].append([float(row["valid"]), float(row["test"])])
+            by_seed[*answer, row["seed"]] = float(row["valid"])
         if row["epochs"] == "0":
             about[candidate] = row
-            timed[shape(row)].add(float(row["latency_ms"]))
     mean = {key: np.mean(each, 0) for key, each in answers.items()}
     rng, every = np.random.default_rng(seed), {}
     for data in dict.fromkeys(row["data"] for row in rows):
         longest = max(epochs for key, epochs in mean if key[0] == data)
-        chosen = [key for key in about if key[0] == data and (key, longest) in mean]
+        chosen = [
+            key
+            for key in about
+            if key[0] == data
+            and (key, longest) in mean
+            and (latencies is None or shape(about[key]) in measured)
+        ]
         if len(chosen) < FEWEST or not longest:
             continue
         frozen = {name: np.array([float(about[key][name]) for key in chosen]) for name in COLUMNS}
-        valid = {}
+        seeds = [
+            each
+            for each in sorted({key[2] for key in by_seed})
+            if sum((key, longest, each) in by_seed for key in chosen) >= len(chosen) / 2
+        ]
+        valid: dict[str, dict[int, ndarray]] = {each: {} for each in seeds}
         for epochs in (0, *(each for each in LENGTHS if each <= longest)):
             differences = [
                 mean[key, epochs][0] - mean[key, longest][0]
@@ -115,29 +137,34 @@ def tables(path: Path, *, is_measured: bool, seed: int = 0) -> dict[str, Table]:
                 if {(key, epochs), (key, longest)} <= mean.keys()
             ]
             changes = rng.normal(np.mean(differences), np.std(differences), len(chosen))
-            valid[epochs] = np.array(
-                [
-                    mean[key, epochs][0]
-                    if (key, epochs) in mean
-                    else mean[key, longest][0] + change
-                    for key, change in zip(chosen, changes, strict=True)
-                ]
-            )
+            for each in seeds:
+                in_full = [by_seed.get((key, longest, each), mean[key, longest][0]) for key in chosen]
+                valid[each][epochs] = np.array(
+                    [
+                        by_seed.get((key, epochs, each), mean[key, epochs][0])
+                        if (key, epochs) in mean
+                        else accuracy + change
+                        for key, accuracy, change in zip(chosen, in_full, changes, strict=True)
+                    ]
+                )
         full = np.array([mean[key, longest][1] for key in chosen])
         ms = np.array([latency_ms(key[1], float(about[key]["flops"])) for key in chosen])
-        if is_measured:
-            ms = np.array([np.median([*timed[shape(about[key])]]) for key in chosen])
+        if latencies is not None:
+            ms = np.array([measured[shape(about[key])] for key in chosen])
         images = tuple(int(about[chosen[0]][name]) for name in ("images", "judged"))
         epoch_s = (images[0] / 1000) * (FIXED_FLOPS + frozen["flops"]) / FIXED_FLOPS
-        every[data] = Table(
-            **frozen,
-            latency_ms=ms,
-            epoch_s=epoch_s,
-            valid=valid,
-            full=full,
-            epochs=longest,
-            images=images,
-        )
+        every[data] = [
+            Table(
+                **frozen,
+                latency_ms=ms,
+                epoch_s=epoch_s,
+                valid=valid[each],
+                full=full,
+                epochs=longest,
+                images=images,
+            )
+            for each in seeds
+        ]
     return every
 
 
@@ -229,10 +256,14 @@ def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, nda
     }
 
 
-def replayed(table: Table, which: Int64[ndarray, "k"], share: float) -> dict[str, ndarray]:
-    """`judged` at each limit: (limits,) or (limits, 2)."""
-    limits = np.quantile(table.latency_ms[which], QUANTILES)
-    rows = [judged(table, which[table.latency_ms[which] <= ms], share) for ms in limits]
+def replayed(
+    seeds: Sequence[Table], which: Int64[ndarray, "k"], share: float
+) -> dict[str, ndarray]:
+    """`judged` at each limit, mean over seeds: (limits,) or (limits, 2)."""
+    latency_ms = seeds[0].latency_ms[which]
+    limits = np.quantile(latency_ms, QUANTILES)
+    each = [[judged(table, which[latency_ms <= ms], share) for table in seeds] for ms in limits]
+    rows = [{name: np.mean([row[name] for row in some], 0) for name in some[0]} for some in each]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -248,20 +279,20 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--share", type=float, default=0.15)
     parser.add_argument("--pools", type=int, default=100)
-    parser.add_argument("--measured", action="store_true", help="latencies of the table")
+    parser.add_argument("--latencies", type=Path)
     arguments = parser.parse_args()
-    data = tables(arguments.table, is_measured=arguments.measured)
+    data = tables(arguments.table, arguments.latencies)
     rng = np.random.default_rng(0)
     whole = {
-        name: replayed(table, np.arange(len(table.full)), arguments.share)
-        for name, table in data.items()
+        name: replayed(seeds, np.arange(len(seeds[0].full)), arguments.share)
+        for name, seeds in data.items()
     }
     redrawn = defaultdict(list)
     for pool in range(arguments.pools):
-        redrawn_tables = tables(arguments.table, is_measured=arguments.measured, seed=pool)
-        for name, table in redrawn_tables.items():
-            which = np.unique(rng.choice(len(table.full), len(table.full)))
-            redrawn[name].append(replayed(table, which, arguments.share))
+        for name, seeds in tables(arguments.table, arguments.latencies, seed=pool).items():
+            candidates = len(seeds[0].full)
+            which = np.unique(rng.choice(candidates, candidates))
+            redrawn[name].append(replayed(seeds, which, arguments.share))
     print(
         "| | "
         + " | ".join(data)

@@ -19,6 +19,7 @@ import argparse
 import csv
 import itertools
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -48,13 +49,10 @@ from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import Epoch, Trained, TrainingOptions
 from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
 from nas.spaces.trusted_code import trust
-from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
-from runtime.network.backend import Backend, Device
-from runtime.network.inference import prepare
 
 COLUMNS = (
     *("data", "network", "side", "tuning", "epochs", "rate", "seed", "valid", "test", "seconds"),
-    *("images", "judged", "published", "prior", "flops", "latency_ms", "knn", "logme"),
+    *("images", "judged", "published", "prior", "flops", "knn", "logme"),
     "even",
 )
 SIDES = {96: (128,), 128: (96,), 160: (128,), 192: (160,), 224: (96, 128)}
@@ -166,14 +164,6 @@ def neighbours_accuracy(features: Float32[ndarray, "n f"], labels: Int64[ndarray
     return float((votes.argmax(1) == labels).mean())
 
 
-def latency_ms(network: nn.Module, example: torch.Tensor) -> float:
-    """Median latency by ONNX Runtime on one core."""
-    call = prepare(network.eval(), example, Device.cpu, Backend.onnxruntime)
-    timing = TimingConfig(settle_s=0.5)
-    samples = time_interleaved([call], timing, np.random.default_rng(0), Stopwatch())
-    return float(np.median(samples[0].ms))
-
-
 @dataclass
 class Worker:
     """The jobs of some candidates, in one process."""
@@ -189,12 +179,11 @@ class Worker:
     memory: float  # share of a GPU's
 
     def __call__(self) -> None:
-        """Latencies, features of all, then trainings in the order of the plan."""
+        """Features of all, then trainings in the order of the plan."""
         torch.set_num_threads(2)
         if torch.cuda.is_available():
             torch.cuda.set_per_process_memory_fraction(self.memory)
         self.space = space_of(self.weights)
-        self.costs: dict[tuple[str, int], tuple[float, float]] = {}
         with ThreadPoolExecutor(2) as builder:
             for data in self.data:
                 self.rows_of(data, builder)
@@ -215,6 +204,7 @@ class Worker:
         self.sources = {
             side: sources_of(each, TrainOn.train, device) for side, each in self.images.items()
         }
+        wait(self.networks.values())  # a GPU captures no graphs while a classifier is fitted on it
         first = next(iter(self.images.values()))
         few = Images(first.train.pixels[:64], first.train.labels[:64])
         with TrainingPool(replace(first, train=few), side_by_side=self.at_once) as pool:
@@ -252,10 +242,6 @@ class Worker:
         images, row = self.images[candidate.side], self.row(candidate)
         network, device = self.space.start(row, images.task), device_named("auto")
         is_done = Row(Path(data).stem, *candidate, *FROZEN_FEATURES) in self.done
-        if not is_done and candidate.shape not in self.costs:
-            example = self.space.example_input(row, images.task, 1)
-            flops = float(self.space.costs(row, images.task)["flops"])
-            self.costs[candidate.shape] = flops, latency_ms(deepcopy(network), example)
         splits = [images.train, images.valid, images.test]
         if is_done:
             splits.pop()
@@ -284,15 +270,13 @@ class Worker:
             return self.built(data, candidate, "all")
         right = (features[2] @ result.weight.T + result.bias).argmax(1) == labels[2]
         every, truth = np.concatenate(features[:2])[:4000], np.concatenate(labels[:2])[:4000]
-        flops, latency = self.costs[candidate.shape]
         self.write(
             data,
             candidate,
             FROZEN_FEATURES,
             (result.left_out, float(right.mean()), seconds),
             even=float(right[::2].mean()),
-            flops=flops,
-            latency_ms=latency,
+            flops=float(self.space.costs(row, images.task)["flops"]),
             knn=neighbours_accuracy(every, truth),
             logme=log_evidence(every, truth),
         )
@@ -383,23 +367,30 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--side-by-side", type=int, default=3)
     parser.add_argument("--sides", type=int, nargs="+", default=[96, 128, 160, 192, 224])
+    parser.add_argument("--match", default="", help="regular expression in names of networks")
     parser.add_argument("--epochs", type=int, nargs="+")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of each of --epochs")
     parser.add_argument("--done", type=Path)
     parser.add_argument("--memory", type=float, default=1.0)
     arguments = parser.parse_args()
     ends_s = time.monotonic() + arguments.seconds
     space = space_of(arguments.weights)
-    candidates = candidates_of(space, arguments.sides)
-    plan = [Tuning("all", epochs) for epochs in arguments.epochs or ()] or PLAN
+    candidates = [
+        each
+        for each in candidates_of(space, arguments.sides)
+        if re.search(arguments.match, each.network)
+    ]
+    lengths = itertools.product(arguments.epochs or (), arguments.seeds)
+    plan = [Tuning("all", epochs, 1.0, seed) for epochs, seed in lengths] or PLAN
     done = rows_of(arguments.done) if arguments.done else set()
     by_side = {each.side: each.network for each in candidates}
     context = get_context("spawn")
-    with context.Pool(os.cpu_count()) as pool:
-        decoding = [
-            (arguments.weights, data, network, side)
-            for data in arguments.data
-            for side, network in by_side.items()
-        ]
+    decoding = [
+        (arguments.weights, data, network, side)
+        for data in arguments.data
+        for side, network in by_side.items()
+    ]
+    with context.Pool(min(len(os.sched_getaffinity(0)), len(decoding))) as pool:
         pool.starmap(open_one, decoding, chunksize=1)
     print(f"decoded, {ends_s - time.monotonic():.0f} s left", flush=True)
     groups = defaultdict(list)

@@ -53,7 +53,7 @@ TIMM = (
 )
 FOUND = Path(__file__).parent / "results" / "mobilenet_v3_trained.csv"
 RANDOM = 20
-CALLS, PASSES = 50, 3
+TURNS, PASSES = 50, 3
 RECIPE = replace(RECIPES["modern"], rand_augment=False)
 
 
@@ -102,7 +102,7 @@ class Bench:
                 (self.space.network(row, self.task).eval(), own_side(self.space, row, self.task))
                 for row in self.rows().values()
             ]
-            passes.append(TIMERS[self.arguments.device](networks))
+            passes.append(in_turns(CALLS[self.arguments.device](networks)))
         medians = np.median(passes, axis=0).tolist()
         ms = dict(zip([*self.published(), *self.rows()], medians, strict=True))
         write_whole(self.out / f"times-{self.arguments.device}.json", json.dumps(ms))
@@ -177,20 +177,19 @@ def _kept(path, future):
 
 
 def on_core(networks):
-    """Median ms of one image in ONNX Runtime, one thread, in turns."""
+    """Calls of each network with one image, in ONNX Runtime on one thread."""
     images = [torch.randn(1, 3, side, side) for _, side in networks]
     sessions = [
         OnnxSession(onnx_bytes(network, [image], opset=13, dynamic_batch=False))
         for (network, _), image in zip(networks, images, strict=True)
     ]
-    calls = [
+    return [
         partial(session, image.numpy()) for session, image in zip(sessions, images, strict=True)
     ]
-    return _in_turns(calls)
 
 
 def on_gpu(networks):
-    """Median ms of one image as a captured graph, in turns."""
+    """Calls of each network with one image, as a captured graph."""
     calls = []
     for network, side in networks:
         network.to("cuda")
@@ -205,10 +204,10 @@ def on_gpu(networks):
             with torch.cuda.graph(graph):
                 network(image)
         calls.append(partial(_replayed, graph, network, image))
-    return _in_turns(calls)
+    return calls
 
 
-TIMERS = {"core": on_core, "gpu": on_gpu}
+CALLS = {"core": on_core, "gpu": on_gpu}
 DEVICES = {"core": "ONNX Runtime, one thread", "gpu": "captured CUDA graph"}
 
 
@@ -217,13 +216,14 @@ def _replayed(graph, _network, _image):
     torch.cuda.synchronize()
 
 
-def _in_turns(calls):
+def in_turns(calls):
+    """Median ms of each call."""
     taken = [[] for _ in calls]
-    for turn in range(2 * CALLS):
+    for turn in range(2 * TURNS):
         for call, seconds in zip(calls, taken, strict=True):
             began_s = time.perf_counter()
             call()
-            if turn >= CALLS:  # the first half warms up
+            if turn >= TURNS:  # the first half warms up
                 seconds.append(time.perf_counter() - began_s)
     return [1e3 * float(np.median(seconds)) for seconds in taken]
 
@@ -237,7 +237,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="times,front")
     parser.add_argument("--out", type=Path, default=Path("mobilenet_v3_trained"))
-    parser.add_argument("--device", default="core", choices=TIMERS, help="to time on")
+    parser.add_argument("--device", default="core", choices=CALLS, help="to time on")
     parser.add_argument("--side", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=20, help="of each training")
     parser.add_argument("--at-once", type=int, default=4, help="trainings on a GPU")
