@@ -23,6 +23,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,7 @@ from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import TrainingOptions
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
+from nas.spaces.pretrained.timm_library import timm
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_session import OnnxSession
 
@@ -51,6 +53,9 @@ TIMM = (
     "efficientnet_lite0",
     "hardcorenas_a",
 )
+FRONT = ("mobilenetv4_conv_small", "lcnet_100", "levit_128s", "hgnetv2_b0")
+"""Of timm's own list of accuracy and time on a processor."""
+
 FOUND = Path(__file__).parent / "results" / "mobilenet_v3_trained.csv"
 RANDOM = 20
 TURNS, PASSES = 50, 3
@@ -75,10 +80,16 @@ class Bench:
         if self.arguments.tiny:
             largest = np.array(self.space.num_choices) - 1
             return {"largest": partial(untrained, self.space, largest, self.task)}
-        import timm  # noqa: PLC0415 - of this benchmark alone
-
         classes = self.task.num_classes
-        return {name: partial(timm.create_model, name, num_classes=classes) for name in TIMM}
+        builds = {name: partial(timm().create_model, name, num_classes=classes) for name in TIMM}
+        for name in FRONT:
+            fixed = {"img_size": self.arguments.side} if name.startswith("levit") else {}
+            builds[name] = partial(timm().create_model, name, num_classes=classes, **fixed)
+        return {name: build for name, build in builds.items() if self.is_chosen(name)}
+
+    def is_chosen(self, name):
+        """Whether the command line's pattern matches the name of a network."""
+        return re.search(self.arguments.match, name) is not None
 
     def rows(self):
         """Rows of choices of the found and of the random networks, by name."""
@@ -90,7 +101,8 @@ class Bench:
         if not self.arguments.tiny:
             texts = [line["network"] for line in csv.DictReader(FOUND.open())]
             rows = {text: self.space.parse(text) for text in texts if "(timm)" not in text}
-        return {**rows, **{f"random {i}": row for i, row in enumerate(random)}}
+        rows |= {f"random {i}": row for i, row in enumerate(random)}
+        return {name: row for name, row in rows.items() if self.is_chosen(name)}
 
     def times(self):
         """Median ms of all networks, in turns, `PASSES` times."""
@@ -242,6 +254,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=20, help="of each training")
     parser.add_argument("--at-once", type=int, default=4, help="trainings on a GPU")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--match", default="", help="regular expression in names of networks")
     parser.add_argument("--tiny", action="store_true", help="digits and narrow networks, on a CPU")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
