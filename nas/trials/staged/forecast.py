@@ -47,6 +47,12 @@ By `benchmarks.fine_tuning_replay`, on three sets: 15,000 to 40,000 do about as 
 SPREAD, CHANGE = 0.025, 0.018
 """Standard deviations of frozen accuracies about that line, and of tuned ones about their forecast."""
 
+_SPEED_UP, _MOST_BESIDE = 2.0, 4.0
+"""Images a second of trainings side by side, as a multiple of one's, and most that each takes longer by.
+
+A guess until trials have shown it: large batches fill a GPU, small ones leave it mostly idle.
+"""
+
 SHARE_SD = 0.5
 """Standard deviation of the factor by which the shares are off."""
 
@@ -104,7 +110,8 @@ class Forecast:
         ]
         if self.timed is not None and (not ratios or (is_alone and self.parallel > 1)):
             at, epoch_s = self.timed
-            ratios = [epoch_s / seconds[at]]
+            beside = 1.0 if is_alone else np.clip(self.parallel / _SPEED_UP, 1, _MOST_BESIDE)
+            ratios = [beside * epoch_s / seconds[at]]
         return seconds * np.median(ratios) if ratios else seconds
 
     def seconds(self, job: StageJob) -> float:
