@@ -107,7 +107,7 @@ def tables(path: Path, latencies: Path | None, *, seed: int = 0) -> dict[str, li
         if float(row["rate"]) == 1:
             answer = candidate, int(row["epochs"])
             answers[answer].append([float(row["valid"]), float(row["test"])])
-            by_seed[*answer, row["seed"]] = float(row["valid"])
+            by_seed[(*answer, row["seed"])] = float(row["valid"])
         if row["epochs"] == "0":
             about[candidate] = row
     mean = {key: np.mean(each, 0) for key, each in answers.items()}
@@ -138,7 +138,9 @@ def tables(path: Path, latencies: Path | None, *, seed: int = 0) -> dict[str, li
             ]
             changes = rng.normal(np.mean(differences), np.std(differences), len(chosen))
             for each in seeds:
-                in_full = [by_seed.get((key, longest, each), mean[key, longest][0]) for key in chosen]
+                in_full = [
+                    by_seed.get((key, longest, each), mean[key, longest][0]) for key in chosen
+                ]
                 valid[each][epochs] = np.array(
                     [
                         by_seed.get((key, epochs, each), mean[key, epochs][0])

@@ -309,7 +309,9 @@ class _Training:
         asked, used = self._asked, self.step.batch_size
         notes = []
         if used < asked.batch_size:
-            notes.append(f"batches of {used} images, not {asked.batch_size}: the training set is small")
+            notes.append(
+                f"batches of {used} images, not {asked.batch_size}: the training set is small"
+            )
         elif used > asked.batch_size:
             notes.append(
                 f"batches of {used} images, not {asked.batch_size}, and a learning rate "

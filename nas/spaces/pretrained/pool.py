@@ -28,6 +28,13 @@ from nas.spaces.pretrained.hub import (
     hub_answers,
     is_fetched,
 )
+from nas.spaces.pretrained.of_torchvision import (
+    LICENCE,
+    PREFIX,
+    checked_file,
+    network_of,
+    weights_of,
+)
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.trusted_code import MARK, require_trusted
 
@@ -88,6 +95,8 @@ class PooledNetwork:
                 warnings.filterwarnings("ignore", ".*non-meta parameter", UserWarning)
                 network: nn.Module = function_named(self.function)(classes)
             return network
+        if self.name.startswith(PREFIX):
+            return network_of(self.architecture, classes)
         if self.origin == NEW_WEIGHTS:
             from nas.spaces.residual import residual  # noqa: PLC0415 - imports torch
 
@@ -180,6 +189,10 @@ def _item(item: str) -> tuple[PooledNetwork, ...]:
     path = Path(item)
     if MARK in item:
         return (_built(item),)
+    if item.startswith(PREFIX):
+        return (_of_torchvision(item.removeprefix(PREFIX), None),)
+    if path.is_file() and path.suffix == ".pth":
+        return (_of_torchvision(path.stem.rpartition("-")[0], path),)
     if path.is_file():
         return (_read(path),)
     if path.is_dir() or path.is_absolute():
@@ -208,13 +221,30 @@ def _built(function: str) -> PooledNetwork:
     )
 
 
+def _of_torchvision(name: str, file: Path | None) -> PooledNetwork:
+    entry = weights_of(name, file)
+    prepares = entry.transforms()
+    return PooledNetwork(
+        f"{PREFIX}{name}",
+        int(prepares.crop_size[0]),
+        entry.meta["_metrics"]["ImageNet-1K"]["acc@1"] / 100,
+        printable(entry.meta.get("license", LICENCE)),
+        entry.url.rpartition("/")[2],
+        name.startswith("vit"),
+        name,
+        mean=tuple(prepares.mean),
+        sd=tuple(prepares.std),
+        file=checked_file(entry, file).absolute(),
+    )
+
+
 def _of_timm(name: str) -> PooledNetwork:
     try:
         about = timm().get_pretrained_cfg(name, allow_unregistered=False)
     except RuntimeError as error:
         raise UserError(
-            f"pool={name} is no folder, file.py:function or network of timm with weights: {error}; one "
-            f"of torchvision comes from a function, pool=my_nets.py:build"
+            f"pool={name} is no folder, file.py:function, torchvision/<name> or network of timm with weights: "
+            f"{error}"
         ) from error
     name = str(about.hf_hub_id).removeprefix("timm/")
     network = PooledNetwork(
@@ -263,10 +293,14 @@ def folder_pool(folder: Path) -> tuple[PooledNetwork, ...]:
 
 
 def _file_in(folder: Path, name: str) -> Path:
-    files = (folder / f"{name}.safetensors", folder / name / _IN_FOLDER)
+    files, hint = (folder / f"{name}.safetensors", folder / name / _IN_FOLDER), how_to_copy(name)
+    if name.startswith(PREFIX):
+        pattern = f"{name.removeprefix(PREFIX)}-*.pth"
+        files = (*sorted(folder.glob(pattern)), folder / pattern)
+        hint = "copy torchvision's file there, under its own name"
     there = next((file for file in files if file.is_file()), None)
     if there is None:
-        raise UserError(f"weights={folder} has no {files[0].name}; {how_to_copy(name)}")
+        raise UserError(f"weights={folder} has no {files[0].name}; {hint}")
     return there
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.accuracy.training.classifiers import classifiers
+from nas.spaces.pretrained.of_torchvision import tensors_of
 from nas.spaces.pretrained.pool import PooledNetwork
 
 
@@ -22,7 +23,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
     """
     file = pooled.weights_file()
     try:
-        weights = load_file(file)
+        weights = tensors_of(file) if file.suffix == ".pth" else load_file(file)
     except (SafetensorError, OSError) as error:
         raise UserError(f"weights: {file} is not a safetensors file: {error}") from error
     copied = _copied(network, weights, f"{file}, and {pooled.architecture}")
@@ -39,6 +40,9 @@ def require_weights(pooled: PooledNetwork) -> None:
       UserError: as `load_weights`.
     """
     file = pooled.weights_file()
+    if file.suffix == ".pth":
+        _copied(pooled.built(2), tensors_of(file), f"{file}, and {pooled.architecture}")
+        return
     try:
         with safe_open(file, "pt") as opened:
             shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118 - no mapping
