@@ -293,7 +293,8 @@ def folder_pool(folder: Path) -> tuple[PooledNetwork, ...]:
 
 
 def _file_in(folder: Path, name: str) -> Path:
-    files, hint = (folder / f"{name}.safetensors", folder / name / _IN_FOLDER), how_to_copy(name)
+    files: tuple[Path, ...] = (folder / f"{name}.safetensors", folder / name / _IN_FOLDER)
+    hint = how_to_copy(name)
     if name.startswith(PREFIX):
         pattern = f"{name.removeprefix(PREFIX)}-*.pth"
         files = (*sorted(folder.glob(pattern)), folder / pattern)

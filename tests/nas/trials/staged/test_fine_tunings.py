@@ -195,7 +195,9 @@ def test_a_download_is_no_time_of_a_pass_and_fewer_images_tell_less():
     assert np.ptp(known.frozen) < np.ptp(waited.frozen)
 
 
-@pytest.mark.parametrize(("parallel", "slower"), [(1, 1.0), (2, 1.0), (4, 2.0), (8, 4.0), (32, 4.0)])
+@pytest.mark.parametrize(
+    ("parallel", "slower"), [(1, 1.0), (2, 1.0), (4, 2.0), (8, 4.0), (32, 4.0)]
+)
 def test_trainings_side_by_side_are_expected_to_double_the_images_a_second(parallel, slower):
     plan = replaced(plan_of([2.0] * 4, [0.7] * 4), timed=(2, 4.0), parallel=parallel)
     forecast = plan.forecast({StageJob(0, 0): Result(0.8, 2.0)})
