@@ -279,8 +279,8 @@ class FineTuned(ComparedSearch):
         super().consume(trials)
         stages, results = self._tunings, self._proposer.results
         forecast = stages.forecast(results)
-        if len(results) == 1 and forecast.judged.any():
-            winner_s, deepest = stages.winner_s, len(self._space.depths) - 1
+        winner_s, deepest = stages.winner_s, len(self._space.depths) - 1
+        if len(results) == 1 and forecast.judged.any() and winner_s > 0:
             self._promised_s = winner_s
             rule, quickest = (
                 stages.tuned_to(at, deepest)
