@@ -55,6 +55,9 @@ COLUMNS = (
     *("images", "judged", "published", "prior", "flops", "knn", "logme"),
     "even",
 )
+BATCH = 256
+"""Images that features are taken of at once on a GPU."""
+
 SIDES = {96: (128,), 128: (96,), 160: (128,), 192: (160,), 224: (96, 128)}
 """Sides beside a network's own."""
 
@@ -245,10 +248,10 @@ class Worker:
         splits = [images.train, images.valid, images.test]
         if is_done:
             splits.pop()
-        pixels = np.concatenate([each.pixels for each in splits])
-        pixels = np.concatenate([pixels, pixels[: -len(pixels) % 64]])  # batches of one size
+        more = images.train.pixels[: -sum(map(len, splits)) % BATCH]  # batches of one size
+        pixels = np.concatenate([*(each.pixels for each in splits), more])
         every = Images(pixels, np.zeros(len(pixels), np.int64))
-        few = Images(every.pixels[:64], every.labels[:64])
+        few = Images(every.pixels[:BATCH], every.labels[:BATCH])
         frozen_features(network, [few], images, device)  # finds a GPU's kernels
         began_s = time.perf_counter()
         (features,) = frozen_features(network, [every], images, device)
