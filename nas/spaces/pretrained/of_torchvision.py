@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common.types.errors import UserError
 from nas.spaces.pretrained.hub import digest_of
 from nas.spaces.pretrained.timm_library import library
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 PREFIX = "torchvision/"
 LICENCE = "bsd-3-clause (torchvision's; it states none of the weights)"
@@ -65,25 +61,3 @@ def checked_file(entry: Any, file: Path | None) -> Path:
     if not digest_of(file).startswith(digest):
         raise UserError(f"weights: the SHA-256 of {file} does not begin with {digest}")
     return file
-
-
-def network_of(name: str, classes: int) -> nn.Module:
-    """A network of torchvision with new weights."""
-    models = library("torchvision.models")
-    network: nn.Module = models.get_model(name, weights=None, num_classes=classes)
-    return network
-
-
-def tensors_of(file: Path) -> Mapping[str, Tensor]:
-    """The weights of a file of torchvision; no code in it is run.
-
-    Raises:
-      UserError: if it cannot be read.
-    """
-    import torch  # noqa: PLC0415 - seconds that only such pools pay
-
-    try:
-        weights: Mapping[str, Tensor] = torch.load(file, "cpu", weights_only=True)
-    except Exception as error:  # whatever a damaged pickle raises
-        raise UserError(f"weights: {file} cannot be read: {str(error).splitlines()[0]}") from error
-    return weights

@@ -32,10 +32,9 @@ from nas.spaces.pretrained.of_torchvision import (
     LICENCE,
     PREFIX,
     checked_file,
-    network_of,
     weights_of,
 )
-from nas.spaces.pretrained.timm_library import timm
+from nas.spaces.pretrained.timm_library import library, timm
 from nas.spaces.trusted_code import MARK, require_trusted
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ class PooledNetwork:
                 network: nn.Module = function_named(self.function)(classes)
             return network
         if self.name.startswith(PREFIX):
-            return network_of(self.architecture, classes)
+            models = library("torchvision.models")
+            return models.get_model(self.architecture, weights=None, num_classes=classes)  # type: ignore[no-any-return]
         if self.origin == NEW_WEIGHTS:
             from nas.spaces.residual import residual  # noqa: PLC0415 - imports torch
 

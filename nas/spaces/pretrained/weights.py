@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.accuracy.training.classifiers import classifiers
-from nas.spaces.pretrained.of_torchvision import tensors_of
 from nas.spaces.pretrained.pool import PooledNetwork
 
 
@@ -22,11 +21,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
       UserError: if the file cannot be had or read, or holds the weights of another network.
     """
     file = pooled.weights_file()
-    try:
-        weights = tensors_of(file) if file.suffix == ".pth" else load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"weights: {file} is not a safetensors file: {error}") from error
-    copied = _copied(network, weights, f"{file}, and {pooled.architecture}")
+    copied = _copied(network, _tensors(file), f"{file}, and {pooled.architecture}")
     for name, values in copied.items():
         if not bool(torch.isfinite(values).all()):
             raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
@@ -40,17 +35,23 @@ def require_weights(pooled: PooledNetwork) -> None:
       UserError: as `load_weights`.
     """
     file = pooled.weights_file()
-    if file.suffix == ".pth":
-        _copied(pooled.built(2), tensors_of(file), f"{file}, and {pooled.architecture}")
-        return
-    try:
-        with safe_open(file, "pt") as opened:
-            shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118 - no mapping
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"weights: {file} is not a safetensors file: {error}") from error
+    weights = _tensors(file)
     with torch.device("meta"):
-        weights = {name: torch.empty(shape) for name, shape in shapes.items()}
         _copied(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
+
+
+def _tensors(file: Path) -> Mapping[str, Tensor]:
+    """The weights of a file of safetensors, or of torchvision, of which no code is run."""
+    try:
+        if file.suffix == ".pth":
+            weights: Mapping[str, Tensor] = torch.load(file, "cpu", weights_only=True)
+            return weights
+        return load_file(file)
+    except Exception as error:  # whatever a damaged file raises
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"weights: {file} is not a safetensors file, or torchvision's: {reason}"
+        ) from error
 
 
 def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> dict[str, Tensor]:
