@@ -56,25 +56,38 @@ class Live(Oracle):
         return Latencies(architectures[:, 0].astype(float), np.ones(1, np.int8))
 
 
-@pytest.mark.parametrize("predicted", [2, 4])
-def test_measured_candidates_are_timed_again_where_the_best_predictions_miss(predicted):
-    rows = np.array([[9], [8], [7], [3]])
-    kinds = np.full(4, Kind.measured, np.int8)
-    kinds[:predicted] = Kind.regression
-    search = SimpleNamespace(
+def _timed_again(kinds, first_ms, again_ms):
+    """A search of four networks with times and those of a second look at them, within 4 ms."""
+    return SimpleNamespace(
         _problem=SimpleNamespace(oracle=Live(), limit_ms=4.0, space=SimpleNamespace(text=str)),
         _drawn_candidates=SimpleNamespace(
-            architectures=rows, latency_ms=np.full(4, 2.0), latency_kind=kinds
+            architectures=np.array(again_ms)[:, None],
+            latency_ms=np.array(first_ms),
+            latency_kind=np.array(kinds, np.int8),
         ),
         _times_again=True,
         _say=lambda _line: None,
     )
 
-    if predicted == 4:
-        with pytest.raises(UserError, match="networks="):
-            StagedSearch._confirmed(search, [0, 1, 2, 3])
-    else:
-        assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
+
+def test_measured_candidates_are_timed_again_where_the_best_predictions_miss():
+    kinds = [Kind.regression, Kind.regression, Kind.measured, Kind.measured]
+    search = _timed_again(kinds, [2.0] * 4, [9, 8, 7, 3])
+
+    assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
+
+
+def test_the_fastest_are_timed_again_where_the_board_is_slower_than_before():
+    search = _timed_again([Kind.regression] * 4, [3.9, 3.8, 3.7, 1.0], [9, 8, 7, 3])
+
+    assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
+
+
+def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
+    search = _timed_again([Kind.regression] * 4, [2.0] * 4, [9, 8, 7, 3])
+
+    with pytest.raises(UserError, match="networks="):
+        StagedSearch._confirmed(search, [0, 1, 2, 3])
 
 
 @pytest.fixture
