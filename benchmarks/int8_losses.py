@@ -3,9 +3,10 @@
     $ python -m benchmarks.int8_losses --data JPEGS.parquet --weights FOLDER --out OUT [--cores 0 1 2] [--seconds 420]
 
 On one GPU, networks of four spaces are trained side by side for a few epochs, and those for a microcontroller for
-more (`PLAN`); meanwhile a process on each core quantises each and judges it on test images: `losses.csv`. Columns:
+more (`Plan`); meanwhile a process on each core quantises each, judges it on test images, and times its files in turns:
+`losses.csv`. What the time is too short for is left out, the least important first. Columns:
 fp32, this project's int8 file, ONNX Runtime's `quantize_static` as it comes, and where ranges are equalised; losses that
-are predicted in three ways. At the end the files are timed on one core, and `summary.txt` says how many of 20
+are predicted in three ways. `summary.txt` says how many of 20
 winners (a limit, space and seed each) hold, and what a search for int8 gains over quantising the winner of a search in fp32. A
 search draws 2/3 of its space's rows, and follows `Int8Files.best_first`. Rows with `qat` were tuned with rounding in every
 step from a row's weights, those with `more` as long without. `networks.pt` has what `benchmarks.microcontroller trained`
@@ -23,10 +24,9 @@ import csv
 import logging
 import multiprocessing
 import os
-import pickle
 import tempfile
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from copy import deepcopy
@@ -85,8 +85,10 @@ KEPT = (
     "mobilenetv1_025@160",
     "mobilenetv2_035",
 )
-SPARE_S = 100.0  # for what follows the trainings
-JUDGED_BEFORE_S = 60.0  # of the end
+SPARE = 0.15  # share of the time for what is judged after the last training
+WRITING_S = 4.0
+LARGE_SIDE = 64  # pixels; of larger images half as many are judged
+BEGINS_BEFORE = 2.5  # times the first epoch of a space, until the last training ends
 HALVES = 2
 SEEDS = 20
 SHARES = (0.4, 0.6, 0.8, 1.0)  # of the rows of a space that are within its limits
@@ -256,17 +258,28 @@ def predictions(source):
 
 @cache
 def images_for(data, middle):
+    if middle is not None:
+        return replace(images_for(data, None), mean=(middle,) * 3, sd=(middle,) * 3)
     images = open_images(data, side=32)
     if data == "digits":  # to try the script out
         images = replace(images, train=images.train.first(64))
-    return images if middle is None else replace(images, mean=(middle,) * 3, sd=(middle,) * 3)
+    return images
 
 
-def judged(job, data, counts, folder):
-    """A row of a trained network, of so many validation and test images; its files are left in the folder."""
+def ready(data):
+    """Read the images before there is a network to judge."""
+    images_for(data, None)
+
+
+def judged(job, data, counts):
+    """A row of a trained network, of so many validation and test images; its files are timed on this core."""
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     images = images_for(data, job.middle)
+    if job.side > LARGE_SIDE:
+        counts = [count // 2 for count in counts]
+    elif job.space == "micro" and data != "digits":
+        counts = [counts[0], len(images.test)]
     images = replace(images, valid=images.valid.first(counts[0]), test=images.test.first(counts[1]))
     network = job.network.to(memory_format=torch.contiguous_format).eval()
     side, labels = job.side, np.asarray(images.test.labels)
@@ -281,7 +294,7 @@ def judged(job, data, counts, folder):
         if even is not None:
             contents["equalised"] = Int8Source(even, images, side).onnx(write).content
         contents["uncorrected"] = quantised(fp32, calibration(images, side, 1))
-    right, turned, exact = {}, 0, None
+    right, turned, exact, calls = {}, 0, None, []
     for name, content in contents.items():
         session = OnnxSession(content)
         classes = classes_of(session, images.test, images, side, 1)
@@ -290,7 +303,7 @@ def judged(job, data, counts, folder):
         exact = classes if exact is None else exact
         turned = (classes != exact).sum() if name == "int8" else turned
         if name in TIMED:
-            (folder / f"{job.name}{job.variant}.{name}.onnx").write_bytes(content)
+            calls.append(partial(session, example))
             if name != "default":
                 valid = classes_of(session, images.valid, images, side, 1)
                 figures[f"valid_{name}"] = (valid == images.valid.labels).mean()
@@ -298,25 +311,11 @@ def judged(job, data, counts, folder):
     for half in range(HALVES):
         figures[f"half_{half}"] = lost[half::HALVES].mean()
     about = {name: getattr(job, name) for name in ("space", "variant", "side", "epochs")}
-    (folder / f"{job.name}{job.variant}.npy").write_bytes(pickle.dumps((example, lost)))
+    timing = TimingConfig(settle_s=0.2)
+    samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
+    for name, each in zip([name for name in contents if name in TIMED], samples, strict=True):
+        figures[f"{name}_ms"] = float(np.median(each.ms))
     return {"network": job.name, **about, "images": len(labels), "flips": turned, **figures}
-
-
-def timed(rows, folder, core, until_s):
-    """Milliseconds of a row's files in turns on one core, nothing else of ours beside them."""
-    os.sched_setaffinity(0, {core})
-    for row in sorted(rows, key=lambda row: row["space"] not in SPACES or bool(row["variant"])):
-        if time.monotonic() > until_s:
-            say("no time is left to time the other files")
-            return
-        key = f"{row['network']}{row['variant']}"
-        example, _ = pickle.loads((folder / f"{key}.npy").read_bytes())  # noqa: S301 - written above
-        names = [name for name in TIMED if name in row]
-        sessions = [OnnxSession((folder / f"{key}.{name}.onnx").read_bytes()) for name in names]
-        calls = [partial(each, example) for each in sessions]
-        samples = time_interleaved(calls, TimingConfig(), np.random.default_rng(0), Stopwatch())
-        for name, each in zip(names, samples, strict=True):
-            row[f"{name}_ms"] = float(np.median(each.ms))
 
 
 PRETRAINED = (
@@ -370,24 +369,18 @@ def started(key, file, side, *, cut):
     return with_static_padding(network, side)
 
 
-def first_jobs(images, weights, plan):
-    """Trainings that wait for no other, the most important first."""
+def first_jobs(images, plan):
+    """Trainings that others wait for, or that others are compared with."""
     task = images.task
-    for seed in range(2):
-        network = seeded(narrow, seed, task, *RESNET8)
-        yield Job(f"resnet8_{seed}", "micro", network, LONG, plan.long)
+    yield Job("resnet8_0", "micro", seeded(narrow, 0, task, *RESNET8), LONG, plan.long)
     teacher = seeded(residual, 0, task, stride=1, kernel=3, width=32, growth=2.0, blocks=7)
-    yield Job("teacher", "teacher", teacher, LONG, max(1, plan.long // 2))
-    whole = seeded(residual, 0, task, stride=1, kernel=3, width=16, growth=2.0, blocks=5)
-    yield Job("whole", "whole", whole, LONG, max(1, plan.long // 3))
+    yield Job("teacher", "teacher", teacher, LONG, max(1, plan.long // 3))
     for number, (widths, depths) in enumerate(NARROW[: plan.narrow]):
         network = seeded(narrow, number, task, widths, depths)
         name = f"narrow_{'-'.join(map(str, (*widths, *depths)))}"
         yield Job(name, "shortlist", network, LONG, plan.short)
-    yield from drawn_jobs("residual", task, plan.rows, plan.short)
-    if weights is not None:
-        yield from pretrained_jobs(weights, images, plan)
-    yield from drawn_jobs("mobilenet_v3", task, plan.rows, max(1, plan.short // 2))
+    whole = seeded(residual, 0, task, stride=1, kernel=3, width=16, growth=2.0, blocks=5)
+    yield Job("whole", "whole", whole, LONG, max(1, plan.long // 4))
 
 
 def drawn_jobs(name, task, count, epochs):
@@ -411,10 +404,10 @@ class Plan:
     """Numbers of networks and epochs."""
 
     long: int = 60
-    short: int = 10
-    tuned: int = 8
+    short: int = 8
+    tuned: int = 6
     rows: int = 12
-    narrow: int = 7
+    narrow: int = 4
     finals: int = 2
     pretrained: int = 20
     compared: int = 2  # rows of each space that are tuned with and without rounding
@@ -437,34 +430,77 @@ class Run:
     judges: ProcessPoolExecutor
     images: ImageSet
     halves: ImageSources  # the images between -1 and 1
-    folder: Path  # of the files
     until_s: float
     trainings: dict[Future, Job] = field(default_factory=dict)
     judgings: set[Future] = field(default_factory=set)
     done: dict[str, tuple[Job, float]] = field(default_factory=dict)
     rows: list[dict] = field(default_factory=list)
     kept: dict[str, dict] = field(default_factory=dict)
-    next: deque[Job] = field(default_factory=deque)  # trainings that others have made possible
+    finals: deque[Job] = field(default_factory=deque)
+    compared: deque[Job] = field(default_factory=deque)  # the least important
+    begun: Counter[str] = field(default_factory=Counter)  # trainings by space
+    first_s: dict[str, float] = field(default_factory=dict)  # of the first epoch, by space
     is_final: bool = False
+
+    def __post_init__(self):
+        images, plan, weights = self.images, self.plan, self.settings.weights
+        self.first = first_jobs(images, plan)
+        self.tables = {
+            "pretrained": iter(()) if weights is None else pretrained_jobs(weights, images, plan),
+            "residual": drawn_jobs("residual", images.task, plan.rows, plan.short),
+            "mobilenet_v3": drawn_jobs("mobilenet_v3", images.task, plan.rows, plan.short // 2 or 1),
+        }  # fmt: skip
 
     @property
     def trains_until_s(self):
         """When the last training ends."""
-        return self.until_s - SPARE_S * min(1.0, self.settings.seconds / 300)
+        return self.until_s - SPARE * self.settings.seconds
 
-    @property
-    def judges_until_s(self):
-        """When the last networks are judged."""
-        return self.until_s - JUDGED_BEFORE_S * min(1.0, self.settings.seconds / 300)
+    def following(self):
+        """The most important training that has time to end; None if there is none."""
+        left_s = self.trains_until_s - time.monotonic()
+        if self.finals and left_s > self.needed_s("micro"):
+            return self.finals.popleft()
+        if (job := next(self.first, None)) is not None:
+            return job
+        for space in sorted(self.tables, key=lambda space: self.begun[space]):
+            if left_s > self.needed_s(space) and (job := next(self.tables[space], None)):
+                return job
+        if self.compared and left_s > self.needed_s(self.compared[0].space):
+            return self.compared.popleft()
+        return None
+
+    def needed_s(self, space):
+        """Seconds for an epoch or two, as far as they are known."""
+        default_s = max(self.first_s.values(), default=0.0)
+        return BEGINS_BEFORE * self.first_s.get(space, default_s)
 
     def begin(self, job):
         """Submit a training; its network is back on the CPU when it has ended."""
         resize(job.network, job.side, self.images.side)
 
+        self.begun[job.space] += 1
+        begun_s = time.monotonic()
+
         def left(epoch):
             return int((self.trains_until_s - time.monotonic()) / epoch.seconds)
 
-        options = TrainingOptions(evaluate_every=job.epochs, epochs_left=left, teacher=job.teacher)
+        def note(epoch):
+            if epoch.number == 1:
+                first_s = max(self.first_s.get(job.space, 0.0), time.monotonic() - begun_s)
+                self.first_s[job.space] = first_s
+                say(
+                    f"{job.name}{job.variant}: first epoch after {time.monotonic() - begun_s:.1f} s"
+                )
+
+        options = TrainingOptions(
+            evaluate_every=job.epochs,
+            epochs_left=left,
+            teacher=job.teacher,
+            on_epoch=note,
+            stop=lambda: time.monotonic() > self.trains_until_s,
+            shapes_vary=job.recipe is not LONG or job.space == "shortlist",  # no kernels are tried
+        )
         recipe = replace(job.recipe, epochs=job.epochs)
         sources = None if job.middle is None else self.halves
         back: Future = Future()
@@ -483,16 +519,15 @@ class Run:
 
     def go(self):
         """Train, judge, and write rows until all is done or the time is."""
-        first = first_jobs(self.images, self.settings.weights, self.plan)
         while True:
             while len(self.trainings) < self.settings.side_by_side:
-                job = self.next.popleft() if self.next else next(first, None)
-                if job is None or time.monotonic() > self.trains_until_s:
+                has_time = time.monotonic() < self.trains_until_s
+                if not has_time or (job := self.following()) is None:
                     break
                 self.begin(job)
             if not self.trainings and not self.judgings:
                 return
-            left_s = max(0.0, self.judges_until_s - time.monotonic())
+            left_s = max(0.0, self.until_s - WRITING_S - time.monotonic())
             ended, _ = wait([*self.trainings, *self.judgings], left_s, FIRST_COMPLETED)
             if not ended:
                 say(f"not ended: {len(self.judgings)} judgings, {len(self.trainings)} trainings")
@@ -525,20 +560,20 @@ class Run:
         if job.name.startswith(KEPT) and not job.variant:
             about = {"job": (job.side, job.middle), "valid": trained.accuracy}
             self.kept[job.name] = {**about, "network": halved(network)}
-            torch.save(self.kept, self.settings.out / "networks.pt")
+            torch.save(self.kept, self.settings.out / "networks.new")
+            os.replace(self.settings.out / "networks.new", self.settings.out / "networks.pt")
         self.done[job.name + job.variant] = (job, trained.accuracy)
-        if time.monotonic() < self.trains_until_s:
-            self.next.extendleft(self.finals())
-            self.next.extend((*self.of_whole(job), *self.with_rounding(job)))
+        self.finals.extend(self.best_of_list())
+        self.compared.extend(self.with_rounding(job))
+        if job.space == "whole":
+            self.tables["elastic"] = self.of_whole(job)
         if job.space not in {"teacher", "whole", "shortlist"}:
             sent = replace(job, network=network, teacher=None)
             data, counts = str(self.settings.data), self.plan.counts
-            self.judgings.add(self.judges.submit(judged, sent, data, counts, self.folder))
+            self.judgings.add(self.judges.submit(judged, sent, data, counts))
 
     def of_whole(self, job):
         """Sub-networks of the trained network."""
-        if job.space != "whole":
-            return
         space = ElasticSpace(deepcopy(job.network), self.images.side)
         recipe = replace(TUNED, lr=5 * TUNED.lr, warm_up=0.1)
         rows = space.sample(np.random.default_rng(1), self.plan.rows)
@@ -547,7 +582,7 @@ class Run:
             epochs = max(1, self.plan.short // 2)
             yield Job(f"elastic_{number}", "elastic", network, recipe, epochs, side)
 
-    def finals(self):
+    def best_of_list(self):
         """The best of the short list from new weights, alone and taught, when the list and the teacher are trained."""
         short = [pair for pair in self.done.values() if pair[0].space == "shortlist"]
         if len(short) < self.plan.narrow or "teacher" not in self.done or self.is_final:
@@ -576,36 +611,36 @@ class Run:
 
 
 def run(settings):
-    """Train all, judge each on another core as soon as it is trained, then time the files; returns the rows."""
+    """Train all, judge each on another core as soon as it is trained.
+
+    What has not ended by then goes on: the process is to end without waiting for it.
+    """
     until_s = time.monotonic() + settings.seconds
-    images = images_for(str(settings.data), None)
-    halves = images_for(str(settings.data), 0.5)
-    say(f"{len(images.train):,} training images, {len(images.test):,} test images")
     cores = settings.cores or sorted(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     for core in cores[1:] or cores:
         queue.put(core)
-    folder = Path(tempfile.mkdtemp())
-    with (
-        ProcessPoolExecutor(max(1, len(cores) - 1), context, pinned, (queue,)) as judges,
-        TrainingPool(images, side_by_side=settings.side_by_side) as pool,
-    ):
-        sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
-        going = Run(settings, settings.plan, pool, judges, images, sources, folder, until_s)
-        going.go()
-        judges.shutdown(wait=False, cancel_futures=True)
-    timed(going.rows, folder, cores[-1], until_s - 5)
-    write_rows(going.rows, settings.out)
-    return going.rows
+    count = max(1, len(cores) - 1)
+    judges = ProcessPoolExecutor(count, context, pinned, (queue,))
+    for _ in range(count):
+        judges.submit(ready, str(settings.data))
+    images = images_for(str(settings.data), None)
+    halves = images_for(str(settings.data), 0.5)
+    say(f"{len(images.train):,} training images, {len(images.test):,} test images")
+    pool = TrainingPool(images, side_by_side=settings.side_by_side).__enter__()
+    sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
+    write_rows([], settings.out)
+    Run(settings, settings.plan, pool, judges, images, sources, until_s).go()
 
 
 def write_rows(rows, out):
-    """Write the table anew, as far as it is known."""
-    with (out / "losses.csv").open("w", newline="", encoding="utf-8") as file:
+    """Write the table anew, as far as it is known; it is whole at any time."""
+    with (out / "losses.new").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         writer.writeheader()
         writer.writerows({name: row.get(name, "") for name in COLUMNS} for row in rows)
+    os.replace(out / "losses.new", out / "losses.csv")
 
 
 def halved(network):
@@ -787,7 +822,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cores", type=int, nargs="*")
     parser.add_argument("--seconds", type=float, default=420)
-    parser.add_argument("--side-by-side", type=int, default=12)
+    parser.add_argument("--side-by-side", type=int, default=6)
     parser.add_argument("--smoke", action="store_const", dest="plan", const=SMOKE, default=Plan())
     parser.add_argument("--tiny", action="store_const", dest="plan", const=TINY)
     settings = parser.parse_args()
@@ -795,7 +830,10 @@ def main() -> None:
     run(settings)
     text = "\n".join(summary(settings.out / "losses.csv"))
     (settings.out / "summary.txt").write_text(f"{text}\n")
-    print(text)
+    print(text, flush=True)
+    for process in multiprocessing.active_children():
+        process.kill()
+    os._exit(0)  # trainings that have not ended are left
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ class TrainingPool:
         def begin(slot: GpuSlot | None) -> Waits[Trained]:
             built = network()  # here, where its errors belong to this training
             if slot is not None:
-                slot.kernels = kernels_for(built, recipe.epochs)
+                slot.kernels = kernels_for(built, recipe.epochs, shapes_vary=options.shapes_vary)
                 yield slot.marked()  # is resumed with these kernels
             return (yield from training(sources or self._sources, built, recipe, options, slot))
 
