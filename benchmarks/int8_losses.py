@@ -88,6 +88,7 @@ KEPT = (
 SPARE = 0.15  # share of the time for what is judged after the last training
 WRITING_S = 4.0
 LARGE_SIDE = 64  # pixels; of larger images half as many are judged
+LONG_AT_ONCE = 3  # others are trained beside them
 BEGINS_BEFORE = 2.5  # times the first epoch of a space, until the last training ends
 HALVES = 2
 SEEDS = 20
@@ -428,10 +429,12 @@ class Run:
     plan: Plan
     pool: TrainingPool
     judges: ProcessPoolExecutor
+    judges_at_once: int
     images: ImageSet
     halves: ImageSources  # the images between -1 and 1
     until_s: float
     trainings: dict[Future, Job] = field(default_factory=dict)
+    unjudged: list[Job] = field(default_factory=list)
     judgings: set[Future] = field(default_factory=set)
     done: dict[str, tuple[Job, float]] = field(default_factory=dict)
     rows: list[dict] = field(default_factory=list)
@@ -459,7 +462,8 @@ class Run:
     def following(self):
         """The most important training that has time to end; None if there is none."""
         left_s = self.trains_until_s - time.monotonic()
-        if self.finals and left_s > self.needed_s("micro"):
+        few = sum(job.space == "micro" for job in self.trainings.values()) < LONG_AT_ONCE
+        if self.finals and few and left_s > self.needed_s("micro"):
             return self.finals.popleft()
         if (job := next(self.first, None)) is not None:
             return job
@@ -487,11 +491,8 @@ class Run:
 
         def note(epoch):
             if epoch.number == 1:
-                first_s = max(self.first_s.get(job.space, 0.0), time.monotonic() - begun_s)
-                self.first_s[job.space] = first_s
-                say(
-                    f"{job.name}{job.variant}: first epoch after {time.monotonic() - begun_s:.1f} s"
-                )
+                self.first_s[job.space] = time.monotonic() - begun_s
+                say(f"{job.name}{job.variant}: first epoch after {self.first_s[job.space]:.1f} s")
 
         options = TrainingOptions(
             evaluate_every=job.epochs,
@@ -525,12 +526,18 @@ class Run:
                 if not has_time or (job := self.following()) is None:
                     break
                 self.begin(job)
+            while self.unjudged and len(self.judgings) < self.judges_at_once:
+                counts = self.plan.counts
+                sent = judged, self.unjudged.pop(0), str(self.settings.data), counts
+                self.judgings.add(self.judges.submit(*sent))
             if not self.trainings and not self.judgings:
                 return
             left_s = max(0.0, self.until_s - WRITING_S - time.monotonic())
             ended, _ = wait([*self.trainings, *self.judgings], left_s, FIRST_COMPLETED)
             if not ended:
-                say(f"not ended: {len(self.judgings)} judgings, {len(self.trainings)} trainings")
+                say(
+                    f"not ended: {len(self.judgings) + len(self.unjudged)} judgings, {len(self.trainings)} trainings"
+                )
                 return
             for future in ended:
                 if future.exception():
@@ -561,7 +568,7 @@ class Run:
             about = {"job": (job.side, job.middle), "valid": trained.accuracy}
             self.kept[job.name] = {**about, "network": halved(network)}
             torch.save(self.kept, self.settings.out / "networks.new")
-            os.replace(self.settings.out / "networks.new", self.settings.out / "networks.pt")
+            (self.settings.out / "networks.new").replace(self.settings.out / "networks.pt")
         self.done[job.name + job.variant] = (job, trained.accuracy)
         self.finals.extend(self.best_of_list())
         self.compared.extend(self.with_rounding(job))
@@ -569,8 +576,8 @@ class Run:
             self.tables["elastic"] = self.of_whole(job)
         if job.space not in {"teacher", "whole", "shortlist"}:
             sent = replace(job, network=network, teacher=None)
-            data, counts = str(self.settings.data), self.plan.counts
-            self.judgings.add(self.judges.submit(judged, sent, data, counts))
+            self.unjudged.append(sent)
+            self.unjudged.sort(key=lambda job: job.space != "micro")
 
     def of_whole(self, job):
         """Sub-networks of the trained network."""
@@ -596,6 +603,9 @@ class Run:
                 network = seeded(narrow, 7, self.images.task, numbers[:3], numbers[3:])
                 name = f"final{job.name[6:]}{'_taught' if taught else ''}"
                 yield Job(name, "micro", network, LONG, self.plan.long, teacher=taught)
+            if at == 0:
+                network = seeded(narrow, 1, self.images.task, *RESNET8)
+                yield Job("resnet8_1", "micro", network, LONG, self.plan.long)
         network = seeded(narrow, 7, self.images.task, *RESNET8)
         yield Job("resnet8_taught", "micro", network, LONG, self.plan.long, teacher=teacher)
 
@@ -631,7 +641,7 @@ def run(settings):
     pool = TrainingPool(images, side_by_side=settings.side_by_side).__enter__()
     sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
     write_rows([], settings.out)
-    Run(settings, settings.plan, pool, judges, images, sources, until_s).go()
+    Run(settings, settings.plan, pool, judges, count, images, sources, until_s).go()
 
 
 def write_rows(rows, out):
@@ -640,7 +650,7 @@ def write_rows(rows, out):
         writer = csv.DictWriter(file, COLUMNS, restval="")
         writer.writeheader()
         writer.writerows({name: row.get(name, "") for name in COLUMNS} for row in rows)
-    os.replace(out / "losses.new", out / "losses.csv")
+    (out / "losses.new").replace(out / "losses.csv")
 
 
 def halved(network):
