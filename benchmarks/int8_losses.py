@@ -88,6 +88,8 @@ KEPT = (
 SPARE = 0.15  # share of the time for what is judged after the last training
 WRITING_S = 4.0
 LARGE_SIDE = 64  # pixels; of larger images half as many are judged
+AWAITED = ("teacher", "whole", "shortlist")  # by others, which have at least this share of the time
+AFTER = 0.6
 LONG_AT_ONCE = 3  # others are trained beside them
 BEGINS_BEFORE = 2.5  # times the first epoch of a space, until the last training ends
 HALVES = 2
@@ -485,9 +487,11 @@ class Run:
 
         self.begun[job.space] += 1
         begun_s = time.monotonic()
+        others_s = AFTER * self.settings.seconds if job.space in AWAITED else 0.0
+        ends_s = self.trains_until_s - others_s
 
         def left(epoch):
-            return int((self.trains_until_s - time.monotonic()) / epoch.seconds)
+            return int((ends_s - time.monotonic()) / epoch.seconds)
 
         def note(epoch):
             if epoch.number == 1:
@@ -499,7 +503,7 @@ class Run:
             epochs_left=left,
             teacher=job.teacher,
             on_epoch=note,
-            stop=lambda: time.monotonic() > self.trains_until_s,
+            stop=lambda: time.monotonic() > ends_s,
             shapes_vary=job.recipe is not LONG or job.space == "shortlist",  # no kernels are tried
         )
         recipe = replace(job.recipe, epochs=job.epochs)
@@ -574,7 +578,7 @@ class Run:
         self.compared.extend(self.with_rounding(job))
         if job.space == "whole":
             self.tables["elastic"] = self.of_whole(job)
-        if job.space not in {"teacher", "whole", "shortlist"}:
+        if job.space not in AWAITED:
             sent = replace(job, network=network, teacher=None)
             self.unjudged.append(sent)
             self.unjudged.sort(key=lambda job: job.space != "micro")
