@@ -198,7 +198,6 @@ class StreamedNetwork(Closeable):
             self._plan, layers = opened.plan(x, self._budget_bytes, ahead=self._ahead)
             self._layers = tuple(layers) if self._budget_bytes < opened.layered.weight_bytes else ()
         self._pipeline = opened.pipeline(self._plan, x)
-        self._pipeline.capture()
         self._example = (x.shape, x.dtype)
 
 

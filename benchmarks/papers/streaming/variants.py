@@ -66,9 +66,6 @@ _CONFIGURATIONS_S = {"cuda": 20.0, "cpu": 100.0}
 
 _OFFLOADED = "accelerate"
 
-_LAUNCHED = ", launched"
-"""Variants whose layers are launched one by one, beside one graph of all."""
-
 _FIRST_RUNS = 3
 """Inferences with empty buffers, for plans that prefetch for the next inference."""
 
@@ -200,9 +197,8 @@ class _Bench:
             variants = self._variants(profiles)
             once: dict[str, Callable[[], float]] = {}
             for name, (wanted, layers) in variants.items():
-                is_launched = name.endswith(_LAUNCHED)
                 try:
-                    variant = _StreamVariant(self, opened, wanted, layers, captured=not is_launched)
+                    variant = _StreamVariant(self, opened, wanted, layers)
                 except Exception as error:  # noqa: BLE001 - the others have nothing to do with it
                     yield {"variant": name, "tier": self._case.tier.value, "error": one_line(error)}
                     continue
@@ -212,10 +208,7 @@ class _Bench:
             if offloaded is not None:
                 once[_OFFLOADED] = partial(offloaded.once_ms, self.x, self.reference)
             samples = interleaved(once, self._repeats, turn_s=self._turn_s)
-            resident_ms = min(
-                (median(samples[name]) for name in samples if name.startswith("preload")),
-                default=None,
-            )
+            resident_ms = median(samples["preload"]) if "preload" in samples else None
             for name, variant in measured.items():
                 first_ms = variant.first_ms(min(self._repeats, _FIRST_RUNS), self._turn_s)
                 yield {
@@ -290,9 +283,6 @@ class _Bench:
         for share in _BUDGETS:
             with suppress(BudgetTooSmallError):
                 plans[f"planned {share:.0%}"] = self._opened.plan(self.x, int(share * whole))
-        if self._opened.device.type == "cuda" and self._is_kept:
-            compared = ("preload", *(f"planned {share:.0%}" for share in _BUDGETS[:2]))
-            plans |= {f"{name}{_LAUNCHED}": plans[name] for name in compared if name in plans}
         return plans
 
     def _zero_copy(self, layers: list[StreamedLayer]) -> StreamPlan:
@@ -350,15 +340,12 @@ class _StreamVariant:
         opened: StreamableNetwork,
         wanted: StreamPlan,
         layers: list[StreamedLayer],
-        *,
-        captured: bool,
     ) -> None:
         self._bench = bench
         self._opened = opened
         self._plan = wanted
         self._layers = layers
         self._pipeline = opened.pipeline(wanted, bench.x)
-        self._is_captured = captured and self._pipeline.capture()
         self._difference = 0.0
 
     def once_ms(self) -> float:
@@ -394,7 +381,6 @@ class _StreamVariant:
         )
         row: dict[str, Any] = {
             "tier": self._opened.reader.tier.value,
-            "one_graph": self._is_captured,
             "said": self._opened.reader.description,
             "bit_exact": self._difference == 0,
             "difference": self._difference,

@@ -2,8 +2,7 @@
 
 The caller launches everything: copies, which wait on the GPU for the kernels that use their bytes last,
 and the graphs of each layer, which wait for its copy. A launch always comes after the launches it waits
-for, so that no event is waited for before it was recorded. Where nothing is read, and no stage is to be timed, all
-of an inference is one graph (`capture`).
+for, so that no event is waited for before it was recorded.
 
 Where nothing is read, the first copies of the next inference are launched after those of this one and
 continue after it has returned. Where weights are read, the thread continues to read, and their copies
@@ -30,7 +29,6 @@ from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import WeightReader
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.inference_graph import InferenceGraph
 from runtime.weight_streaming.pipeline.layout import Done, kernels_before, launch_order, sync_ms
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
 from runtime.weight_streaming.pipeline.progress import StoppedError, StreamProgress, StreamStage
@@ -67,7 +65,6 @@ class GpuPipeline(Pipeline):
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         self._ahead = self._layout.prefetched_layers if self._layout.host is None else 0
         self._begun = 0  # number of copies already launched for the next inference
-        self._graphs: dict[int, InferenceGraph] = {}  # by copies begun
         self._times = 1
         self._orders = {
             begun: [*launch_order(self._layout, len(self._layers), begun)]
@@ -82,8 +79,7 @@ class GpuPipeline(Pipeline):
         try:
             with torch.inference_mode(mode=False):
                 program = layered.bind(self.buffers.places())
-            self._program, self._engine = program, GraphEngine(self._compute)
-            engine = _LoadingEngine(self._engine, program, self)
+            engine = _LoadingEngine(GraphEngine(self._compute), program, self)
             self._compiled: Compiled | None = Compiled(program, x, [engine])
         except BaseException:
             self.close()
@@ -101,30 +97,6 @@ class GpuPipeline(Pipeline):
         """
         self._times = times
 
-    def capture(self) -> bool:
-        """Run each inference as one graph from now on, and time no stages; False if it cannot be captured."""
-        if self._layout.host is not None or (self._layout.device is None and self._layout.streamed):
-            return False
-        self.empty_rings()
-        try:
-            prefetched = [torch.cuda.Event(external=True) for _ in self._layout.streamed]
-            for event in prefetched:
-                event.record(
-                    self._copier
-                )  # a capture leaves out waits for events that do not exist
-            self._graphs = {
-                begun: InferenceGraph(
-                    *(self._program, self._layers, self.buffers, self._engine, self._copier),
-                    x=self._x,
-                    prefetched=prefetched,
-                    begun=begun,
-                )
-                for begun in self._orders
-            }
-        except (RuntimeError, TypeError):  # TypeError: torch before 2.7 has no external events
-            self._copier.synchronize()
-        return bool(self._graphs)
-
     def run(self, x: Tensor) -> Tensor:
         """Run one inference and return the output, on the GPU."""
         caller = torch.cuda.current_stream(self._device)
@@ -135,19 +107,14 @@ class GpuPipeline(Pipeline):
                     self._compute.wait_stream(caller)
                     with torch.cuda.stream(self._compute):
                         self._x.copy_(x, non_blocking=True)
-                    output = self._output
-                    if self._graphs:
-                        with torch.cuda.stream(self._compute):
-                            output = self._graphs[begun].launch()
-                    else:
-                        self._launch(progress, before, begun)
+                    self._launch(progress, before, begun)
                     self._compute.synchronize()
             except BaseException:  # the GPU must have stopped using the rings
                 self._copier.synchronize()
                 self._compute.synchronize()
                 raise
             self._begun = self._ahead
-            return output.clone()
+            return self._output.clone()
 
     @property
     def times(self) -> list[LayerTimes]:
@@ -195,7 +162,7 @@ class GpuPipeline(Pipeline):
             self._release()
 
     def _release(self) -> None:
-        self._jobs, self._graphs = [], {}
+        self._jobs = []
         self._compiled = None
         self._x = self._output = torch.empty(0)
         for stream in (self._compute, self._copier):

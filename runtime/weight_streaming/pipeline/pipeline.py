@@ -43,10 +43,6 @@ class Pipeline(Protocol):
             all stages have ended.
         """
 
-    def capture(self) -> bool:
-        """Hand over faster from now on, without times of stages; False where that is not possible."""
-        return False
-
     @property
     @abstractmethod
     def times(self) -> list[LayerTimes]:

@@ -80,11 +80,9 @@ def test_every_architecture_gives_the_output_of_the_resident_network(name, tier)
     opened.close()
 
 
-@pytest.mark.parametrize(
-    ("tier", "is_captured"), [(Tier.HOST, False), (Tier.HOST, True), (Tier.SSD, False)]
-)
+@pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
 @pytest.mark.parametrize("name", MODELS)
-def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier, is_captured):
+def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier):
     module, x, expected = built(name)
     with torch.no_grad():
         other = module(2 * x)
@@ -100,9 +98,7 @@ def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier, i
         for host, device in rings:
             plan = StreamPlan(resident, host, device, 0.0, 0, ahead=True)
             pipeline = opened.pipeline(plan, x)
-            if is_captured:
-                assert pipeline.capture()
-            for _ in range(10 if is_captured else 3):
+            for _ in range(3):
                 assert torch.equal(pipeline.run(x), expected)
                 assert torch.equal(pipeline.run(2 * x), other)
             pipeline.wait_prefetched()
@@ -110,8 +106,7 @@ def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier, i
             assert torch.equal(pipeline.run(x), expected)
             pipeline.empty_rings()
             assert torch.equal(pipeline.run(2 * x), other)
-            if not is_captured:
-                assert all(one.kernel_ms >= 0 and one.copy_ms >= 0 for one in pipeline.times)
+            assert all(one.kernel_ms >= 0 and one.copy_ms >= 0 for one in pipeline.times)
             pipeline.run(x)
             pipeline.close()  # in the middle of it
     opened.close()
