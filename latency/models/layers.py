@@ -26,8 +26,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-_FEWEST = 20
-"""Layers of a kind that it takes for a model of its own; one model of all kinds predicts the others."""
+_FEWEST = 5
+"""Layers of a kind that it takes for a linear model of its own; one model of all kinds predicts the others."""
+
+_FEWEST_FOR_TREES = 30
 
 _LEAST_US = 0.05
 """Shortest time of a layer."""
@@ -90,7 +92,8 @@ def fit_layers(
     kinds = {"": _fit(features, us, trees // 2)}
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):
         if count >= _FEWEST:
-            kinds[str(name)] = _fit(features[names == name], us[names == name], trees)
+            of_kind = trees if count >= _FEWEST_FOR_TREES else 0
+            kinds[str(name)] = _fit(features[names == name], us[names == name], of_kind)
     return LayerModel(kinds)
 
 
@@ -103,7 +106,7 @@ def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: in
         return _KindModel(weights, ())
     factor, logs = np.log(us / _linear(features, weights)), np.log1p(features)
     fitted = [ExtraTreesRegressor(trees, max_features=0.6, random_state=0).fit(logs, factor)]
-    if len(us) > 3 * _FEWEST:
+    if len(us) > 2 * _FEWEST_FOR_TREES:
         boosted = HistGradientBoostingRegressor(
             max_iter=100, learning_rate=0.1, min_samples_leaf=5, random_state=0
         )

@@ -32,6 +32,7 @@ from benchmarks.papers.predictor.timing import (
     LayerRun,
     Subject,
     distinct,
+    has_kernels,
     random_layers,
     subjects_of,
     time_layers,
@@ -126,9 +127,11 @@ def _inside(source: DispatchedNetwork) -> list[Subject]:
 def _layers(
     config: BenchConfig, name: str, run: LayerRun, models: Sequence[Model], times: _Times
 ) -> Iterator[Row]:
-    inside = {model: _inside(_source(config, model)) for model in models}
+    is_timed = has_kernels if run.backend is Backend.graph else bool
+    inside = {model: [*filter(is_timed, _inside(_source(config, model)))] for model in models}
     subjects_inside = [subject for subjects in inside.values() for subject in subjects]
-    every = distinct(subjects_inside + random_layers(config.cut, 300 if config.on_gpu else 150))
+    random = filter(is_timed, random_layers(config.cut, 300 if config.on_gpu else 150))
+    every = distinct([*subjects_inside, *random])
     of_networks = len(distinct(subjects_inside))
     rows = []
     with on_one_core(usable_cores()[-1]):

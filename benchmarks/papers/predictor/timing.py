@@ -85,6 +85,16 @@ def distinct(subjects: Iterable[Subject]) -> list[Subject]:
     return list({subject.key: subject for subject in subjects}.values())
 
 
+def has_kernels(subject: Subject) -> bool:
+    """False for a layer whose output is its input or a view of it: a graph of it is empty."""
+    if next(subject.body.parameters(), None) is not None:
+        return True
+    inputs = [torch.empty(shape, device="meta") for shape in subject.shapes]
+    with torch.no_grad():
+        output = copy.deepcopy(subject.body).to("meta")(*inputs)
+    return not any(output is x or output._base is x for x in inputs)  # noqa: SLF001 - tells views
+
+
 def random_layers(rule: Rule, count: int) -> list[Subject]:
     """Random layers with shapes that the networks do not have; the same in every call."""
     generator = np.random.default_rng(0)

@@ -59,6 +59,21 @@ def test_layers_between_those_of_the_fit_are_predicted_and_unseen_kinds_roughly(
     assert predicted == pytest.approx(linear_us(1500, 2000), rel=0.05)
 
 
+def test_few_layers_of_a_kind_are_predicted_without_those_of_other_kinds():
+    pairs = np.random.default_rng(1).integers(100, 3000, (60, 2)).tolist()
+    sides = [*range(4, 60, 4)]  # 14 layers, 20 times as fast as a product with as many elements
+    copies = [f"cat float[1,64,{side},{side}] > float[1,64,{side},{side}]" for side in sides]
+    copies_us = [1.6 + side**2 / 1e3 for side in sides]
+    layers = [*(linear(*pair) for pair in pairs), *copies]
+    us = np.array([*(linear_us(*pair) for pair in pairs), *copies_us])
+    is_seen = np.arange(len(us)) % 5 > 0
+
+    for trees in (0, 40):
+        model = fit_layers(np.array(layers)[is_seen].tolist(), us[is_seen], trees=trees)
+        predicted = model.predict_us(np.array(copies)[~is_seen[60:]].tolist())
+        assert predicted == pytest.approx(us[60:][~is_seen[60:]], rel=0.05)
+
+
 def test_held_out_networks_are_predicted_and_the_file_predicts_alike(networks, tmp_path):
     table = tables.layer_table("a/onnxruntime/fp32/b1", networks)
     path = tmp_path / "a_layers.csv.gz"

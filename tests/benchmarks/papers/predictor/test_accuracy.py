@@ -21,6 +21,7 @@ from benchmarks.papers.predictor.timing import (
     Device,
     LayerRun,
     distinct,
+    has_kernels,
     random_layers,
     subjects_of,
     time_layers,
@@ -135,3 +136,9 @@ def test_random_layers_of_every_kind_are_timed(random_ones):
     taken = [*time_layers([*kinds.values()], run, config)]
 
     assert all(len(samples.ms) == 2 and (samples.ms > 0).all() for samples in taken)
+
+
+def test_layers_that_return_views_have_no_kernels(random_ones):
+    empty = {operator_of(subject.layer) for subject in random_ones if not has_kernels(subject)}
+
+    assert empty == {"identity", "reshape"}
