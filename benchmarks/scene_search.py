@@ -53,7 +53,7 @@ def compare(chosen):
     began_s = time.monotonic()
     task, side, hours = chosen.task, chosen.side, chosen.seconds / 3600
     folder = chosen.out / f"{task}-{chosen.seed}"
-    settings_of_all = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": True}
+    settings_of_all = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": False}
     outputs = open_data(f"{task}:{chosen.data}", side=side).task.num_classes
     space = space_named(f"elastic:{STARTS[task]}/{outputs},,{side}")
     rules = scaled_alike(space, chosen.share)

@@ -120,7 +120,7 @@ class Detection:
     ) -> list[Float[Tensor, "k 6"]]:
         """Objects of each image: left, top, right, bottom, class, score; the surest first."""
         with torch.no_grad():
-            outputs = network(images).float()
+            outputs = network(images).float().cpu()  # a GPU would wait for each image's boxes
             boxes, logits = decoded(outputs[..., -8:-4], outputs[..., -4:]), outputs[..., :-8]
             return [detections(*each, self.side) for each in zip(logits, boxes, strict=True)]
 
@@ -129,7 +129,7 @@ class Detection:
     ) -> list[tuple[Float[Tensor, "objects 5"], Float[Tensor, "k 6"]]]:
         """Objects of each image beside the network's answers, on the CPU."""
         return [
-            (objects.cpu(), answers.cpu())
+            (objects.cpu(), answers)
             for pixels, every in batches
             for objects, answers in zip(every, self.answers(network, pixels), strict=True)
         ]
@@ -305,10 +305,9 @@ def matched(
     best, which = overlap.max(1)
     first = overlap.argmax(2)
     for number in range(count):  # few; a later object takes the anchor of an earlier one
-        there = is_object[:, number]
-        rows = torch.arange(n, device=anchors.device)[there]
-        at = first[there, number]
-        which[rows, at], best[rows, at] = number, 1
+        at, there = first[:, number, None], is_object[:, number, None]
+        which.scatter_(1, at, which.gather(1, at).masked_fill(there, number))
+        best.scatter_(1, at, best.gather(1, at).masked_fill(there, 1))
     chosen = objects.gather(1, which[..., None].expand(-1, -1, 5))
     classes = torch.where(best >= MATCHED, chosen[..., 4].long(), 0)
     return classes, encoded(chosen[..., :4], anchors)
