@@ -1,8 +1,8 @@
 """Claim, open: a searched part of a segmenter or detector beats widths scaled alike, at equal measured time.
 
 The start, torchvision's network, is trained from new weights on composed scenes. T is the time of its part of
-equally scaled widths, by ONNX Runtime on one core; the search asks the same clock. The winner is timed in turns
-with that part, or with the next wider one if that is faster than the winner. It begins with the start's weights,
+equally scaled widths, by ONNX Runtime on one core; the search asks the same clock. The winner is compared with the
+fastest part of equally scaled widths that is no faster, both timed in turns. It begins with the start's weights,
 too, and is trained for the epochs of the supernet and the winner.
 
     $ python -m benchmarks.scenes cifar10-jpeg.parquet scenes/
@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import time
+from bisect import bisect_left
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,8 +58,8 @@ def compare(chosen):
     settings_of_all = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": False}
     outputs = open_data(f"{task}:{chosen.data}", side=side).task.num_classes
     space = space_named(f"elastic:{STARTS[task]}/{outputs},,{side}")
-    rules = scaled_alike(space, chosen.share)
-    clock = Clock(space, rules[0], chosen.core, chosen.out / "core.lock")
+    reference, rules = scaled_alike(space, chosen.share)[0], scaled_alike(space, chosen.share / 2)
+    clock = Clock(space, reference, chosen.core, chosen.out / "core.lock")
 
     def record(name, **values):
         values = {"task": task, "seed": chosen.seed, "name": name, **values}
@@ -100,11 +101,8 @@ def compare(chosen):
     winner = read_training(trained_folder(searched.folder, searched.best.arch))
     supernet = _supernet_epochs(searched.folder)
     record("searched", **_judged(winner), supernet_epochs=supernet)
-    for rule in rules:
-        searched_ms, rule_ms = clock.compared([space.parse(winner.arch), rule])
-        record("times", searched_ms=searched_ms, rule_ms=rule_ms, samples=_COMPARED.samples)
-        if rule_ms >= ALIKE * searched_ms:
-            break
+    rule, searched_ms, rule_ms = clock.nearest(space.parse(winner.arch), rules)
+    record("times", searched_ms=searched_ms, rule_ms=rule_ms, samples=_COMPARED.samples)
     left_s = chosen.seconds - (time.monotonic() - began_s)
     scaled = edgenas.train(
         run=searched.folder,
@@ -168,6 +166,19 @@ class Clock:
         calls = [self._call(row) for row in rows]
         with self._alone():
             return self._medians(calls, _COMPARED)
+
+    def nearest(self, row, rules):
+        """The fastest of wider and wider rules that is no faster than the row, and both times: by bisection."""
+        times = {}
+
+        def is_slower(at):
+            times[at] = self.compared([row, rules[at]])
+            return times[at][1] >= ALIKE * times[at][0]
+
+        at = bisect_left(range(len(rules) - 1), 1, key=is_slower)
+        if at not in times:
+            is_slower(at)
+        return rules[at], *times[at]
 
     def _ms(self, row):
         key = self._space.text(row)
