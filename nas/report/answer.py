@@ -298,18 +298,21 @@ class Answer:
 
     def accuracy_figures(self, network: Network) -> Iterator[KeyFigure]:
         """The accuracy that was searched on, and the test accuracy, if there is one."""
-        epochs = self.summary.settings.epochs
+        summary, epochs = self.summary, self.summary.settings.epochs
+        intervals = (summary.valid_interval, summary.test_interval)
+        valid, test = intervals if network is self.best else (None, None)
         with_epochs = self.is_short or network.accuracy.kind is Kind.trained
         length = f", after {epochs_text(epochs)}" if with_epochs else ""
         searched_on = ", searched on" if self.summary.split == Split.test.value else ""
         items = f"{_SPLITS[self.summary.split]} {self.summary.settings.items}"
-        note = f"{items} of {self.dataset}{length}{searched_on}"
+        note = f"{_interval(valid)}{items} of {self.dataset}{length}{searched_on}"
         yield KeyFigure(self.metric, network.accuracy.text_with_sd, note)
         if network.test is not None and self.summary.split == Split.valid.value:
             length = (
                 f", after {epochs_text(self.summary.settings.test_epochs)}" if self.is_short else ""
             )
-            yield KeyFigure(f"test {self.metric}", network.test.text, f"never searched on{length}")
+            note = f"{_interval(test)}never searched on{length}"
+            yield KeyFigure(f"test {self.metric}", network.test.text, note)
 
     def _class_figures(self) -> Iterator[KeyFigure]:
         """Of the winner on own images."""
@@ -483,6 +486,11 @@ def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:
     except UserError:  # a run of a plug-in that is not installed here
         return {}
     return named.expected_loss if isinstance(named, ComparedOptima) else {}
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    """The beginning of a note: a 95 % interval, if there is one."""
+    return "" if interval is None else f"95 % {interval[0]:.1%} to {interval[1]:.1%}; "
 
 
 def _cost_name(cost: str) -> str:

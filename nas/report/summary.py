@@ -180,6 +180,8 @@ class Summary:
     start: str = ""  # of the winner on own images: origin, licence and SHA-256 of its weights
     by_class: tuple[ClassResult, ...] = ()  # its test images
     int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
+    valid_interval: tuple[float, float] | None = None  # of the winner, 95 %; None of an accuracy
+    test_interval: tuple[float, float] | None = None  # as above
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)
@@ -319,7 +321,13 @@ def summarise(
         start="" if training is None else training.recipe.get("start", ""),
         by_class=() if training is None else training.by_class,
         int8=int8,
+        valid_interval=None if training is None else _interval(training.valid),
+        test_interval=None if training is None else _interval(training.test),
     )
+
+
+def _interval(judged: Judged | None) -> tuple[float, float] | None:
+    return None if judged is None else judged.interval
 
 
 def predicted_shares(kinds: dict[str, float]) -> dict[Kind, float]:

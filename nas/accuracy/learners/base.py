@@ -151,6 +151,7 @@ def blamed(what: str) -> Iterator[None]:
 
 
 def normal_interval(mean: float, sd: float, n: int) -> tuple[float, float]:
-    """95 % interval of a mean within [0, 1], by the standard deviation of its n values."""
+    """95 % interval of a mean, cut to [0, 1], by the standard deviation of its n values."""
     half = 1.96 * sd / math.sqrt(max(1, n))
-    return max(0.0, mean - half), min(1.0, mean + half)
+    low, high = (min(1.0, max(0.0, end)) for end in (mean - half, mean + half))
+    return low, high

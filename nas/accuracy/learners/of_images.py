@@ -77,12 +77,9 @@ class ImageLearner(ABC):
         each = torch.cat(
             [self.worth(network(inputs), labels).double() for inputs, labels in batches]
         )
-        return self.metric_of(float(each.mean()), float(each.std(correction=0)), len(each))
-
-    def metric_of(self, mean: float, sd: float, n: int) -> Metric:
-        """The metric of n answers with their mean worth."""
-        value = min(1.0, max(0.0, mean))
-        return Metric(self.images.metric, value, normal_interval(value, sd, n))
+        mean = float(each.mean())
+        interval = normal_interval(mean, float(each.std(correction=0)), len(each))
+        return Metric(self.images.metric, min(1.0, max(0.0, mean)), interval)
 
     def example_input(self) -> Tensor:
         """The first training image."""

@@ -160,7 +160,12 @@ def supernet_scores(
         before = copied(module_of(shared).state_dict())
         try:
             with TrainingProgress(
-                console, path.parent / "tensorboard" / "supernet", max(1, epochs), done
+                console,
+                path.parent / "tensorboard" / "supernet",
+                max(1, epochs),
+                done,
+                metric=images.metric,
+                items=images.items,
             ) as progress:
 
                 def on_epoch(epoch: Epoch) -> None:
