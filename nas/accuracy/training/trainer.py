@@ -250,8 +250,8 @@ class _Best:
         self._state = copied(network.state_dict()) if math.isfinite(accuracy) else {}
 
     def consider(self, accuracy: float | None) -> None:
-        """Keep the weights of now, if they are better."""
-        if accuracy is not None and accuracy > self._accuracy:
+        """Keep the weights of now, if they are better; or later, where a metric that is cut at 0 tells nothing."""
+        if accuracy is not None and (accuracy > self._accuracy or self._accuracy == 0):
             self._accuracy, self._state = accuracy, copied(self._network.state_dict())
 
     def restored(self) -> float:
