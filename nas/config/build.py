@@ -381,6 +381,14 @@ def _space(config: SearchConfig) -> SearchSpace:
     if isinstance(space, HasWeights | Inherits) and config.data is None:
         raise UserError(f"space={config.space} is for your own images; add data=")
     if isinstance(space, HasWeights):
+        from nas.accuracy.learners.opened import is_task  # noqa: PLC0415 - a search on tables has none
+
+        if is_task(config.data):
+            task = str(config.data).partition(":")[0]
+            raise UserError(
+                f"{task}: space={config.space} is for classification; begin with a trained network by "
+                f"network=, or choose space={FROM_SCRATCH} or one of your own"
+            )
         if config.side is not None:
             raise UserError(f"side={config.side}: with space={config.space}, the search chooses it")
         if config.space == _PRETRAINED and not _has_weights():
@@ -590,11 +598,6 @@ def _opened(config: SearchConfig, space: SearchSpace, side: int) -> TrainingData
     if not is_task(config.data):
         return open_data(str(config.data), side=side)
     task = str(config.data).partition(":")[0]
-    if isinstance(space, HasWeights):
-        raise UserError(
-            f"{task}: space={config.space} is for classification; choose space={FROM_SCRATCH}, a space of "
-            f"your own, or network="
-        )
     if config.precision is BoardPrecision.int8:
         raise UserError(f"{task}: precision=int8 is judged for classification only; leave it out")
     return open_data(str(config.data), side=config.side if task == "learner" else side)

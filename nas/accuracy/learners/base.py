@@ -29,7 +29,8 @@ class Metric:
     def __post_init__(self) -> None:
         values = (self.value, *(self.interval or ()))
         if not all(isinstance(each, int | float) and 0 <= each <= 1 for each in values):
-            raise UserError(f"metric {self.name!r} is {values}, which is outside 0 to 1")
+            text = " ".join(map(str, values))
+            raise UserError(f"metric {self.name!r} is {text}, which is outside 0 to 1")
 
 
 @final

@@ -102,7 +102,7 @@ class LearnerData:
             )
         for split, count, batch in zip(SPLITS, about.counts, batches, strict=False):
             if not count or batch is None:
-                raise UserError(f"learner={name} has no {split} batches")
+                raise UserError(f"learner={about.name} has no batches of split {split}")
         return data
 
     @cached_property
