@@ -584,10 +584,10 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> TrainingData | None
             f"executor=processes"
         )
     side = _timed_side(space) if config.side is None else config.side
-    return _opened(config, space, side)
+    return _opened(config, side)
 
 
-def _opened(config: SearchConfig, space: SearchSpace, side: int) -> TrainingData:
+def _opened(config: SearchConfig, side: int) -> TrainingData:
     """What networks are trained on.
 
     Raises:
