@@ -151,8 +151,9 @@ def blamed(what: str) -> Iterator[None]:
         raise UserError(f"{what} raised {type(error).__name__}: {reason}") from error
 
 
-def normal_interval(mean: float, sd: float, n: int) -> tuple[float, float]:
-    """95 % interval of a mean, cut to [0, 1], by the standard deviation of its n values."""
-    half = 1.96 * sd / math.sqrt(max(1, n))
-    low, high = (min(1.0, max(0.0, end)) for end in (mean - half, mean + half))
-    return low, high
+def mean_metric(name: str, worth: Tensor) -> Metric:
+    """The mean worth of n answers (n) and its 95 % interval by their standard deviation, cut to [0, 1]."""
+    mean = float(worth.double().mean())
+    half = 1.96 * float(worth.double().std(correction=0)) / math.sqrt(max(1, len(worth)))
+    value, low, high = (min(1.0, max(0.0, each)) for each in (mean, mean - half, mean + half))
+    return Metric(name, value, (low, high))

@@ -105,9 +105,7 @@ class Detection:
         logits, offsets, anchors = outputs[..., :-8], outputs[..., -8:-4], outputs[0, :, -4:]
         classes, wanted = matched(anchors, objects.to(logits.device))
         is_object = classes > 0
-        surprise = nn.functional.cross_entropy(
-            logits.flatten(0, 1), classes.flatten(), reduction="none"
-        ).reshape(classes.shape)
+        surprise = nn.functional.cross_entropy(logits.mT, classes, reduction="none")
         negative = surprise.detach().masked_fill(is_object, -1)
         rank = negative.argsort(1, descending=True).argsort(1)
         learnt = is_object | (rank < _NEGATIVE * is_object.sum(1, keepdim=True))
@@ -143,21 +141,18 @@ class Detection:
         values = (none if judged is None else _precisions(judged)).tolist()
         labels = torch.cat([objects[:, 4].clamp(min=0).long() for objects, _ in pairs])
         counts = torch.bincount(labels, minlength=len(self.classes))
-        lost, shown = [], []
-        for objects, answers in pairs:
+        shown = []
+        for at, (objects, answers) in enumerate(pairs):
             truth, sure = objects[objects[:, 4] > 0], answers[answers[:, 5] >= SURE]
-            overlap = overlaps(truth[None, :, :4], sure[None, :, :4])[0]
-            right = (overlap >= MATCHED) & (truth[:, 4, None] == sure[None, :, 4])
-            missed = int((~right.any(1)).sum()) if len(sure) else len(truth)
-            wrong = int((~right.any(0)).sum()) if len(truth) else len(sure)
-            lost.append((missed, wrong))
-            shown.append((truth, sure))
+            right = overlaps(truth[None, :, :4], sure[None, :, :4])[0] >= MATCHED
+            right &= truth[:, 4, None] == sure[None, :, 4]
+            missed, wrong = (int((~right.any(way)).sum()) for way in (1, 0))
+            shown.append((missed, wrong, at, truth, sure))
         pictures = []
-        for at in sorted(range(len(lost)), key=lambda at: -sum(lost[at]))[:WORST]:
+        for missed, wrong, at, *boxes in sorted(shown, key=lambda each: -each[0] - each[1])[:WORST]:
             pixels = self.scenes.pixels[self.scenes.splits["test"][at]].numpy()
-            true_picture, answered = (self._drawn(pixels, boxes) for boxes in shown[at])
-            caption = f"{lost[at][0]} missed, {lost[at][1]} wrong"
-            pictures.append(beside(true_picture, answered, caption))
+            drawn = (self._drawn(pixels, each) for each in boxes)
+            pictures.append(beside(*drawn, f"{missed} missed, {wrong} wrong"))
         rows = zip(self.classes[1:], counts[1:].tolist(), values, strict=True)
         return Findings(
             tuple(ClassMetric(*each) for each in rows if not np.isnan(each[2])), tuple(pictures)
@@ -276,9 +271,7 @@ def resampled_precisions(
             precision = true / np.maximum(total[:, is_right], 1)
             precision = np.maximum.accumulate(precision[:, ::-1], 1)[:, ::-1]
             padded = np.pad(precision, ((0, 0), (0, 1)))
-            recall = (
-                true / np.maximum(n, 1)[:, None] + rows
-            )  # of one draw after another: one search
+            recall = true / np.maximum(n, 1)[:, None] + rows  # of all draws: one search
             at = np.searchsorted(recall.ravel(), (recalls + rows).ravel()).reshape(len(rows), -1)
             at -= np.arange(len(rows))[:, None] * true.shape[1]
             value += np.take_along_axis(padded, at, 1).mean(1)
@@ -375,19 +368,17 @@ def _annotations(
     try:
         content = json.loads(read_text(path))
         sizes = {
-            _number(image["id"]): (
-                str(image["file_name"]),
-                _size(image["width"]),
-                _size(image["height"]),
+            _number(each["id"]): (
+                str(each["file_name"]),
+                _size(each["width"]),
+                _size(each["height"]),
             )
-            for image in content["images"]
+            for each in content["images"]
         }
-        names = {
-            _number(each["id"]): printable(str(each["name"]))[:100]
-            for each in content["categories"]
-        }
+        categories = {_number(each["id"]): str(each["name"]) for each in content["categories"]}
+        names = [printable(categories[number])[:100] for number in sorted(categories)]
         objects: dict[int, list[list[float]]] = {number: [] for number in sizes}
-        numbers = {category: at for at, category in enumerate(sorted(names), 1)}
+        numbers = {category: at for at, category in enumerate(sorted(categories), 1)}
         for each in content["annotations"]:
             image, category = _number(each["image_id"]), _number(each["category_id"])
             left, top, width, height = (float(value) for value in each["bbox"])
@@ -404,14 +395,7 @@ def _annotations(
             objects[image].append([*corners, sign * numbers[category]])
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-        OverflowError,
-    ) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         raise UserError(f"{path} is not COCO's JSON: {reason}") from error
     if any(len(boxes) > _MOST_BOXES for boxes in objects.values()):
@@ -420,8 +404,8 @@ def _annotations(
     table = torch.zeros(len(files), max(1, *map(len, objects.values()), 1), 5)
     for row, boxes in zip(table, objects.values(), strict=True):
         row[: len(boxes)] = torch.tensor(boxes).reshape(-1, 5)
-    classes = ("background", *(names[category] for category in sorted(names)))
-    return files, [(width, height) for _, width, height in sizes.values()], table, classes
+    whole_sides = [(width, height) for _, width, height in sizes.values()]
+    return files, whole_sides, table, ("background", *names)
 
 
 def _number(value: Any) -> int:

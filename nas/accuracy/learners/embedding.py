@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from nas.accuracy.images.open import open_images
-from nas.accuracy.learners.base import LearnerDescription, Metric, normal_interval
+from nas.accuracy.learners.base import LearnerDescription, Metric, mean_metric
 from nas.accuracy.learners.of_images import Classification
 
 OUTPUTS, NEIGHBOURS = 64, 5
@@ -66,10 +66,7 @@ class Embedding:
             alike[torch.arange(len(at)), at] = -2  # not of itself
             nearest = alike.topk(min(NEIGHBOURS, len(labels) - 1)).indices
             right.append(labels[nearest].mode(1).values == labels[at])
-        each = torch.cat(right).double()
-        value = float(each.mean())
-        interval = normal_interval(value, float(each.std(correction=0)), len(each))
-        return Metric("k-NN accuracy", value, interval)
+        return mean_metric("k-NN accuracy", torch.cat(right))
 
     def example_input(self) -> Float[Tensor, "1 channels side side"]:
         """The first training image."""

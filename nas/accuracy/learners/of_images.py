@@ -25,7 +25,7 @@ from nas.accuracy.learners.base import (
     Findings,
     LearnerDescription,
     Metric,
-    normal_interval,
+    mean_metric,
 )
 from nas.accuracy.learners.scenes import WORST, picture_of
 
@@ -74,12 +74,8 @@ class ImageLearner(ABC):
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """Mean worth of the answers."""
-        each = torch.cat(
-            [self.worth(network(inputs), labels).double() for inputs, labels in batches]
-        )
-        mean = float(each.mean())
-        interval = normal_interval(mean, float(each.std(correction=0)), len(each))
-        return Metric(self.images.metric, min(1.0, max(0.0, mean)), interval)
+        each = [self.worth(network(inputs), labels) for inputs, labels in batches]
+        return mean_metric(self.images.metric, torch.cat(each))
 
     def example_input(self) -> Tensor:
         """The first training image."""
