@@ -119,8 +119,7 @@ def _training(record: Export) -> Iterator[tuple[str, str]]:
     yield "trained on", f"{training.trained_on}, {training.seconds:,.0f} s on {training.device}"
     for name, judged in (("validation", training.valid), ("test", training.test)):
         if judged is not None:
-            accuracy = f"{judged.fraction:.2%} of {judged.images:,}"
-            yield f"{name} {training.metric}, by the training", accuracy
+            yield f"{name} {training.metric}, by the training", judged.text
     balanced = balanced_accuracy(training.by_class)
     if balanced is not None:
         yield "test accuracy, mean over the classes", f"{balanced:.2%}"

@@ -144,15 +144,15 @@ class Detection:
         shown = []
         for at, (objects, answers) in enumerate(pairs):
             truth, sure = objects[objects[:, 4] > 0], answers[answers[:, 5] >= SURE]
-            right = overlaps(truth[None, :, :4], sure[None, :, :4])[0] >= MATCHED
-            right &= truth[:, 4, None] == sure[None, :, 4]
-            missed, wrong = (int((~right.any(way)).sum()) for way in (1, 0))
+            agrees = overlaps(truth[None, :, :4], sure[None, :, :4])[0] >= MATCHED
+            agrees &= truth[:, 4, None] == sure[None, :, 4]
+            missed, wrong = (int((~agrees.any(way)).sum()) for way in (1, 0))
             shown.append((missed, wrong, at, truth, sure))
         pictures = []
         for missed, wrong, at, *boxes in sorted(shown, key=lambda each: -each[0] - each[1])[:WORST]:
             pixels = self.scenes.pixels[self.scenes.splits["test"][at]].numpy()
-            drawn = (self._drawn(pixels, each) for each in boxes)
-            pictures.append(beside(*drawn, f"{missed} missed, {wrong} wrong"))
+            left, right = (self._drawn(pixels, each) for each in boxes)
+            pictures.append(beside(left, right, f"{missed} missed, {wrong} wrong"))
         rows = zip(self.classes[1:], counts[1:].tolist(), values, strict=True)
         return Findings(
             tuple(ClassMetric(*each) for each in rows if not np.isnan(each[2])), tuple(pictures)
