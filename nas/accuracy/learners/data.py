@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 from common.types.errors import UserError
 from common.types.task import Task
 from nas.accuracy.images.image_set import Images, ImageSet, Target
-from nas.accuracy.learners.base import (
-    SPLITS,
-    Learner,
-    LearnerDescription,
-    Metric,
-    blamed,
-)
+from nas.accuracy.learners.base import SPLITS, Learner, LearnerDescription, Metric, blamed
 
 if TYPE_CHECKING:
     import torch

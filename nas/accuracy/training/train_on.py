@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, overload
 from nas.accuracy.images.image_set import Images, ImageSet
 
 if TYPE_CHECKING:
-    from nas.accuracy.learners.data import (
-        LearnerData,
-        LearnerSplit,
-        TrainingData,
-        TrainingSplit,
-    )
+    from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, TrainingSplit
 
 
 class TrainOn(Enum):
