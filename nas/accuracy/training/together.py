@@ -18,7 +18,7 @@ from torch import nn
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.optimization.captured import GpuSlot
-from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
+from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.sources import Sources, sources_of
 from nas.accuracy.training.train_on import TrainOn
@@ -27,6 +27,7 @@ from nas.accuracy.training.trainer import (
     TrainingOptions,
     Waits,
     drained,
+    kernels_of,
     training,
 )
 
@@ -123,10 +124,11 @@ class TrainingPool:
 
         def begin(slot: GpuSlot | None) -> Waits[Trained]:
             built = network()  # here, where its errors belong to this training
+            data = sources or self._sources
             if slot is not None:
-                slot.kernels = kernels_for(built, recipe.epochs, shapes_vary=options.shapes_vary)
+                slot.kernels = kernels_of(built, data, recipe, options)
                 yield slot.marked()  # is resumed with these kernels
-            return (yield from training(sources or self._sources, built, recipe, options, slot))
+            return (yield from training(data, built, recipe, options, slot))
 
         with self._changed:
             self._waiting.append((future, begin))

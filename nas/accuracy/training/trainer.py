@@ -25,7 +25,7 @@ from nas.accuracy.training.checkpoint import (
 )
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.optimization.captured import GpuSlot, opened_slot
-from nas.accuracy.training.optimization.kernels import kernels_for
+from nas.accuracy.training.optimization.kernels import Kernels, has_many_shapes, kernels_for
 from nas.accuracy.training.optimization.replicas import average_statistics, place
 from nas.accuracy.training.optimization.step import ImageStep, LearnerStep, copied, restore
 from nas.accuracy.training.recipe import Recipe
@@ -112,6 +112,9 @@ class TrainingOptions:
 
 DEFAULTS = TrainingOptions()
 
+_SHORT = 12
+"""Epochs up to which kernels of many shapes take longer to find than they save."""
+
 
 def train(
     network: nn.Module,
@@ -142,9 +145,17 @@ def train(
     """
     device = device_named(device)
     sources = sources_of(data, on, device)
-    kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
-    with opened_slot(device, kernels) as slot:
+    with opened_slot(device, kernels_of(network, sources, recipe, options)) as slot:
         return drained(training(sources, network, recipe, options, slot))
+
+
+def kernels_of(
+    network: nn.Module, sources: Sources, recipe: Recipe, options: TrainingOptions
+) -> Kernels:
+    """Choice of kernels for a training; in a short one of a learner, whose batches differ in size, as of a supernet."""
+    is_short = isinstance(sources, LearnerSources) and recipe.epochs <= _SHORT
+    varies = options.shapes_vary or (is_short and has_many_shapes(network))
+    return kernels_for(network, recipe.epochs, shapes_vary=varies)
 
 
 def drained(steps: Waits[Result]) -> Result:
@@ -236,8 +247,7 @@ def seconds_an_epoch(
     """
     device = device_named(device)
     sources = sources_of(data, on, device)
-    kernels = kernels_for(network, recipe.epochs, shapes_vary=options.shapes_vary)
-    with opened_slot(device, kernels) as slot:
+    with opened_slot(device, kernels_of(network, sources, recipe, options)) as slot:
         return _Training(sources, deepcopy(network), recipe, options, slot).seconds_an_epoch()
 
 

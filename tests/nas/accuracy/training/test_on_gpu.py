@@ -30,10 +30,7 @@ MODERN = replace(RECIPES["modern"], epochs=3, batch_size=32, clip=5.0)
 @pytest.fixture(autouse=True)
 def guessed_kernels(monkeypatch):
     """Let cuDNN guess its kernels: each thread times them for itself, and may choose others."""
-    for module in ("trainer", "together"):
-        monkeypatch.setattr(
-            f"nas.accuracy.training.{module}.kernels_for", lambda *_, **__: Kernels.guessed
-        )
+    monkeypatch.setattr(trainer, "kernels_for", lambda *_, **__: Kernels.guessed)
 
 
 @pytest.fixture
