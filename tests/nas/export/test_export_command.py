@@ -21,6 +21,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportPrecision, Precisions
+from nas.export.content import _allowed
 from nas.export.latency import timed_here
 from nas.export.network import IMAGES, initialised, outputs_of
 from nas.export.record import compared_with_search
@@ -137,6 +138,13 @@ def test_a_file_beyond_the_tolerance_is_not_exported(run, config, tmp_path):
         )
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("largest", "allowed"), [(3.0, 1e-4), (500.0, 5e-3)])
+def test_large_outputs_may_differ_in_proportion(config, largest, allowed):
+    outputs = np.array([[-largest], [1.0]], np.float32)
+
+    assert _allowed(config(), outputs) == pytest.approx(allowed)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,9 @@ def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
     assert training.metric == metric
     assert {each.name for each in training.class_metrics} >= {of_class}
     assert len(training.pictures) == 2
-    assert metric in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    assert metric in page
+    assert f"95 % {training.test.interval[0]:.1%} to {training.test.interval[1]:.1%}; never" in page
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,7 @@ def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
         (["task=segmentation"], "data="),
         (["task=painting", "data=digits"], "painting"),
         (["task=segmentation", "data=digits"], "images"),
+        (["task=regression", "data=digits", "space=pretrained"], "space=residual"),
     ],
 )
 def test_tasks_that_cannot_be_learnt_are_one_line(search_here, tmp_path, settings, hint):

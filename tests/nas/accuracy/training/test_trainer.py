@@ -11,7 +11,7 @@ from common.types.errors import UserError
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, train
+from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, _Best, train
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)
 
@@ -49,6 +49,19 @@ def test_the_seed_decides_the_training(tiny, brightness):
     assert_equal(trained(1), weights(trained(1)))
     with pytest.raises(AssertionError):
         assert_equal(trained(1), weights(trained(2)))
+
+
+@pytest.mark.parametrize(("metric", "is_kept"), [(0.0, True), (0.5, False)])
+def test_equal_epochs_are_kept_where_a_metric_is_cut_at_0(tiny, metric, is_kept):
+    network = tiny()
+    best = _Best(network, metric)
+    with torch.no_grad():
+        next(network.parameters()).fill_(7)
+
+    best.consider(metric)
+
+    assert best.restored() == metric
+    assert bool((next(network.parameters()) == 7).all()) is is_kept
 
 
 @pytest.mark.parametrize(

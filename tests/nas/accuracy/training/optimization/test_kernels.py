@@ -1,5 +1,7 @@
 """Which kernels compute convolutions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,13 @@ from torch import nn
 from torch.profiler import profile
 
 from common.types.task import Task
+from nas.accuracy.learners.data import LearnerData
+from nas.accuracy.learners.functions import learner
 from nas.accuracy.training.optimization.kernels import Kernels, Products, computed_by, kernels_for
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.sources import LearnerSources
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import TrainingOptions, kernels_of
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -75,3 +83,16 @@ def test_settings_of_cudnn_hold_within_the_block(kernels, tries, uses_cudnn):
         raise KeyError
     assert inside == (tries, uses_cudnn)
     assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled) == before
+
+
+@pytest.mark.parametrize(
+    ("epochs", "kernels"), [(12, Kernels.without_cudnn), (20, Kernels.guessed)]
+)
+def test_short_trainings_of_a_learner_find_no_kernels(epochs, kernels):
+    mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
+    batches = [(torch.zeros(2, 3, 8, 8), torch.zeros(2))]
+    data = LearnerData(learner(lambda *_: torch.zeros(1), lambda *_: 0.0, batches, batches))
+    sources = LearnerSources(data, TrainOn.train, torch.device("cpu"), 1)
+    recipe = replace(RECIPES["scenes"], epochs=epochs)
+
+    assert kernels_of(mobile, sources, recipe, TrainingOptions()) is kernels
