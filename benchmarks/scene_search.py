@@ -161,18 +161,14 @@ class Clock:
         """Milliseconds of each row, (n, D) to (n)."""
         return np.array([self._ms(row) for row in np.asarray(rows)])
 
-    def compared(self, rows):
-        """Milliseconds of each row, all in turns."""
-        calls = [self._call(row) for row in rows]
-        with self._alone():
-            return self._medians(calls, _COMPARED)
-
     def nearest(self, row, rules):
         """The fastest of wider and wider rules that is no faster than the row, and both times: by bisection."""
-        times = {}
+        call, times = self._call(row), {}
 
         def is_slower(at):
-            times[at] = self.compared([row, rules[at]])
+            calls = [call, self._call(rules[at])]
+            with self._alone():
+                times[at] = self._medians(calls, _COMPARED)
             return times[at][1] >= ALIKE * times[at][0]
 
         at = bisect_left(range(len(rules) - 1), 1, key=is_slower)
