@@ -36,7 +36,6 @@ from torch import nn
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
-    held_out_ms,
     held_out_us,
     layer_table,
     without_profiling,
@@ -312,12 +311,11 @@ def _print(
     of: str,
     networks: list[ProfiledNetwork],
     us: list[Float64[ndarray, "_"]],
-    ms: Float64[ndarray, " n"] | None = None,
 ) -> None:
     """Print how well networks and layers are predicted."""
     predicted_us = np.concatenate(us)
     taken_us = np.concatenate([without_profiling(each) for each in networks])
-    ms = np.array([each.sum() for each in us]) / 1e3 if ms is None else ms
+    ms = np.array([each.sum() for each in us]) / 1e3
     inside = np.abs(predicted_us / taken_us - 1) <= 0.1
     print(
         f"  {of:34} {len(networks):3}",
@@ -350,33 +348,30 @@ def main(board: str, paths: list[Path]) -> None:
             ([_family(each.name) for each in seen], "families and spaces"),
         ):
             us = held_out_us(seen, groups)
-            ms = held_out_ms(seen, groups, us)
-            _print(f"by {by}", seen, us, ms)
-            if by == "networks":
-                _print("by networks, no factors", seen, us)
-        _print_by_source(seen, ms)
-        path = EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz"
-        table = layer_table(f"{board}/onnxruntime/{precision}/b1", seen, groups)
+            _print(f"by {by}", seen, us)
+        _print_by_source(seen, us)
+        if board != "-":
+            path = EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz"
+            table = layer_table(f"{board}/onnxruntime/{precision}/b1", seen, us)
+            write_layer_table(path, table, {**FACTS, **BOARDS[board]})
         if unseen:
             plain = [each for each in seen if not each.name.startswith(RANDOM)]
             for of, fit, trees, context in (
                 ("published, linear", seen, 0, False),
-                ("trees", seen, TREES, False),
+                ("trees, no size of all weights", seen, TREES, False),
                 ("trees, no random networks", plain, TREES, True),
-                ("trees, size of all weights", seen, TREES, True),
+                ("trees, as the table", seen, TREES, True),
             ):
                 us = _predicted_us(fit, unseen, trees=trees, context=context)
                 _print(f"in no fit: {of}", unseen, us)
-            ms = np.array([table.predict_ms([word for word, _ in each.layers]) for each in unseen])
-            _print("in no fit: the table", unseen, us, ms)
-            _print_by_source(unseen, ms)
-            for each, predicted_ms in zip(unseen, ms.tolist(), strict=True):
-                print(f"      {each.ms:9.3f} ms {predicted_ms / each.ms - 1:+7.1%} {each.name}")
-        if board != "-":
-            write_layer_table(path, table, {**FACTS, **BOARDS[board]})
+            _print_by_source(unseen, us)
+            for each, predicted in zip(unseen, us, strict=True):
+                off = predicted.sum() / 1e3 / each.ms - 1
+                print(f"      {each.ms:9.3f} ms {off:+7.1%} {each.name}")
 
 
-def _print_by_source(networks: list[ProfiledNetwork], ms: Float64[ndarray, " n"]) -> None:
+def _print_by_source(networks: list[ProfiledNetwork], us: list[Float64[ndarray, "_"]]) -> None:
+    ms = np.array([each.sum() for each in us]) / 1e3
     taken_ms = np.array([each.ms for each in networks])
     flops = np.array(
         [regression_inputs([word for word, _ in each.layers])[:, -1].sum() for each in networks]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -25,7 +25,6 @@ from common.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.layers import (
-    TREES,
     LayerModel,
     fit_layers,
     in_context,
@@ -41,8 +40,6 @@ FEWEST_NETWORKS = 10
 _FOLDS = 5
 _LEAST_US = 0.1
 _OWN_SHARE = 0.1
-_RIDGE = 10.0
-"""Networks' worth of belief that a factor of a kind of layers is 1."""
 EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
 _MOST_BYTES = 2**26
@@ -72,7 +69,6 @@ class LayerTable:
     uncertainty: ResidualUncertainty
     card: str = ""  # where its figures stand, and which networks are predicted less well
     space: str = ""  # whose networks were measured and held out; "": those of many
-    scales: Mapping[str, float] = field(default_factory=dict)  # factors of kinds of layers, 1 else
 
     @cached_property
     def model(self) -> LayerModel:
@@ -82,8 +78,9 @@ class LayerTable:
     def predict_ms(self, layers: Sequence[str]) -> float:
         """Milliseconds of a network, by the words of its layers."""
         has_context = self.layers[0] != without_context(self.layers[0])
-        us = self.model.predict_us(in_context(layers) if has_context else layers)
-        return float(us @ [self.scales.get(kind_of(layer), 1.0) for layer in layers]) / 1e3
+        return (
+            float(self.model.predict_us(in_context(layers) if has_context else layers).sum()) / 1e3
+        )
 
     def lacking(self, layers: Sequence[str]) -> dict[str, float]:
         """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
@@ -101,11 +98,13 @@ class LayerTable:
 
 
 def layer_table(
-    device: str, networks: Sequence[ProfiledNetwork], groups: Sequence[str] | None = None
+    device: str,
+    networks: Sequence[ProfiledNetwork],
+    us: Sequence[Float64[ndarray, "_"]] | None = None,
 ) -> LayerTable:
-    """The table of profiled networks, judged on those of groups that were held out by fifths.
+    """The table of profiled networks, judged on held-out ones.
 
-    `groups` are the names of the networks' families; None: each network is a group.
+    `us` are the held-out microseconds of their layers; None: with networks held out by fifths.
 
     Raises:
       UserError: if there are too few networks.
@@ -114,9 +113,8 @@ def layer_table(
         raise UserError(
             f"{len(networks)} networks were profiled undisturbed, and a layer model takes {FEWEST_NETWORKS}"
         )
-    groups = groups or [each.name for each in networks]
-    us = held_out_us(networks, groups)
-    predicted_ms = held_out_ms(networks, groups, us)
+    us = us or held_out_us(networks, [each.name for each in networks])
+    predicted_ms = np.array([each.sum() for each in us]) / 1e3
     ms = np.array([each.ms for each in networks])
     times = _times_of_layers(networks)
     return LayerTable(
@@ -127,51 +125,13 @@ def layer_table(
         len(networks),
         judge(predicted_ms, ms),
         of_residuals(np.log(ms / predicted_ms)),
-        scales=_scales(networks, us),
     )
 
 
-def held_out_ms(
-    networks: Sequence[ProfiledNetwork],
-    groups: Sequence[str],
-    us: Sequence[Float64[ndarray, "_"]],
-) -> Float64[ndarray, "n"]:
-    """Milliseconds of the networks, by `held_out_us` and factors of kinds fitted to other folds."""
-    folds, ms = _folds(groups), np.empty(len(networks))
-    for fold in np.unique(folds):
-        others = np.flatnonzero(folds != fold).tolist()
-        scales = _scales([networks[i] for i in others], [us[i] for i in others])
-        for i in np.flatnonzero(folds == fold).tolist():
-            of_kinds = [scales.get(kind_of(layer), 1.0) for layer, _ in networks[i].layers]
-            ms[i] = us[i] @ of_kinds / 1e3
-    return ms
-
-
-def _scales(
-    networks: Sequence[ProfiledNetwork], us: Sequence[Float64[ndarray, "_"]]
-) -> dict[str, float]:
-    """Factors of the kinds of layers by which held-out networks sum up to their times; ridge towards 1.
-
-    A sum of medians is too short, and a layer takes another time inside a network than a profile tells.
-    """
-    kinds = [[kind_of(layer) for layer, _ in each.layers] for each in networks]
-    names = sorted({kind for each in kinds for kind in each})
-    shares = np.zeros((len(networks), len(names)))
-    for row, of_network, predicted_us, each in zip(shares, kinds, us, networks, strict=True):
-        np.add.at(row, np.searchsorted(names, of_network), predicted_us / (1e3 * each.ms))
-    left = 1 - shares.sum(1)
-    factors = 1 + np.linalg.solve(shares.T @ shares + _RIDGE * np.eye(len(names)), shares.T @ left)
-    return {
-        name: round(float(factor), 4)
-        for name, factor in zip(names, factors.clip(0.5, 2.0), strict=True)
-        if abs(factor - 1) > 1e-3
-    }
-
-
 def held_out_us(
-    networks: Sequence[ProfiledNetwork], groups: Sequence[str], *, trees: int = TREES
+    networks: Sequence[ProfiledNetwork], groups: Sequence[str]
 ) -> list[Float64[ndarray, "_"]]:
-    """Microseconds of the layers of each network, by fits that saw no network of its group."""
+    """Microseconds of the layers of each network, by fits that saw no network of its group, in fifths of groups."""
     folds = _folds(groups)
     us = [np.empty(0)] * len(networks)
     for fold in np.unique(folds):
@@ -180,7 +140,7 @@ def held_out_us(
         unseen = np.flatnonzero(folds == fold).tolist()
         layers = [in_context([layer for layer, _ in networks[i].layers]) for i in unseen]
         every = [layer for of_network in layers for layer in of_network]
-        predicted = fit_layers([*times], medians, trees=trees).predict_us(every)
+        predicted = fit_layers([*times], medians).predict_us(every)
         ends = np.cumsum([len(each) for each in layers])
         for i, of_network in zip(unseen, np.split(predicted, ends[:-1]), strict=True):
             us[i] = of_network
@@ -239,7 +199,6 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         "networks": table.networks,
         "quality": asdict(table.quality),
         "uncertainty": {"sd": table.uncertainty.sd, "quantiles": table.uncertainty.quantiles},
-        "scales": dict(table.scales),
         **facts,
     }
     with replacing(_beside(path)) as file:
@@ -296,7 +255,6 @@ def read_layer_table(path: Path) -> LayerTable:
             ),
             str(origin.get("card", "")),
             str(origin.get("space", "")),
-            {str(kind): float(scale) for kind, scale in origin.get("scales", {}).items()},
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise UserError(f"{path} is no table of layers: {error}") from error

@@ -183,27 +183,39 @@ def _features(layers: Sequence[str]) -> Float64[ndarray, "n F"]:
 def _features_of(layer: str) -> tuple[int | float, ...]:
     """Shapes of the first input, the weights and the output; what they amount to.
 
-    The last are of ONNX Runtime's kernels, which compute 64 channels (4 vectors) of 6 pixels at once, from 128
-    channels at a time: remainders, and the sizes of the weights and rows that one such step reads.
+    The last are of kernels: ONNX Runtime computes 64 channels (4 vectors) of 6 pixels at once, from 128 channels at
+    a time; int8 tiles take 16 channels from 64 values, and other kernels where the values are no multiple of 4.
     """
     operator, tensors, (x, weights, out) = _parsed(layer)
     inputs = [_elements(shape) for _, shape in tensors[: layer[: layer.index(">")].count("[")]]
     first, others, made = inputs[0] if inputs else 0.0, sum(inputs[1:]), _elements(out)
-    depth = 1.0
+    depth, groups = 1.0, 1
     if "Conv" in operator:
-        depth = _elements(weights[1:])
+        depth, groups = _elements(weights[1:]), max(1, x[1] // weights[1])
     elif "MatMul" in operator or "Gemm" in operator:
         depth = x[3]
     moved, operations = first + others + made, made * depth
     large = sum(len(shape) > 1 for _, shape in tensors)
     context = _CONTEXT.search(layer)
-    blocks = -(-out[1] // 16)  # of channels, as many as a vector has numbers
     return (
         *(*x, *weights, *out, len(inputs), large, first, others, made, moved, depth, operations),
         *(operations / moved, x[2] / out[2], x[3] / out[3], out[2] * out[3]),
-        *(weights[2] * weights[3], -(-out[3] // 6) * 6 / out[3], out[0] * out[1]),
-        *(blocks % 4, -(-blocks // 4) * 64 / out[1], out[3] % 6, -(-x[1] // 128) * 128 / x[1]),
-        *(depth * 64, weights[2] * x[1] * x[3], int(context[1]) if context else 0),
+        *(
+            weights[2] * weights[3],
+            -(-out[3] // 6) * 6 / out[3],
+            out[0] * out[1],
+            -(-out[1] // 16) % 4,
+        ),
+        *(-(-out[1] // 64) * 64 / out[1], out[3] % 6, -(-x[1] // 128) * 128 / x[1], depth * 64),
+        *(weights[2] * x[1] * x[3], int(context[1]) if context else 0),
+        *(
+            groups,
+            depth % 4,
+            -(-depth // 64) * 64 / depth,
+            -(-out[1] // 16) * 16 / out[1],
+            x[1] % 4,
+            out[1] % 4,
+        ),
     )
 
 

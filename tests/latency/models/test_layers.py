@@ -147,19 +147,3 @@ def test_a_layer_knows_the_size_of_all_weights_of_its_network():
     assert contextual == [f"{layer} @23" for layer in layers]  # 8 MiB
     assert [*map(without_context, contextual)] == layers
     assert [*map(kind_of, contextual)] == [*map(kind_of, layers)]
-
-
-def test_kinds_whose_networks_take_longer_than_their_layers_are_scaled():
-    generator = np.random.default_rng(3)
-    networks = []
-    for number, row in enumerate(generator.integers(500, 3000, (40, 4)).tolist()):
-        pairs = [*pairwise(row)][: 2 + number % 2]
-        layers = [(linear(*pair), linear_us(*pair)) for pair in pairs]
-        networks.append(
-            tables.ProfiledNetwork(str(number), sum(us for _, us in layers) / 1e3, layers)
-        )
-    us = [0.8 * np.array([us for _, us in each.layers]) for each in networks]  # predicted too short
-
-    ms = tables.held_out_ms(networks, [each.name for each in networks], us)
-
-    assert ms == pytest.approx([each.ms for each in networks], rel=0.1)
