@@ -197,25 +197,14 @@ def _features_of(layer: str) -> tuple[int | float, ...]:
     moved, operations = first + others + made, made * depth
     large = sum(len(shape) > 1 for _, shape in tensors)
     context = _CONTEXT.search(layer)
+    steps = ((out[3], 6), (out[1], 64), (out[1], 16), (x[1], 128), (depth, 64))
+    padded = [-(-size // step) * step / size for size, step in steps]
     return (
         *(*x, *weights, *out, len(inputs), large, first, others, made, moved, depth, operations),
         *(operations / moved, x[2] / out[2], x[3] / out[3], out[2] * out[3]),
-        *(
-            weights[2] * weights[3],
-            -(-out[3] // 6) * 6 / out[3],
-            out[0] * out[1],
-            -(-out[1] // 16) % 4,
-        ),
-        *(-(-out[1] // 64) * 64 / out[1], out[3] % 6, -(-x[1] // 128) * 128 / x[1], depth * 64),
-        *(weights[2] * x[1] * x[3], int(context[1]) if context else 0),
-        *(
-            groups,
-            depth % 4,
-            -(-depth // 64) * 64 / depth,
-            -(-out[1] // 16) * 16 / out[1],
-            x[1] % 4,
-            out[1] % 4,
-        ),
+        *(weights[2] * weights[3], out[0] * out[1], -(-out[1] // 16) % 4, *padded, out[3] % 6),
+        *(depth * 64, weights[2] * x[1] * x[3], int(context[1]) if context else 0),
+        *(groups, depth % 4, x[1] % 4, out[1] % 4),
     )
 
 
