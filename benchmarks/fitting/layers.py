@@ -41,7 +41,7 @@ from latency.models.layer_table import (
     without_profiling,
     write_layer_table,
 )
-from latency.models.layers import TREES, fit_layers, in_context, regression_inputs
+from latency.models.layers import TREES, fit_layers, regression_inputs
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
@@ -290,20 +290,15 @@ def _corrected_error(
 
 
 def _predicted_us(
-    seen: list[ProfiledNetwork], unseen: list[ProfiledNetwork], *, trees: int, context: bool
+    seen: list[ProfiledNetwork], unseen: list[ProfiledNetwork], *, trees: int
 ) -> list[Float64[ndarray, "_"]]:
-    """Microseconds of the layers of each unseen network, with or without the size of all its weights."""
-
-    def words(network: ProfiledNetwork) -> list[str]:
-        layers = [layer for layer, _ in network.layers]
-        return in_context(layers) if context else layers
-
+    """Microseconds of the layers of each unseen network."""
     times: dict[str, list[float]] = {}
     for network in seen:
-        for layer, us in zip(words(network), without_profiling(network), strict=True):
+        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
             times.setdefault(layer, []).append(us)
     model = fit_layers([*times], np.array([np.median(us) for us in times.values()]), trees=trees)
-    predicted = model.predict_us([word for each in unseen for word in words(each)])
+    predicted = model.predict_us([layer for each in unseen for layer, _ in each.layers])
     return np.split(predicted, np.cumsum([len(each.layers) for each in unseen])[:-1])
 
 
@@ -356,13 +351,12 @@ def main(board: str, paths: list[Path]) -> None:
             write_layer_table(path, table, {**FACTS, **BOARDS[board]})
         if unseen:
             plain = [each for each in seen if not each.name.startswith(RANDOM)]
-            for of, fit, trees, context in (
-                ("published, linear", seen, 0, False),
-                ("trees, no size of all weights", seen, TREES, False),
-                ("trees, no random networks", plain, TREES, True),
-                ("trees, as the table", seen, TREES, True),
+            for of, fit, trees in (
+                ("published, linear", seen, 0),
+                ("trees, no random networks", plain, TREES),
+                ("trees, as the table", seen, TREES),
             ):
-                us = _predicted_us(fit, unseen, trees=trees, context=context)
+                us = _predicted_us(fit, unseen, trees=trees)
                 _print(f"in no fit: {of}", unseen, us)
             _print_by_source(unseen, us)
             for each, predicted in zip(unseen, us, strict=True):

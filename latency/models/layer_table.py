@@ -27,9 +27,7 @@ from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.layers import (
     LayerModel,
     fit_layers,
-    in_context,
     kind_of,
-    without_context,
 )
 from latency.models.regression import Quality, judge
 from latency.probe.layer_times import LayerTime
@@ -77,10 +75,7 @@ class LayerTable:
 
     def predict_ms(self, layers: Sequence[str]) -> float:
         """Milliseconds of a network, by the words of its layers."""
-        has_context = self.layers[0] != without_context(self.layers[0])
-        return (
-            float(self.model.predict_us(in_context(layers) if has_context else layers).sum()) / 1e3
-        )
+        return float(self.model.predict_us(layers).sum()) / 1e3
 
     def lacking(self, layers: Sequence[str]) -> dict[str, float]:
         """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
@@ -138,7 +133,7 @@ def held_out_us(
         times = _times_of_layers([networks[i] for i in np.flatnonzero(folds != fold).tolist()])
         medians = np.array([np.median(each) for each in times.values()])
         unseen = np.flatnonzero(folds == fold).tolist()
-        layers = [in_context([layer for layer, _ in networks[i].layers]) for i in unseen]
+        layers = [[layer for layer, _ in networks[i].layers] for i in unseen]
         every = [layer for of_network in layers for layer in of_network]
         predicted = fit_layers([*times], medians).predict_us(every)
         ends = np.cumsum([len(each) for each in layers])
@@ -156,11 +151,10 @@ def _folds(groups: Sequence[str]) -> Int64[ndarray, "n"]:
 
 
 def _times_of_layers(networks: Sequence[ProfiledNetwork]) -> dict[str, list[float]]:
-    """Microseconds of each distinct layer in its context."""
+    """Microseconds of each distinct layer."""
     times: dict[str, list[float]] = {}
     for network in networks:
-        layers = in_context([layer for layer, _ in network.layers])
-        for layer, us in zip(layers, without_profiling(network), strict=True):
+        for (layer, _), us in zip(network.layers, without_profiling(network), strict=True):
             times.setdefault(layer, []).append(us)
     return times
 

@@ -6,8 +6,6 @@ A layer is a node of the graph as the runtime has fused it, in words: operator, 
     QLinearConv(3x3:24) uint8[1,90,90,24] float[] uint8[] float[24] ... > uint8[1,90,90,24]
 
 The name of the operator is followed by its layout, or by kernel and groups where no tensor tells them.
-What a layer finds in the caches depends on its network: ` @21` at its end says that all weights of the network
-are of about 2 ** 21 bytes.
 nn-Meter (Zhang et al., MobiSys 2021) predicts kernels likewise: a library takes another kernel from shape
 to shape, so that times have steps. Here trees give the factor by which a linear model of the layer's
 operations and elements errs, one model for each kind of layer.
@@ -38,7 +36,6 @@ TREES = 40
 """Of each kind's forest; boosted trees are added where there are layers enough."""
 
 _TENSOR = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
-_CONTEXT = re.compile(r" @(\d+)$")
 _KERNEL = re.compile(r"\((\d+)(?:x(\d+))?:(\d+)\)")
 _ELEMENTS, _OPERATIONS = slice(14, 17), 19
 """Features that the linear model has, beside a constant."""
@@ -125,27 +122,6 @@ def _linear(
     return np.asarray(np.maximum(_inputs(features) @ weights, _LEAST_US))
 
 
-def in_context(layers: Sequence[str]) -> list[str]:
-    """The layers of one network, each with the size of all their weights."""
-    weights = sum(_weight_bytes(each) for each in layers)
-    return [f"{each} @{round(math.log2(max(1.0, weights)))}" for each in layers]
-
-
-def without_context(layer: str) -> str:
-    """The words of a layer of any network."""
-    return _CONTEXT.sub("", layer)
-
-
-def _weight_bytes(layer: str) -> float:
-    operator, tensors, (x, weights, out) = _parsed(layer)
-    if not any(name in operator for name in ("Conv", "MatMul", "Gemm")):
-        return 0.0
-    packed = 0 if "Conv" in operator else x[3] * out[3]  # which the profile leaves out
-    return float(max(packed, _elements(weights))) * (
-        4 if tensors and tensors[0][0] == "float" else 1
-    )
-
-
 def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
     """Of each layer 1, the elements of its first input, its others and its outputs, and its multiply-accumulates."""
     return _inputs(_features(layers))
@@ -196,15 +172,13 @@ def _features_of(layer: str) -> tuple[int | float, ...]:
         depth = x[3]
     moved, operations = first + others + made, made * depth
     large = sum(len(shape) > 1 for _, shape in tensors)
-    context = _CONTEXT.search(layer)
     steps = ((out[3], 6), (out[1], 64), (out[1], 16), (x[1], 128), (depth, 64))
     padded = [-(-size // step) * step / size for size, step in steps]
     return (
         *(*x, *weights, *out, len(inputs), large, first, others, made, moved, depth, operations),
         *(operations / moved, x[2] / out[2], x[3] / out[3], out[2] * out[3]),
         *(weights[2] * weights[3], out[0] * out[1], -(-out[1] // 16) % 4, *padded, out[3] % 6),
-        *(depth * 64, weights[2] * x[1] * x[3], int(context[1]) if context else 0),
-        *(groups, depth % 4, x[1] % 4, out[1] % 4),
+        *(depth * 64, weights[2] * x[1] * x[3], groups, depth % 4, x[1] % 4, out[1] % 4),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.types.errors import UserError
 from latency.models import layer_table as tables
-from latency.models.layers import fit_layers, in_context, kind_of, without_context
+from latency.models.layers import fit_layers, kind_of
 
 _US_PER_MILLION = 50.0
 
@@ -137,13 +137,3 @@ def test_layers_of_the_embedded_tables_are_predicted_from_others(precision, kind
     predicted = model.predict_us(np.array(layers)[~seen].tolist())
     assert np.median(np.abs(predicted / np.array(us)[~seen] - 1)) < 0.25
     assert 0 < table.uncertainty.margin(0.9) < 1
-
-
-def test_a_layer_knows_the_size_of_all_weights_of_its_network():
-    layers = [linear(1024, 1024), linear(1024, 1024), "Relu float[1,1024] > float[1,1024]"]
-
-    contextual = in_context(layers)
-
-    assert contextual == [f"{layer} @23" for layer in layers]  # 8 MiB
-    assert [*map(without_context, contextual)] == layers
-    assert [*map(kind_of, contextual)] == [*map(kind_of, layers)]

@@ -15,7 +15,7 @@ import latency.probe.config
 import nas.measure.command
 from common.files.keyed_table import read_csv_table
 from latency.measuring.journal import layers_of, read
-from latency.models.layers import fit_layers, in_context
+from latency.models.layers import fit_layers
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 QUICK = (
@@ -236,5 +236,5 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
     assert len({row["arch"] for row in rows}) == 2
     table = latency.models.layer_table.read_layer_table(path)
     assert table.networks == 2
-    seen = [in_context([layer for layer, _ in layers_of(row)]) for row in rows[1:]]
-    assert {*table.layers} == {layer for layers in seen for layer in layers}
+    seen = [layer for row in rows[1:] for layer, _ in layers_of(row)]
+    assert {*table.layers} == {*seen}
