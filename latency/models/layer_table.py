@@ -70,7 +70,7 @@ class LayerTable:
 
     @cached_property
     def model(self) -> LayerModel:
-        """Fitted when it is first asked; takes seconds."""
+        """Fitted when it is first asked; takes some ten seconds."""
         return fit_layers(self.layers, self.us)
 
     def predict_ms(self, layers: Sequence[str]) -> float:
