@@ -17,7 +17,9 @@ from synthetic import Oracle
 from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies
+from nas.accuracy.own_images import StagedConfig, SupernetConfig
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.search.own_images.staged import Staged, trainable
 from nas.search.own_images.staged_search import StagedSearch
 from nas.spaces.registry import space_named
 
@@ -88,6 +90,41 @@ def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
 
     with pytest.raises(UserError, match="networks="):
         StagedSearch._confirmed(search, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("rule", "judges", "winner"),
+    [(StagedConfig, 150, 0.65), (StagedConfig, 500, 0.40), (SupernetConfig, 150, 0.40)],
+)
+def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(
+    monkeypatch, rule, judges, winner
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    search = SimpleNamespace(
+        _rule=rule(),
+        _images=SimpleNamespace(valid=range(judges)),
+        _inherits=rule is SupernetConfig,
+    )
+
+    shares = Staged._shares.func(search)
+
+    assert 1 - sum(shares.values()) == pytest.approx(winner)
+    assert shares["scores"] == rule.shares["scores"]
+
+
+def test_the_largest_that_can_be_trained_is_found_although_every_epoch_takes_a_while():
+    flops = np.random.default_rng(0).permutation(np.arange(1.0, 101))
+
+    def epochs_of(at):
+        return 10_000 / (20 + float(flops[at]))
+
+    kept, epochs = trainable(flops, epochs_of, 125.0)
+
+    assert 52 <= len(kept) <= 60  # 60 by these times
+    assert flops[kept].max() == len(kept)
+    assert 125 <= epochs <= 10_000 / (20 + len(kept))
+    assert len(trainable(flops, epochs_of, 1000.0)[0]) == 26
+    assert len(trainable(flops, epochs_of, 10.0)[0]) == 100
 
 
 @pytest.fixture
