@@ -364,16 +364,31 @@ class _Training:
             try:
                 return (yield from self._epoch(epoch))
             except torch.OutOfMemoryError:
-                if self.step.micro_batches >= self.step.batch_size or place()[1] > 1:
-                    raise  # with others, which would wait for this one's gradients
-            self._advance = None
-            if self._slot is not None:
-                torch.cuda.empty_cache()
-            self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
+                if not self._takes_less():
+                    raise
             restore(self.step.state(), before)
 
+    def _takes_less(self) -> bool:
+        """Cut a batch into smaller parts; False if it is in single images, or shared, as gradients then are."""
+        if self.step.micro_batches >= self.step.batch_size or place()[1] > 1:
+            return False
+        self._advance = None
+        if self._slot is not None:
+            torch.cuda.empty_cache()
+        self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
+        return True
+
     def seconds_an_epoch(self) -> float:
-        """Time some steps, each of a supernet's after it was taken once; the state is then of a training."""
+        """Time some steps, as `epoch` takes them; the state is then of a training."""
+        try:
+            return self._timed()
+        except torch.OutOfMemoryError:
+            if not self._takes_less():
+                raise
+        return self.seconds_an_epoch()
+
+    def _timed(self) -> float:
+        """Time some steps, each of a supernet's after it was taken once."""
         segments = self._batches.epoch(0, self._segment_steps)
         steps = max(1, min(self._batches.steps // 10, _TIMED_STEPS))
         segment = next(segments)

@@ -11,7 +11,13 @@ from common.types.errors import UserError
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, _Best, train
+from nas.accuracy.training.trainer import (
+    DivergedTrainingError,
+    TrainingOptions,
+    _Best,
+    seconds_an_epoch,
+    train,
+)
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)
 
@@ -144,6 +150,14 @@ def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness)
     assert whole.notes == ()
     assert parts.notes == ("micro-batches of 2 images: a batch of 8 needs too much memory",)
     assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+
+
+def test_an_epoch_of_batches_that_need_too_much_memory_is_timed_in_smaller_ones(brightness):
+    network = nn.Sequential(Hungry(3), nn.Flatten(), nn.Linear(192, 4))
+
+    assert seconds_an_epoch(network, brightness, replace(SHORT, batch_size=8), device="cpu") > 0
+    with pytest.raises(torch.OutOfMemoryError):
+        seconds_an_epoch(nn.Sequential(Hungry(0), *network[1:]), brightness, SHORT, device="cpu")
 
 
 def test_one_image_that_needs_too_much_memory_fails_the_training(tiny, brightness):
