@@ -86,7 +86,7 @@ class OwnImagesConfig(AccuracyConfig):
     recipe: str = "auto"  # of every training; auto: that of the space
 
     by: ClassVar[str]
-    order: ClassVar[Order]
+    order: ClassVar[Order] = Order.proxies
     shares: ClassVar[Mapping[str, float]] = SHARES
 
     def build(self, space: Keys, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
@@ -128,7 +128,6 @@ class StagedConfig(OwnImagesConfig):
     """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
 
     by: ClassVar[str] = "staged"
-    order: ClassVar[Order] = Order.proxies
 
 
 @final
@@ -137,7 +136,6 @@ class ProxyConfig(OwnImagesConfig):
     """`accuracy=proxy`: the best by the proxies alone."""
 
     by: ClassVar[str] = "proxy"
-    order: ClassVar[Order] = Order.proxies
     shares: ClassVar[Mapping[str, float]] = {**SHARES, "short": 0.0, "longer": 0.0}
 
 
@@ -180,7 +178,6 @@ class FineTuningConfig(OwnImagesConfig):
     recipe: str = "fine_tuning"
 
     by: ClassVar[str] = "fine_tuning"
-    order: ClassVar[Order] = Order.proxies
     shares: ClassVar[Mapping[str, float]] = {
         "scores": 0.12,
         "frozen": 0.13,
