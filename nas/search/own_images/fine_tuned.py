@@ -18,12 +18,7 @@ from common.types.kind import Kind
 from common.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
 from latency.sources.layers import layers_of_live
-from nas.accuracy.fine_tuning.trial import (
-    FROZEN,
-    FineTuningTrial,
-    frozen_pass,
-    tuned_checkpoint,
-)
+from nas.accuracy.fine_tuning.trial import FROZEN, FineTuningTrial, frozen_pass, tuned_checkpoint
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.training.recipe import recipe_named
@@ -31,11 +26,7 @@ from nas.accuracy.training.share import take_share
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.search.own_images.alternatives import ComparedSearch
 from nas.search.own_images.expected_latency import expected_ms, layer_work
-from nas.search.own_images.winner import (
-    Winner,
-    epochs_within,
-    valid_accuracy,
-)
+from nas.search.own_images.winner import Winner, epochs_within, valid_accuracy
 from nas.train.job import Start
 from nas.trials.executor import Evaluated
 from nas.trials.staged.candidates import Candidates

@@ -34,12 +34,7 @@ from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner, epochs_of_new, epochs_within
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
-from nas.trials.staged.candidates import (
-    LEAST_SCORED,
-    Candidates,
-    draw,
-    scored,
-)
+from nas.trials.staged.candidates import LEAST_SCORED, Candidates, draw, scored
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
 from nas.trials.trial import Trials

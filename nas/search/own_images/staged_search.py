@@ -52,10 +52,7 @@ from nas.search.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Workers
-from nas.trials.staged.candidates import (
-    Candidates,
-    candidates_of,
-)
+from nas.trials.staged.candidates import Candidates, candidates_of
 from nas.trials.staged.proposer import StagedProposer
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.staged.stages import Jobs, StageJob

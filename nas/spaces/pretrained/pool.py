@@ -21,19 +21,8 @@ from common.types.errors import UserError
 from common.types.printable import printable
 from common.types.task import Task
 from nas.spaces.pretrained.built import example_of, function_named
-from nas.spaces.pretrained.hub import (
-    digest_of,
-    fetched_file,
-    how_to_copy,
-    hub_answers,
-    is_fetched,
-)
-from nas.spaces.pretrained.of_torchvision import (
-    LICENCE,
-    PREFIX,
-    checked_file,
-    weights_of,
-)
+from nas.spaces.pretrained.hub import digest_of, fetched_file, how_to_copy, hub_answers, is_fetched
+from nas.spaces.pretrained.of_torchvision import LICENCE, PREFIX, checked_file, weights_of
 from nas.spaces.pretrained.timm_library import library, timm
 from nas.spaces.trusted_code import MARK, require_trusted
 
