@@ -23,6 +23,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
+from threadpoolctl import threadpool_limits
 
 _FEWEST = 5
 """Layers of a kind that it takes for a linear model of its own; one model of all kinds predicts the others."""
@@ -69,8 +70,9 @@ class LayerModel:
         us = np.empty(len(layers))
         names = np.array([kind if (kind := kind_of(each)) in self.kinds else "" for each in layers])
         features = _features(layers)
-        for name in np.unique(names):
-            us[names == name] = self.kinds[str(name)].predict(features[names == name])
+        with threadpool_limits(1):
+            for name in np.unique(names):
+                us[names == name] = self.kinds[str(name)].predict(features[names == name])
         return us
 
 
@@ -86,11 +88,14 @@ def fit_layers(
         np.array([*map(kind_of, layers)]),
         _features(layers),
     )
-    kinds = {"": _fit(features, us, trees // 2)}
-    for name, count in zip(*np.unique(names, return_counts=True), strict=True):
-        if count >= _FEWEST:
-            of_kind = trees if count >= _FEWEST_FOR_TREES else 0
-            kinds[str(name)] = _fit(features[names == name], us[names == name], of_kind)
+    import sklearn.ensemble  # noqa: F401, PLC0415 - its threads are limited once it is there
+
+    with threadpool_limits(1):  # threads that wait for each other on busy cores take tenfold
+        kinds = {"": _fit(features, us, trees // 2)}
+        for name, count in zip(*np.unique(names, return_counts=True), strict=True):
+            if count >= _FEWEST:
+                of_kind = trees if count >= _FEWEST_FOR_TREES else 0
+                kinds[str(name)] = _fit(features[names == name], us[names == name], of_kind)
     return LayerModel(kinds)
 
 
