@@ -25,7 +25,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from common.command.bounds import require_in_bounds, require_text
 from common.command.conf_folder import CONF
 from common.command.exit_status import one_line_errors, reason
-from common.types.errors import UserError, did_you_mean
+from common.types.errors import UserError, did_you_mean, gpu_memory_line
 
 _Config = TypeVar("_Config")
 
@@ -289,6 +289,10 @@ def user_errors(command: str, *also: type[Exception]) -> Iterator[None]:
         raise UserError(reason(error)) from error
     except also as error:
         raise UserError(str(error)) from error
+    except RuntimeError as error:
+        if (line := gpu_memory_line(error)) is None:
+            raise
+        raise UserError(line) from error
 
 
 def _in_one_line(error: Exception) -> str:

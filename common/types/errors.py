@@ -15,6 +15,19 @@ class UserError(Exception):
         return printable(" ".join(super().__str__().split()))
 
 
+def gpu_memory_line(error: BaseException) -> str | None:
+    """What to do where a GPU had too little memory, for torch, CUDA or a library; None of other errors."""
+    words = ("out of memory", "_ALLOC_FAILED")
+    is_of_cuda = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    if not is_of_cuda and type(error).__name__ != "OutOfMemoryError":
+        return None
+    what = (str(error).splitlines() or ["out of memory"])[0].partition(" Process ")[0]
+    return (
+        f"the GPU has too little memory ({what.rstrip('.')}); end what else uses it, choose another by "
+        "CUDA_VISIBLE_DEVICES=, or train fewer at once (a search's workers=)"
+    )
+
+
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """`; did you mean <the nearest known name>?`, or nothing where none is near."""
     names = list(words)

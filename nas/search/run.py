@@ -13,7 +13,7 @@ from common.command.interruption import Interruption
 from common.files.atomic_file import remove_unfinished, replacing
 from common.files.file_lock import held
 from common.files.typed_json import write_json
-from common.types.errors import UserError
+from common.types.errors import UserError, gpu_memory_line
 from nas.report.answer import Answer
 from nas.report.environment import environment
 from nas.report.samples import write_record
@@ -104,10 +104,11 @@ class Run:
             text = f"go on with: python -m nas.search {again}"
             self.begun.console.print(text, soft_wrap=True, markup=False)
             raise
-        except OSError as error:
-            raise UserError(
-                f"{reason(error)}; finished samples are saved, go on with {again}"
-            ) from error
+        except (OSError, RuntimeError) as error:
+            what = reason(error) if isinstance(error, OSError) else gpu_memory_line(error)
+            if what is None:
+                raise
+            raise UserError(f"{what}; finished samples are saved, go on with {again}") from error
 
     def _events(self) -> Sequence[Event]:
         """The journal of an earlier part of the run, without a line that was cut off."""

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar, final
 import torch
 from torch import nn
 
+from common.types.errors import gpu_memory_line
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.augmented.batches import Batches, hash_of
 from nas.accuracy.training.checkpoint import (
@@ -363,32 +364,38 @@ class _Training:
         while True:
             try:
                 return (yield from self._epoch(epoch))
-            except torch.OutOfMemoryError:
-                if not self._takes_less():
+            except RuntimeError as error:
+                if not self._is_divisible(error):
                     raise
+            self._divide()  # the error, which holds memory of its step, is gone
             restore(self.step.state(), before)
 
-    def _takes_less(self) -> bool:
-        """Cut a batch into smaller parts; False if it is in single images, or shared, as gradients then are."""
-        if self.step.micro_batches >= self.step.batch_size or place()[1] > 1:
-            return False
+    def _is_divisible(self, error: RuntimeError) -> bool:
+        """Whether memory is short, for parts of a batch that can be halved."""
+        alone = place()[1] == 1  # others would wait for this one's gradients
+        is_least = self.step.micro_batches >= self.step.batch_size
+        return alone and not is_least and gpu_memory_line(error) is not None
+
+    def _divide(self) -> None:
+        """Halve the parts of a batch, and give back the memory that no part can use."""
         self._advance = None
         if self._slot is not None:
             torch.cuda.empty_cache()
         self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
-        return True
 
     def seconds_an_epoch(self) -> float:
-        """Time some steps, as `epoch` takes them; the state is then of a training."""
-        try:
-            return self._timed()
-        except torch.OutOfMemoryError:
-            if not self._takes_less():
-                raise
-        return self.seconds_an_epoch()
+        """Time some steps, in smaller parts if memory is short; the state is then of a training."""
+        while True:
+            try:
+                return self._timed_epoch_s()
+            except RuntimeError as error:
+                if not self._is_divisible(error):
+                    raise
+            self._divide()
 
-    def _timed(self) -> float:
+    def _timed_epoch_s(self) -> float:
         """Time some steps, each of a supernet's after it was taken once."""
+        self.step.go_to(0)
         segments = self._batches.epoch(0, self._segment_steps)
         steps = max(1, min(self._batches.steps // 10, _TIMED_STEPS))
         segment = next(segments)

@@ -42,7 +42,8 @@ class InheritingSpace(SearchSpace, Inherits, Protocol):
 class Inherited(Staged):
     """A strategy of a run on a space whose supernet was trained before.
 
-    The rule of thumb, a network of widths that are scaled alike, is trained as the others are.
+    Rules of thumb, networks of widths that are scaled alike, are candidates: of each side the largest within
+    the limits. That of most multiply-accumulates and that which inherits most are trained in any case.
     """
 
     least_scored = 4
@@ -68,7 +69,7 @@ class Inherited(Staged):
         return None
 
     def _first_candidates(self) -> Int64[ndarray, "k D"]:
-        """The rule of thumb, if there is one, and the smallest network, of which every limit is checked."""
+        """Rules of thumb, and the smallest network, of which every limit is checked."""
         space, problem = self._space, self._problem
         smallest = space.smallest()
         timed = self._latency(smallest)
@@ -80,8 +81,7 @@ class Inherited(Staged):
                 f"raise {problem.limits.label}"
             )
         self._tell_of_original()
-        rule = self._rule_of_thumb()
-        return np.stack([smallest] if rule is None else [rule, smallest])
+        return np.concatenate([self._rules_of_thumb(), smallest[None]])
 
     def _latency(self, architecture: Int64[ndarray, "D"]) -> Latencies | None:
         """Latency of a network; None where the device cannot run it."""
@@ -148,8 +148,8 @@ class Inherited(Staged):
         sd = math.sqrt(accuracy * (1 - accuracy) / len(images.valid))
         return not at_chance(accuracy, sd, len(images.classes))
 
-    def _rule_of_thumb(self) -> Int64[ndarray, "D"] | None:
-        """The one of most multiply-accumulates within the limits: of each side, found by bisection."""
+    def _rules_of_thumb(self) -> Int64[ndarray, "sides D"]:
+        """Of each side, that of most multiply-accumulates within the limits, found by bisection."""
         space, problem = self._space, self._problem
         rows = space.rules_of_thumb()
         rows = rows[problem.limits.met(problem.limits.costs(rows))]
@@ -159,11 +159,11 @@ class Inherited(Staged):
         def is_beyond(at: int) -> bool:
             return not self._is_within(rows[at], self._latency(rows[at]))
 
-        best = []
+        best: list[int] = []
         for side in np.unique(sides):
             by_flops = [at for at in np.argsort(flops, kind="stable").tolist() if sides[at] == side]
             best += by_flops[: bisect_left(by_flops, 1, key=is_beyond)][-1:]
-        return rows[max(best, key=lambda at: flops[at])] if best else None
+        return np.asarray(rows[best])
 
     def _trainable(self, candidates: Candidates) -> Candidates:
         """All: a few epochs tune what is trained."""
@@ -176,10 +176,9 @@ class Inherited(Staged):
             for at, row in enumerate(candidates.architectures)
             if row.tobytes() in rules and candidates.latency_kind[at] != Kind.regression
         ]
-        always = sorted(timed, key=lambda at: -candidates.flops[at])[:1]
-        return Stages(
-            candidates, self._fidelities, self._ends_s, self._parallel, always=tuple(always)
-        )
+        worths = (candidates.prior, candidates.flops) if timed else ()
+        always = tuple(dict.fromkeys(max(timed, key=worth.__getitem__) for worth in worths))
+        return Stages(candidates, self._fidelities, self._ends_s, self._parallel, always=always)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results = self._proposer.stages, self._proposer.results
@@ -194,7 +193,7 @@ class Inherited(Staged):
         if not stages.always:
             return before
         at = stages.always[0]
-        jobs = [job for job in results if job.candidate == at]
+        jobs = [job for job in results if job.candidate in stages.always]
         return (*before, self._rule_stage(at, jobs, float(stages.candidates.prior[at])))
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:

@@ -294,7 +294,11 @@ class StagedSearch(ABC):
         """The rule of thumb by the longest of its trainings that did not fail, or by its accuracy before any."""
         results, rows = self._proposer.results, self._drawn_candidates.architectures
         done = [job for job in jobs if not np.isnan(results[job].accuracy)]
-        longest = max(done, key=lambda job: self._fidelities[job.fidelity].epochs, default=None)
+        longest = max(
+            done,
+            key=lambda job: (self._fidelities[job.fidelity].epochs, results[job].accuracy),
+            default=None,
+        )
         seconds = sum((results[job].seconds for job in jobs), 0.0)
         fidelity, accuracy = "", untrained
         if longest is not None:

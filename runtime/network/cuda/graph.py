@@ -147,9 +147,15 @@ class GraphEngine(Engine):
         self._pool = torch.cuda.graph_pool_handle()
         self._first = None
         sound = torch.cuda.CUDAGraph()
-        with suppress(RuntimeError):  # the GPU is lost; that error is already being raised
-            self._capture(sound, lambda: torch.zeros(1, device=self.device))
+        try:
+            number = torch.zeros(1, device=self.device)  # the new pool would take megabytes for it
+            self._capture(sound, lambda: number.add_(1))
             self._first = sound
+        except (
+            RuntimeError
+        ):  # memory is short, or the GPU is lost: that error is already being raised
+            with suppress(RuntimeError), torch.cuda.stream(self._stream):
+                sound.capture_end()  # a stream that captures forbids this thread most calls of CUDA
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
+from common.types.errors import gpu_memory_line
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Step, copied, restore
 
@@ -63,6 +64,13 @@ class GpuSlot:
         for _ in range(CAPTURE_WARM_UP):
             step()
             restore(step.state(), before)
+        try:
+            return self._engine.capture(step).replay
+        except RuntimeError as error:
+            if gpu_memory_line(error) is None:
+                raise
+        torch.cuda.empty_cache()  # a graph cannot use what the eager steps left there
+        restore(step.state(), before)
         return self._engine.capture(step).replay
 
     def marked(self) -> torch.cuda.Event:
