@@ -125,3 +125,8 @@ def test_errors_of_the_task_end_as_the_command_says(run):
     assert run("name=a", task=fail(ValueError("odd")), also=[ValueError]) == (2, "edgenas: odd\n")
     with pytest.raises(ValueError, match="a bug"):
         run("name=a", task=fail(ValueError("a bug")))
+    status, line = run("name=a", task=fail(RuntimeError("CUDA error: out of memory\nSearch for")))
+    assert status == 2
+    assert "too little memory (CUDA error: out of memory); end" in line
+    with pytest.raises(RuntimeError, match="odd"):
+        run("name=a", task=fail(RuntimeError("odd")))

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from searching import HERE, one_line, only_run
@@ -99,6 +100,29 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
     assert "Net" in training.recipe["start"]
     assert summary["settings"]["space"] == f"elastic:{network},,16"
     assert f"run={run} network={network}" in done.stdout
+    texts = pq.read_table(run / "samples.parquet").column("arch").to_pylist()
+    whole = [f"side={side} width=16-32" for side in (8, 12, 16)]  # the rule of thumb of each side
+    assert set(whole) <= set(texts)
+
+
+def test_a_gpu_without_memory_for_one_image_ends_the_search_in_one_line(
+    search_here, tmp_path, network
+):
+    path = tmp_path / "net.py"
+    hungry = """
+    def forward(self, images):
+        if self.training:
+            raise torch.OutOfMemoryError("CUDA out of memory. 8 MiB is free. Process 7 has more")
+        return super().forward(images)
+"""
+    path.write_text(SOURCE.replace("    pass\n", hungry))
+    settings = "T=1s", "executor=threads", "hours=0.002", "epochs=2", "networks=6"
+
+    line = one_line(search_here(tmp_path / "runs", f"network={network}", *ON_DIGITS, *settings))
+
+    assert "(CUDA out of memory. 8 MiB is free)" in line
+    assert "workers=" in line
+    assert f"go on with resume={only_run(tmp_path / 'runs')}" in line
 
 
 @pytest.mark.parametrize(

@@ -127,21 +127,22 @@ def test_a_loss_that_is_not_finite_ends_the_training(tiny, brightness):
 class Hungry(nn.Module):
     """Runs out of memory beyond a number of images."""
 
-    def __init__(self, most):
+    def __init__(self, most, error=torch.OutOfMemoryError):
         super().__init__()
-        self.most = most
+        self.most, self.error = most, error
 
     def forward(self, images):
         if self.training and len(images) > self.most:
-            raise torch.OutOfMemoryError
+            raise self.error("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'")
         return images
 
 
-def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
+def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness, error):
     recipe = replace(SHORT, batch_size=8, epochs=2, lr=0.01)
     # without batch normalisation, whose statistics would differ
     roomy = nn.Sequential(Hungry(8), nn.Flatten(), nn.Linear(192, 4))
-    narrow = nn.Sequential(Hungry(3), nn.Flatten(), nn.Linear(192, 4))
+    narrow = nn.Sequential(Hungry(3, error), nn.Flatten(), nn.Linear(192, 4))
     narrow.load_state_dict(roomy.state_dict())
 
     whole = run(roomy, brightness, recipe)
@@ -163,6 +164,12 @@ def test_an_epoch_of_batches_that_need_too_much_memory_is_timed_in_smaller_ones(
 def test_one_image_that_needs_too_much_memory_fails_the_training(tiny, brightness):
     with pytest.raises(torch.OutOfMemoryError):
         run(tiny(0, Hungry(0)), brightness)
+    with pytest.raises(torch.OutOfMemoryError):
+        seconds_an_epoch(tiny(0, Hungry(0)), brightness, SHORT, device="cpu")
+
+
+def test_an_epoch_is_timed_in_the_parts_that_fit(tiny, brightness):
+    assert seconds_an_epoch(tiny(0, Hungry(5)), brightness, SHORT, device="cpu") > 0
 
 
 def test_training_on_validation_images_is_judged_on_test_images(tiny, brightness):
