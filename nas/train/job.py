@@ -128,7 +128,8 @@ class TrainingJob:
         """Train, or go on with the training, and write the results; returns the record.
 
         Raises:
-          UserError: if the time is too short, the training diverges, or memory is too small.
+          UserError: if the time is too short, or the training diverges.
+          torch.OutOfMemoryError: if even one image at a time takes too much memory.
           OSError: if a file cannot be written.
         """
         if self._device.type == "cpu":
@@ -153,11 +154,6 @@ class TrainingJob:
             raise
         except DivergedTrainingError as error:
             raise UserError(f"{error}; choose another recipe= or seed=") from error
-        except torch.OutOfMemoryError as error:
-            raise UserError(
-                f"the training needs more memory than {self._device} has, even with one image at a time; "
-                f"choose a smaller side="
-            ) from error
         return self._write(recipe, trained)
 
     def _within_hours(self, recipe: Recipe) -> Recipe:

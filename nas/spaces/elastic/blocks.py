@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, final
 
 import torch
@@ -36,21 +36,12 @@ def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
         if is_one and output.shape == inputs[0].shape and _reaches(output.grad_fn, begun[module]):
             bridged.add(module)
 
-    hooks = [
-        hook
-        for module in network.modules()
-        if module is not network
-        for hook in (
-            module.register_forward_pre_hook(enter),
-            module.register_forward_hook(leave),
-        )
-    ]
-    try:
-        with torch.enable_grad():
-            network(example.clone().requires_grad_())
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.enable_grad():
+        for module in network.modules():
+            if module is not network:
+                hooks.enter_context(module.register_forward_pre_hook(enter))
+                hooks.enter_context(module.register_forward_hook(leave))
+        network(example.clone().requires_grad_())
     return [
         name
         for name, module in network.named_modules()
@@ -104,17 +95,9 @@ def no_data_dependence(network: nn.Module) -> Iterator[None]:
     def leave(*_: object) -> None:
         entered.pop()
 
-    hooks = [
-        hook
-        for name, module in network.named_modules()
-        for hook in (
-            module.register_forward_pre_hook(lambda *_, name=name: entered.append(name)),
-            module.register_forward_hook(leave),
-        )
-    ]
-    try:
-        with _NoValues(entered):
-            yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, _NoValues(entered):
+        for name, module in network.named_modules():
+            enter = module.register_forward_pre_hook(lambda *_, name=name: entered.append(name))
+            hooks.enter_context(enter)
+            hooks.enter_context(module.register_forward_hook(leave))
+        yield

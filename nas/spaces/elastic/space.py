@@ -82,7 +82,13 @@ class ElasticSpace(ChoiceSpace):
             for group, options in zip(structure.groups, structure.widths, strict=True)
         }
         self.choices = {"side": structure.sides, **stages, **kernels, **widths}
-        self._counts = (1, len(stages), len(kernels), len(widths))
+        self.largest: Int64[ndarray, "D"] = np.array(self.num_choices) - 1
+        """The whole network at its whole side."""
+        counts = (1, len(stages), len(kernels), len(widths))
+        ends = zip(np.cumsum(counts).tolist(), counts, strict=True)
+        self._parts = tuple(slice(end - n, end) for end, n in ends)
+        self._parameters = tuple(name for name, _ in network.named_parameters())
+        self._weighted = tuple(f"{layer.name}.weight" for layer in structure.layers)
 
     def __getstate__(self) -> dict[str, Any]:
         """The space for another process; the network's class may be of a script."""
@@ -99,17 +105,6 @@ class ElasticSpace(ChoiceSpace):
                 library(name)
         vars(self).update(cloudpickle.loads(state["state"]))
 
-    @cached_property
-    def largest(self) -> Int64[ndarray, "D"]:
-        """The whole network at its whole side."""
-        return np.asarray(np.array(self.num_choices) - 1)
-
-    @cached_property
-    def _parts(self) -> tuple[slice, ...]:
-        """Positions of the side, the depths, the kernels and the widths."""
-        ends = np.cumsum(self._counts).tolist()
-        return tuple(slice(end - n, end) for end, n in zip(ends, self._counts, strict=True))
-
     def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
         """Networks of which all widths are scaled alike, at every side."""
         shares = np.array([*FRACTIONS, 1.0])
@@ -119,7 +114,9 @@ class ElasticSpace(ChoiceSpace):
             )
         )
         rows[..., 0] = np.arange(len(rows))[:, None]
-        rows[..., self._parts[3]] = self._nearest(np.repeat(shares[:, None], self._counts[3], 1))
+        rows[..., self._parts[3]] = self._nearest(
+            np.repeat(shares[:, None], len(self.structure.widths), 1)
+        )
         return np.asarray(np.unique(rows.reshape(-1, rows.shape[-1]), axis=0))
 
     def _nearest(self, shares: Float64[ndarray, "*n groups"]) -> Int64[ndarray, "*n groups"]:
@@ -136,7 +133,7 @@ class ElasticSpace(ChoiceSpace):
         u = rng.random((n, len(self.num_choices)))
         rows = (u * self.num_choices).astype(np.int64)
         _, depths, kernels, widths = self._parts
-        spread = rng.normal(0, _JITTER, (n, self._counts[3]))
+        spread = rng.normal(0, _JITTER, (n, len(self.structure.widths)))
         is_uniform = rng.random(n) < _UNIFORM
         spread[is_uniform] = 0
         rows[:, widths] = self._nearest(share + spread)
@@ -254,14 +251,6 @@ class ElasticSpace(ChoiceSpace):
             "parameters": np.asarray(self._sizes(rows, self._parameters).sum(-1)),
             "flops": np.asarray((weights * self._uses(rows)).sum(-1) * area),
         }
-
-    @cached_property
-    def _parameters(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.whole.named_parameters())
-
-    @cached_property
-    def _weighted(self) -> tuple[str, ...]:
-        return tuple(f"{layer.name}.weight" for layer in self.structure.layers)
 
     def _uses(self, rows: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n layers"]:
         uses = np.array([layer.uses for layer in self.structure.layers])
