@@ -59,10 +59,8 @@ def sub_network(network: nn.Module, remaining: Remaining) -> nn.Module:
         id(network.get_submodule(block)): nn.Identity() for block in remaining.skipped
     }
     for name, part in remaining_tensors(tensors, remaining).items():
-        whole, layout = tensors[name], torch.preserve_format
-        if part is not whole:
-            layout = torch.contiguous_format
-        value = part.detach().clone(memory_format=layout)
+        whole = tensors[name]
+        value = part.detach().clone(memory_format=torch.contiguous_format)  # files hold no other
         is_parameter = isinstance(whole, nn.Parameter)
         copies[id(whole)] = nn.Parameter(value, whole.requires_grad) if is_parameter else value
     depthwise = {name for name, module in network.named_modules() if is_depthwise(module)}

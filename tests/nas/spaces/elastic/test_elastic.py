@@ -1,5 +1,6 @@
 """Sub-networks of a trained network: what is cut, what it costs, and what is inherited."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -18,6 +19,7 @@ from nas.spaces.trusted_code import trust
 
 pytest.importorskip("torch_pruning")
 from nas.spaces.elastic.loading import elastic_space
+from nas.spaces.elastic.sub_network import sub_network
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -146,6 +148,14 @@ def test_a_cut_keeps_the_most_important_channels_in_their_order(space):
 
     assert small[1].filter.groups == len(small[1].norm.weight) == 32
     assert torch.equal(small[1].expand.weight, space.whole[1].expand.weight[::2])
+
+
+def test_a_part_is_laid_out_as_files_hold_it(space):
+    whole = copy.deepcopy(space.whole).to(memory_format=torch.channels_last)
+
+    part = sub_network(whole, space.remaining(space.largest))
+
+    assert all(tensor.is_contiguous() for tensor in part.state_dict().values())
 
 
 def test_a_smaller_kernel_is_the_middle_of_the_whole_one(space):
