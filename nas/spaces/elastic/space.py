@@ -89,6 +89,7 @@ class ElasticSpace(ChoiceSpace):
         self._parts = tuple(slice(end - n, end) for end, n in ends)
         self._parameters = tuple(name for name, _ in network.named_parameters())
         self._weighted = tuple(f"{layer.name}.weight" for layer in structure.layers)
+        self._uses = np.array([layer.uses for layer in structure.layers]).T  # by the side
 
     def __getstate__(self) -> dict[str, Any]:
         """The space for another process; the network's class may be of a script."""
@@ -249,12 +250,8 @@ class ElasticSpace(ChoiceSpace):
         weights = self._sizes(rows, self._weighted)
         return {
             "parameters": np.asarray(self._sizes(rows, self._parameters).sum(-1)),
-            "flops": np.asarray((weights * self._uses(rows)).sum(-1) * area),
+            "flops": np.asarray((weights * self._uses[rows[..., 0]]).sum(-1) * area),
         }
-
-    def _uses(self, rows: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n layers"]:
-        uses = np.array([layer.uses for layer in self.structure.layers])
-        return np.asarray(uses.T[rows[..., 0]])
 
     def _sizes(
         self, rows: Int64[ndarray, "*n D"], names: tuple[str, ...], dim: int | None = None
@@ -297,7 +294,7 @@ class ElasticSpace(ChoiceSpace):
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """By kind of layer, the number run, multiply-accumulates, and results written, in millions."""
         rows = self.normal(np.asarray(architectures))
-        weights, uses = self._sizes(rows, self._weighted), self._uses(rows)
+        weights, uses = self._sizes(rows, self._weighted), self._uses[rows[..., 0]]
         flops = weights * uses / 1e6
         written = self._sizes(rows, self._weighted, 0) * uses / 1e6
         kinds = np.array([layer.kind for layer in self.structure.layers])
