@@ -24,7 +24,7 @@ def gpu_memory_line(error: BaseException) -> str | None:
     what = (str(error).splitlines() or ["out of memory"])[0].partition(" Process ")[0]
     return (
         f"the GPU has too little memory ({what.rstrip('.')}); end what else uses it, choose another by "
-        "CUDA_VISIBLE_DEVICES=, take a smaller side=, or train fewer at once (a search's workers=)"
+        "CUDA_VISIBLE_DEVICES=, take a smaller side=, or train fewer at once (workers= of a new search)"
     )
 
 
