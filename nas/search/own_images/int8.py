@@ -110,22 +110,19 @@ class Int8Files:
         """The same with the latencies of both files on a live device, each timed twice, in turn."""
         if not isinstance(oracle, LiveOracle):
             return accuracy
+        order = (True, False, True, False)  # whether in fp32
         try:
-            fp32, int8, *again = (
-                oracle.measure_again(row[None], in_fp32=in_fp32)
-                for in_fp32 in (True, False, True, False)
-            )
+            answers = [oracle.measure_again(row[None], in_fp32=in_fp32) for in_fp32 in order]
         except (LostConnectionError, BoardError) as error:
             self._say(f"int8 was not timed beside fp32: {error}")
             return accuracy
-        kinds = {Kind(int(answer.kind[0])) for answer in (fp32, int8, *again)}
+        kinds = {Kind(int(answer.kind[0])) for answer in answers}
         if kinds != {Kind.measured}:
             words = ", ".join(sorted(kind.words for kind in kinds - {Kind.measured}))
             self._say(f"int8 was not timed beside fp32: {words}")
             return accuracy
         fp32_ms, int8_ms = (
-            sorted(float(answer.ms[0]) for answer in pair)
-            for pair in ((fp32, again[0]), (int8, again[1]))
+            sorted(float(answer.ms[0]) for answer in answers[at::2]) for at in (0, 1)
         )
         timed = replace(
             accuracy,
