@@ -34,7 +34,7 @@ from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
 from nas.export.content import _dynamic_batch_error, written_forms
 from nas.export.int8 import few_calibrated
-from nas.export.latency import Latency, timed_on_board
+from nas.export.latency import Latency, tflite_session, timed_on_board
 from nas.export.network import logits_of, with_weights
 from nas.export.notes import INT8_TFLITE, memory_notes, not_faster_in_int8
 from nas.export.on_board import infer
@@ -424,3 +424,16 @@ def test_an_operation_that_is_not_quantised_is_named():
 
     (operation,) = in_fp32(tflite_quantised(fp32, [images.numpy()]))
     assert operation.startswith("LEAKY_RELU (")
+
+
+def test_weights_that_are_not_contiguous_are_converted_each():
+    pytest.importorskip("litert_torch")
+    torch.manual_seed(0)
+    network = nn.Sequential(*(nn.Conv2d(16, 16, 3, padding=1) for _ in range(6))).eval()
+    images = torch.randn(1, 16, 8, 8)
+    with torch.no_grad():
+        expected = network(images).numpy()
+
+    session = tflite_session(tflite_bytes(network.to(memory_format=torch.channels_last), images))
+
+    np.testing.assert_allclose(session(images.numpy()), expected, atol=1e-5)
