@@ -184,15 +184,16 @@ class MicroGraph:
     def held(self) -> tuple[int, int]:
         """Bytes that these operations add to the arena for good, and to the file."""
         kinds = Counter(operation.kind for operation in self.operations)
-        channels = sum(operation.channels for operation in self.operations)
+        channels = [operation.channels for operation in self.operations]
         weights = sum(operation.weights for operation in self.operations)
         constants = sum(
             2 if operation.channels else operation.weights > 0 for operation in self.operations
         ) + len(SHARING & kinds.keys())
         kernels = sum(_KERNEL_BYTES.get(kind, _OTHER_KERNEL) * n for kind, n in kinds.items())
-        kernels += 24 * (len(self.operations) + constants) + 8 * channels
+        kernels += 24 * (len(self.operations) + constants)
+        kernels += 8 * sum(-(-each // 4) * 4 for each in channels)  # two arrays, each aligned
         file = 122 * len(self.operations) + 93 * constants + weights
-        return kernels, file + 28 * channels  # int32 biases, two scales each
+        return kernels, file + 28 * sum(channels)  # int32 biases, two scales each
 
     def activations(self) -> int:
         """Bytes of the arena that hold activations, the largest placed first, at the lowest free address."""

@@ -159,9 +159,11 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
             return Latencies(np.array([next(times[in_fp32])]), np.array([answer_kind], np.int8))
 
     judged = Int8Accuracy(Judged(0.9, 10), Judged(0.9, 10), None, None)
-    files = Int8Files(space_named("nas_bench_201"), lambda _line: None)
+    lines = []
+    files = Int8Files(space_named("nas_bench_201"), lines.append)
 
     timed = files._with_latencies(judged, np.zeros(6, np.int64), Live())
 
-    assert timed.is_slower == is_slower
+    assert timed.is_slower == is_slower == any("slower than fp32" in line for line in lines)
+    assert is_slower == ("slower than fp32" in timed.note)
     assert (timed.int8_ms is None) == (kind is Kind.missing)

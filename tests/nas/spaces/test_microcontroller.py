@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.microcontroller import narrow
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
@@ -34,6 +35,17 @@ def test_memory_is_that_of_the_file_and_its_interpreter(space, text, arena, file
 
     assert arena <= ram <= 1.02 * arena
     assert flash == pytest.approx(file, rel=0.01)
+
+
+def test_arrays_of_channels_that_are_no_multiple_of_four_are_aligned():
+    task = RESIDUAL.tasks[RESIDUAL.default_task]
+    images = torch.zeros(1, 3, 32, 32)
+
+    graph = operations_of(lambda: narrow(task, (14, 32, 32), (1, 2, 2)), images).converted()
+
+    ram, flash = graph.memory()
+    assert 55_424 <= ram <= 1.001 * 55_424
+    assert flash == pytest.approx(90_696, rel=0.001)
 
 
 @pytest.mark.parametrize("space", [NAS_BENCH_201, NARROW])
