@@ -15,6 +15,8 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 from torch import Tensor, nn
 
+from runtime.network.formats.onnx_quantisation import LEAST_RANGE
+
 _SIGNATURE, _INPUT = "serving_default", "args_0"
 
 
@@ -45,7 +47,9 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
 
         console.quiet = True
         for weight in (*network.parameters(), *network.buffers()):  # else others may take its place
-            weight.data = weight.data.contiguous()  # github.com/google-ai-edge/litert-torch/issues/1061
+            weight.data = (
+                weight.data.contiguous()
+            )  # github.com/google-ai-edge/litert-torch/issues/1061
         example = images.permute(0, 2, 3, 1).contiguous()
         is_training = network.training
         try:
@@ -76,7 +80,7 @@ def tflite_quantised(tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"
     with quiet():
         from ai_edge_quantizer import quantizer, recipe  # noqa: PLC0415 - an extra
 
-        steps = quantizer.Quantizer(tflite, recipe.static_wi8_ai8())
+        steps = quantizer.Quantizer(_with_least_ranges(tflite), recipe.static_wi8_ai8())
         inputs = [{_INPUT: np.ascontiguousarray(batch.transpose(0, 2, 3, 1))} for batch in batches]
         try:
             calibration = steps.calibrate({_SIGNATURE: inputs})
@@ -88,6 +92,32 @@ def tflite_quantised(tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"
                 f"by precision=fp32"
             ) from error
         return bytes(made.quantized_model)
+
+
+def _with_least_ranges(tflite: bytes) -> bytes:
+    """The network with a weight of `LEAST_RANGE` in each channel that has none as large.
+
+    Of a channel whose scale is near 0 the 32-bit bias, in units of that scale, would saturate.
+    """
+    from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
+
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
+    kinds = schema.BuiltinOperator
+    axes = {kinds.CONV_2D: 0, kinds.DEPTHWISE_CONV_2D: 3, kinds.FULLY_CONNECTED: 0}
+    for graph in model.subgraphs:
+        for operation in graph.operators:
+            kind = model.operatorCodes[operation.opcodeIndex].builtinCode
+            tensor = graph.tensors[operation.inputs[1]] if kind in axes else None
+            if tensor is None or (data := model.buffers[tensor.buffer].data) is None:
+                continue
+            weights = np.array(data, np.uint8).view(np.float32)
+            channels = np.moveaxis(weights.reshape(tensor.shape), axes[kind], 0)
+            first = (slice(None), *[0] * (channels.ndim - 1))
+            is_small = abs(channels).max(tuple(range(1, channels.ndim))) < LEAST_RANGE
+            channels[first][is_small] = LEAST_RANGE
+            model.buffers[tensor.buffer].data = weights.view(np.uint8)
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 
 
 def in_fp32(tflite: bytes) -> list[str]:

@@ -437,3 +437,19 @@ def test_weights_that_are_not_contiguous_are_converted_each():
     session = tflite_session(tflite_bytes(network.to(memory_format=torch.channels_last), images))
 
     np.testing.assert_allclose(session(images.numpy()), expected, atol=1e-5)
+
+
+def test_biases_of_channels_without_weights_do_not_saturate_in_tflite():
+    pytest.importorskip("litert_torch")
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3)).eval()
+    images = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        network[0].weight[0] = 1e-12
+        network[0].bias[0] = 2.0
+        expected = network(images).numpy()
+
+    int8 = tflite_quantised(tflite_bytes(network, images), [images.numpy()])
+
+    outputs = tflite_session(int8)(images.numpy())
+    np.testing.assert_allclose(outputs, expected, atol=0.05)
