@@ -2,19 +2,12 @@
 
     $ python -m benchmarks.int8_losses --data JPEGS.parquet --weights FOLDER --out OUT [--cores 0 1 2] [--seconds 420]
 
-On one GPU, networks of four spaces are trained side by side for a few epochs, and those for a microcontroller for
-more (`Plan`); meanwhile a process on each core quantises each, judges it on test images, and times its files in turns:
-`losses.csv`. What the time is too short for is left out, the least important first. Columns:
-fp32, this project's int8 file, ONNX Runtime's `quantize_static` as it comes, and where ranges are equalised; losses that
-are predicted in three ways. `summary.txt` says how many of 20
-winners (a limit, space and seed each) hold, and what a search for int8 gains over quantising the winner of a search in fp32. A
-search draws 2/3 of its space's rows, and follows `Int8Files.best_first`. Rows with `qat` were tuned with rounding in every
-step from a row's weights, those with `more` as long without. `networks.pt` has what `benchmarks.microcontroller trained`
-converts.
-
-2026-11-23, ONNX Runtime 1.32, 44 networks of real weights with linear classifiers, 2,000 photos: the default lost 46.7 points in the median,
-ours without corrected biases 1.25; Spearman of predicted and true loss .68 (.86 at most, as halves of the images
-agree at .58). 2026-11-24, five tuned networks: 0.06 points with corrected biases, 0.94 without.
+On one GPU, networks of four spaces are trained side by side for a few epochs, those for a microcontroller for more
+(`Plan`), the least important first left out. Meanwhile a process on each core quantises each, judges it on test
+images, and times its files in turns: `losses.csv`. `summary.txt` says how many of 20 winners (a limit, space and seed
+each) hold, and what a search for int8 gains; it draws 2/3 of its space's rows, and follows `Int8Files.best_first`.
+Rows with `qat` were tuned with rounding in every step, those with `more` as long without. `networks.pt` has what
+`benchmarks.microcontroller trained` converts. Recorded in benchmarks/results/microcontroller.md.
 """
 
 from __future__ import annotations
