@@ -250,16 +250,21 @@ def resampled_precisions(
     sums, classes = np.zeros((2, len(counts)))
     rows = 2.0 * np.arange(len(counts))[:, None]
     for first in range(0, len(judged.evalImgs), images):  # a class
-        each = [(at, one) for at, one in enumerate(judged.evalImgs[first : first + images]) if one]
+        of_class = enumerate(judged.evalImgs[first : first + images])
+        matched_images = [(image, match) for image, match in of_class if match]
+        if not matched_images:
+            continue
+        numbers, matches = zip(*matched_images, strict=True)
         objects = np.zeros(images)
-        objects[[at for at, _ in each]] = [(one["gtIgnore"] == 0).sum() for _, one in each]
+        objects[[*numbers]] = [(match["gtIgnore"] == 0).sum() for match in matches]
         if not objects.any():
             continue
         n = counts @ objects
-        image = np.repeat([at for at, _ in each], [len(one["dtScores"]) for _, one in each])
-        order = np.argsort(-np.concatenate([one["dtScores"] for _, one in each]), kind="mergesort")
+        image = np.repeat(numbers, [len(match["dtScores"]) for match in matches])
+        scores = np.concatenate([match["dtScores"] for match in matches])
+        order = np.argsort(-scores, kind="mergesort")
         right, ignored = (
-            np.concatenate([one[name] for _, one in each], 1)[:, order] > 0
+            np.concatenate([match[name] for match in matches], 1)[:, order] > 0
             for name in ("dtMatches", "dtIgnore")
         )
         weights = counts[:, image[order].astype(int)]

@@ -48,7 +48,7 @@ def _tensors(file: Path) -> Mapping[str, Tensor]:
             return weights
         return load_file(file)
     except Exception as error:  # whatever a damaged file raises
-        reason = str(error).splitlines()[0]
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(
             f"weights: {file} is not a safetensors file, or torchvision's: {reason}"
         ) from error
