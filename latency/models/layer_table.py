@@ -24,11 +24,7 @@ from common.files.keyed_table import data_folder
 from common.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
-from latency.models.layers import (
-    LayerModel,
-    fit_layers,
-    kind_of,
-)
+from latency.models.layers import LayerModel, fit_layers, kind_of
 from latency.models.regression import Quality, judge
 from latency.probe.layer_times import LayerTime
 

@@ -177,9 +177,7 @@ class Int8Onnx:
     """An int8 ONNX file, and what its layers in fp32 and weights of 7 bits saved."""
 
     content: bytes
-    in_7_bits: bool = (
-        False  # weights, as 8-bit products may saturate on x86 processors without VNNI
-    )
+    in_7_bits: bool = False  # weights: 8-bit products may saturate on x86 without VNNI
     in_fp32: tuple[str, ...] = ()  # that lose most; none if int8 loses little, or they do not help
     lost: tuple[float, float] = (
         0.0,

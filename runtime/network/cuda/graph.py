@@ -151,9 +151,8 @@ class GraphEngine(Engine):
             number = torch.zeros(1, device=self.device)  # the new pool would take megabytes for it
             self._capture(sound, lambda: number.add_(1))
             self._first = sound
-        except (
-            RuntimeError
-        ):  # memory is short, or the GPU is lost: that error is already being raised
+        except RuntimeError:
+            # memory is short, or the GPU is lost: that error is already being raised
             with suppress(RuntimeError), torch.cuda.stream(self._stream):
                 sound.capture_end()  # a stream that captures forbids this thread most calls of CUDA
 

@@ -46,10 +46,9 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
         from litert_torch.progress import console  # noqa: PLC0415 - as above
 
         console.quiet = True
-        for weight in (*network.parameters(), *network.buffers()):  # else others may take its place
-            weight.data = (
-                weight.data.contiguous()
-            )  # github.com/google-ai-edge/litert-torch/issues/1061
+        # of other layouts another layer's weights may be written: google-ai-edge/litert-torch, issue 1061
+        for weight in (*network.parameters(), *network.buffers()):
+            weight.data = weight.data.contiguous()
         example = images.permute(0, 2, 3, 1).contiguous()
         is_training = network.training
         try:

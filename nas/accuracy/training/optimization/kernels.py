@@ -29,9 +29,7 @@ class Kernels(Enum):
 
     tried = "tried"  # the fastest of all: those that are guessed are slow for few channels
     guessed = "guessed"
-    without_cudnn = (
-        "without_cudnn"  # 1x1 and first convolutions as matrix products, others by torch's own
-    )
+    without_cudnn = "without_cudnn"  # 1x1 and first ones as matrix products, others by torch's own
 
 
 def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -> Kernels:
