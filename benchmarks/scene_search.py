@@ -1,9 +1,9 @@
 """Claim, open: a searched part of a segmenter or detector beats widths scaled alike, at equal measured time.
 
 The start, torchvision's network, is trained from new weights on composed scenes. T is the time of its part of
-equally scaled widths, by ONNX Runtime on one core; the search asks the same clock. The winner is compared with the
-fastest part of equally scaled widths that is no faster, both timed in turns. It begins with the start's weights,
-too, and is trained for the epochs of the supernet and the winner.
+equally scaled widths, by ONNX Runtime on one core; the product's search asks the same clock. Its winner is compared
+with the fastest part of equally scaled widths that is no faster, both timed in turns. Then both are trained alike:
+the start's weights, the same epochs and batches, the weights of the last epoch.
 
     $ python -m benchmarks.scenes cifar10-jpeg.parquet scenes/
     $ python -m benchmarks.scene_search scenes/ out/ --task segmentation --share 0.5 --seed 0 --core 3
@@ -20,14 +20,22 @@ import os
 import time
 from bisect import bisect_left
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from safetensors.torch import save_file
 from scipy.stats import t as student
 
 import edgenas
 from nas.accuracy.learners.opened import open_data
-from nas.accuracy.training.trained_folder import WEIGHTS, read_training, trained_folder
+from nas.accuracy.training.evaluation import device_named, metric_of
+from nas.accuracy.training.optimization.captured import opened_slot
+from nas.accuracy.training.optimization.kernels import Kernels
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.sources import sources_of
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import TrainingOptions, drained, training
 from nas.config.build import STARTS
 from nas.spaces.registry import space_named
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
@@ -36,11 +44,17 @@ from runtime.network.formats.onnx_session import OnnxSession
 
 DEVICE = "this-core/onnxruntime/fp32/b1"
 
-RECORDS = "records.jsonl"
+RECORDS, RECIPE = "records.jsonl", "scenes"
 
-START, SEARCH = 0.2, 0.42
-"""Shares of the time: the start's training, and the search with the winner's; the rule of thumb has what is left,
-as one process among several may have to wait."""
+START, SEARCH = 0.25, 0.5
+"""Shares of the time: the start's training, and the search, which ends earlier; the rest is for the two that are
+compared."""
+
+MARGIN = 0.8
+"""Share of the time that is left for which their epochs are planned by the start's, which is larger."""
+
+JUDGED_EVERY = 10
+"""Epochs of a training after which it is judged on the validation images."""
 
 ALIKE = 0.99
 """Least time of the rule of thumb, as a share of the winner's."""
@@ -51,13 +65,16 @@ _COMPARED = TimingConfig(samples=300)
 
 
 def compare(chosen):
-    """Train the start, search among its parts, train the rule of thumb; a record of each."""
+    """Train the start, search among its parts, train the winner and the rule of thumb; a record of each."""
     began_s = time.monotonic()
-    task, side, hours = chosen.task, chosen.side, chosen.seconds / 3600
+    task, side = chosen.task, chosen.side
     folder = chosen.out / f"{task}-{chosen.seed}"
-    settings_of_all = {"data": chosen.data, "task": task, "seed": chosen.seed, "quiet": False}
-    outputs = open_data(f"{task}:{chosen.data}", side=side).task.num_classes
-    space = space_named(f"elastic:{STARTS[task]}/{outputs},,{side}")
+    folder.mkdir(parents=True, exist_ok=True)
+    data = open_data(f"{task}:{chosen.data}", side=side)
+    if chosen.eager:
+        type(data.learner).has_equal_steps = False
+    name = f"elastic:{STARTS[task]}/{data.task.num_classes}"
+    space, weights = space_named(f"{name},,{side}"), folder / "start.safetensors"
     reference, rules = scaled_alike(space, chosen.share)[0], scaled_alike(space, chosen.share / 2)
     clock = Clock(space, reference, chosen.core, chosen.out / "core.lock")
 
@@ -69,69 +86,88 @@ def compare(chosen):
         with (chosen.out / RECORDS).open("a") as file:
             file.write(f"{line}\n")
 
-    start = edgenas.train(
-        space=space.name,
-        arch=space.text(space.largest),
-        runs=folder,
-        recipe="scenes",
-        epochs=chosen.epochs,
-        hours=START * hours,
-        settings={"side": side, "images": "train"},
-        **settings_of_all,
-    )
-    record("start", **_judged(read_training(start)))
+    def trained(name, network, epochs, ends_s=None):
+        epoch_s, result = _trained(network, data, epochs, chosen.seed, ends_s)
+        record(name, **result, **_judged(network, data))
+        return epoch_s
+
+    start = space.network(space.largest, data.task)
+    ends_s = began_s + START * chosen.seconds
+    epoch_s = trained("start", start, chosen.start_epochs, ends_s)
+    save_file({name: each.cpu().contiguous() for name, each in start.state_dict().items()}, weights)
+    del start
     searched = edgenas.search(
         network=STARTS[task],
         T=f"{clock.reference_ms:.4f}ms",
         accuracy="inherited",
         latency=clock,
         device=DEVICE,
-        hours=SEARCH * hours,
+        hours=SEARCH * chosen.seconds / 3600,
         runs=folder,
         workers=chosen.workers,
+        data=chosen.data,
+        task=task,
+        seed=chosen.seed,
+        quiet=False,
         settings={
             "side": side,
-            "weights": start / WEIGHTS,
+            "weights": weights,
             "accuracy.draws": 200,
-            "accuracy.recipe": "scenes",
-            "epochs": chosen.epochs,
+            "accuracy.recipe": RECIPE,
+            "epochs": chosen.search_epochs,
         },
-        **settings_of_all,
     )
-    winner = read_training(trained_folder(searched.folder, searched.best.arch))
-    supernet = _supernet_epochs(searched.folder)
-    record("searched", **_judged(winner), supernet_epochs=supernet)
-    rule, searched_ms, rule_ms = clock.nearest(space.parse(winner.arch), rules)
+    best = searched.best
+    record("search", arch=best.arch, ranked=best.accuracy, samples=searched.summary.samples)
+    winner = space.parse(best.arch)
+    rule, searched_ms, rule_ms = clock.nearest(winner, rules)
     record("times", searched_ms=searched_ms, rule_ms=rule_ms, samples=_COMPARED.samples)
+    parts = space_named(f"{name},{weights.absolute()},{side}")
     left_s = chosen.seconds - (time.monotonic() - began_s)
-    scaled = edgenas.train(
-        run=searched.folder,
-        arch=space.text(rule),
-        recipe=winner.recipe["name"],
-        epochs=winner.epochs + supernet,
-        hours=max(left_s, START * chosen.seconds) / 3600,
-        seed=chosen.seed,
-        settings={"images": "train"},
+    epochs = max(1, min(chosen.epochs, int(MARGIN * left_s / 2 / epoch_s)))
+    for name, row in (("searched", winner), ("rule", rule)):
+        trained(name, parts.network(row, data.task), epochs)
+
+
+def _trained(network, data, epochs, seed, ends_s=None):
+    """Train in place, up to so many epochs that fit into the time; seconds of an epoch, and what to record."""
+    recipe, began_s, ended = replace(recipe_named(RECIPE), epochs=epochs), time.monotonic(), []
+
+    def on_epoch(epoch):
+        ended.append(time.monotonic())
+        if epoch.accuracy is not None or epoch.number < 3:
+            print(f"{epoch.number}/{epoch.epochs} loss {epoch.loss:.3f} {epoch.accuracy}", flush=True)
+
+    def epochs_left(_epoch):
+        epoch_s = (ended[-1] - ended[0]) / (len(ended) - 1) if len(ended) > 1 else 0.001
+        return int((ends_s - ended[-1]) / epoch_s)
+
+    options = TrainingOptions(
+        seed=seed,
+        evaluate_every=JUDGED_EVERY,
+        on_epoch=on_epoch,
+        epochs_left=None if ends_s is None else epochs_left,
     )
-    record("rule", **_judged(read_training(scaled)))
+    device = device_named("auto")
+    sources = sources_of(data, TrainOn.train, device)
+    # kernels that are guessed: six processes that try them all would wait for each other for minutes
+    with opened_slot(device, Kernels.guessed) as slot:
+        done = drained(training(sources, network, recipe, options, slot))
+    took_s = ended[-1] - began_s
+    epoch_s = (ended[-1] - ended[0]) / max(1, len(ended) - 1) or took_s
+    result = {"epochs": done.epochs, "losses": [round(each, 4) for each in done.losses]}
+    return epoch_s, {**result, "epoch_s": round(epoch_s, 2), "training_s": round(took_s, 1)}
 
 
-def _supernet_epochs(run):
-    """Epochs of a search's supernet, by TensorBoard's events."""
-    files = (run / "tensorboard" / "supernet").glob("events*")
-    return sum(file.read_bytes().count(b"training/loss") for file in files)
-
-
-def _judged(training):
-    interval = training.test.interval
+def _judged(network, data):
+    valid, test = (metric_of(network, split, data) for split in (data.valid, data.test))
     return {
-        "metric": training.metric,
-        "test": training.test.fraction,
-        "interval": interval,
-        "images": training.test.images,
-        "valid": training.valid.fraction,
-        "epochs": training.epochs,
-        "arch": training.arch,
+        "metric": test.name,
+        "test": test.value,
+        "interval": test.interval,
+        "images": len(data.test),
+        "valid": valid.value,
+        "parameters": sum(each.numel() for each in network.parameters()),
     }
 
 
@@ -218,10 +254,9 @@ def summary(out):
         for seed, run in ended.items():
             searched, rule, times = run["searched"], run["rule"], run["times"]
             yield (
-                f"{task} seed {seed}: {searched['metric']} searched {searched['test']:.2%} "
-                f"({searched['epochs']} + {searched['supernet_epochs']} epochs, "
-                f"{times['searched_ms']:.3f} ms), rule {rule['test']:.2%} ({rule['epochs']} epochs, "
-                f"{times['rule_ms']:.3f} ms), start {run['start']['test']:.2%}"
+                f"{task} seed {seed}: {searched['metric']} searched {searched['test']:.2%}, {times['searched_ms']:.3f} ms, "
+                f"rule {rule['test']:.2%}, {times['rule_ms']:.3f} ms, {rule['epochs']} epochs each; "
+                f"start {run['start']['test']:.2%}, {run['start']['epochs']} epochs"
             )
         points = [100 * (run["searched"]["test"] - run["rule"]["test"]) for run in ended.values()]
         if len(points) > 1:
@@ -237,7 +272,10 @@ def main():
     parser.add_argument("--share", type=float, default=0.5, help="of all widths, whose time is T")
     parser.add_argument("--side", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--epochs", type=int, default=60, help="most, of the start and the winner")
+    parser.add_argument("--epochs", type=int, default=60, help="most, of the two compared")
+    parser.add_argument("--start-epochs", type=int, default=100, help="most")
+    parser.add_argument("--search-epochs", type=int, default=4, help="most, of a training in the search")
+    parser.add_argument("--eager", action="store_true", help="capture no steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--core", type=int, help="core to time on")

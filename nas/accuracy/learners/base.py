@@ -80,6 +80,16 @@ class Learner(Protocol):
         """What is known before training."""
 
 
+@runtime_checkable
+class HasEqualSteps(Protocol):
+    """A learner whose training batches have one shape, and whose loss never waits for a GPU.
+
+    Its steps are captured there as a CUDA graph.
+    """
+
+    has_equal_steps: bool
+
+
 @final
 @dataclass(frozen=True)
 class ClassMetric:

@@ -32,12 +32,17 @@ class LearnerSplit:
 
     def batches(self, device: torch.device) -> Iterator[Any]:
         """Batches on a device."""
-        batches, items = partial(self.learner.batches, self.name), 0
+        batches, items = partial(self._on, device), 0
         for batch in seeded_batches(batches, seed=0) if self.is_part else batches():
             if self.is_part and items >= self.count:
                 return
             yield moved(batch, device)
             items += _items(batch)
+
+    def _on(self, device: torch.device) -> Iterable[Any]:
+        """The learner's batches, on the device already where it can move them all."""
+        batches = self.learner.batches(self.name)
+        return batches.to(device) if hasattr(batches, "to") else batches
 
     def first(self, count: int) -> LearnerSplit:
         """The first batches of so many items, the same each time."""

@@ -30,6 +30,7 @@ from nas.accuracy.learners.scenes import (
     beside,
     colour,
     resamples,
+    some_of,
     title_of,
 )
 
@@ -48,8 +49,8 @@ _NEGATIVE = 3
 MATCHED = 0.5
 """Least intersection over union of an anchor and the object that it learns."""
 
-_VARIANCES = (0.1, 0.1, 0.2, 0.2)
-"""Scale of the offsets of a box from its anchor."""
+_CENTRE, _SIZE = 0.1, 0.2
+"""Scale of the offsets of a box from its anchor: of the centre, and of the sides."""
 
 
 @final
@@ -59,6 +60,8 @@ class Detection:
     A network gives (n, anchors, classes + 8): logits, four offsets from an anchor, and the anchor itself:
     left, top, right, bottom, in pixels.
     """
+
+    has_equal_steps = True
 
     def __init__(self, data: str, side: int | None = None) -> None:
         """Reads the images and the boxes.
@@ -92,11 +95,10 @@ class Detection:
 
     def _mirrored(self, images: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
         """Half of the images mirrored, with their boxes."""
-        which = torch.rand(len(images)) < 0.5
-        images[which] = images[which].flip(-1)
-        left, right = objects[which, :, 0].clone(), objects[which, :, 2].clone()
-        objects[which, :, 0], objects[which, :, 2] = self.side - right, self.side - left
-        return images, objects
+        left, top, right, bottom, label = objects.unbind(-1)
+        flipped = torch.stack([self.side - right, top, self.side - left, bottom, label], -1)
+        is_object = (label != 0)[..., None]
+        return some_of((images.flip(-1), torch.where(is_object, flipped, objects)), (images, objects))
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Float[Tensor, ""]:
         """Cross-entropy of matched anchors and the hardest others, and smooth L1 of the offsets."""
@@ -118,9 +120,9 @@ class Detection:
     ) -> list[Float[Tensor, "k 6"]]:
         """Objects of each image: left, top, right, bottom, class, score; the surest first."""
         with torch.no_grad():
-            outputs = network(images).float().cpu()  # a GPU would wait for each image's boxes
-            boxes, logits = decoded(outputs[..., -8:-4], outputs[..., -4:]), outputs[..., :-8]
-            return [detections(*each, self.side) for each in zip(logits, boxes, strict=True)]
+            outputs = network(images).float()
+            boxes = decoded(outputs[..., -8:-4], outputs[..., -4:])
+            return detections(outputs[..., :-8], boxes, self.side)
 
     def answered(
         self, network: nn.Module, batches: Iterable[Sequence[Tensor]]
@@ -209,15 +211,18 @@ def _judged(
 ) -> Any | None:
     """COCOeval of pycocotools, of objects of any size; None without answers."""
     truth: list[dict[str, Any]] = []
-    answers: list[dict[str, Any]] = []
+    answers: list[Float64[ndarray, "k 7"]] = []
     for image, (objects, answered) in enumerate(pairs, 1):
         for *corners, label in objects[objects[:, 4] != 0].tolist():
             box = _coco_box(image, label, corners)
             area, is_crowd = box["bbox"][2] * box["bbox"][3], int(label < 0)
             truth.append(box | {"id": len(truth) + 1, "area": area, "iscrowd": is_crowd})
-        for *corners, label, score in answered.tolist():
-            answers.append(_coco_box(image, label, corners) | {"score": score})
-    if not answers:
+        boxes, (label, score) = answered[:, :4].double(), answered[:, 4:].double().T
+        sides = boxes[:, 2:] - boxes[:, :2]
+        columns = [torch.full_like(score, image), *boxes[:, :2].T, *sides.T, score, label]
+        answers.append(torch.stack(columns, 1).numpy())
+    table = np.concatenate(answers)
+    if not len(table):
         return None
     make, evaluation = _coco()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
@@ -228,7 +233,7 @@ def _judged(
             "categories": [{"id": number} for number in range(1, classes + 1)],
         }
         coco.createIndex()
-        judged = evaluation(coco, coco.loadRes(answers), "bbox")
+        judged = evaluation(coco, coco.loadRes(table), "bbox")
         judged.params.areaRng, judged.params.areaRngLbl = [[0, 1e10]], ["all"]
         judged.params.maxDets = [KEPT]
         judged.evaluate()
@@ -299,7 +304,8 @@ def matched(
     """
     n, count = objects.shape[:2]
     is_object = objects[..., 4] > 0
-    overlap = overlaps(objects[..., :4], anchors.expand(n, -1, 4)).where(is_object[..., None], -1)
+    overlap = overlaps(objects[..., :4], anchors.expand(n, -1, 4))
+    overlap = overlap.masked_fill(~is_object[..., None], -1)
     best, which = overlap.max(1)
     first = overlap.argmax(2)
     for number in range(count):  # few; a later object takes the anchor of an earlier one
@@ -307,7 +313,7 @@ def matched(
         which.scatter_(1, at, which.gather(1, at).masked_fill(there, number))
         best.scatter_(1, at, best.gather(1, at).masked_fill(there, 1))
     chosen = objects.gather(1, which[..., None].expand(-1, -1, 5))
-    classes = torch.where(best >= MATCHED, chosen[..., 4].long(), 0)
+    classes = chosen[..., 4].long() * (best >= MATCHED)
     return classes, encoded(chosen[..., :4], anchors)
 
 
@@ -327,38 +333,35 @@ def encoded(boxes: Float[Tensor, "n a 4"], anchors: Float[Tensor, "a 4"]) -> Flo
     size = anchors[:, 2:] - anchors[:, :2]
     sides = (boxes[..., 2:] - boxes[..., :2]).clamp(min=1e-3)
     centre = boxes[..., :2] + sides / 2 - (anchors[:, :2] + size / 2)
-    return torch.cat([centre / size, (sides / size).log()], -1) / boxes.new_tensor(_VARIANCES)
+    return torch.cat([centre / size / _CENTRE, (sides / size).log() / _SIZE], -1)
 
 
 def decoded(
     offsets: Float[Tensor, "n a 4"], anchors: Float[Tensor, "*n a 4"]
 ) -> Float[Tensor, "n a 4"]:
     """Boxes of offsets from anchors."""
-    offsets = offsets * offsets.new_tensor(_VARIANCES)
     size = anchors[..., 2:] - anchors[..., :2]
-    centre = anchors[..., :2] + size / 2 + offsets[..., :2] * size
-    half = offsets[..., 2:].clamp(max=4).exp() * size / 2
+    centre = anchors[..., :2] + size / 2 + _CENTRE * offsets[..., :2] * size
+    half = (_SIZE * offsets[..., 2:]).clamp(max=4).exp() * size / 2
     return torch.cat([centre - half, centre + half], -1)
 
 
 def detections(
-    logits: Float[Tensor, "anchors classes"], boxes: Float[Tensor, "anchors 4"], side: int
-) -> Float[Tensor, "k 6"]:
-    """Answers of one image, the surest first: left, top, right, bottom, class, score."""
-    scores = logits.softmax(-1)[:, 1:]
-    anchor, label = torch.nonzero(scores > SCORE, as_tuple=True)
-    score = scores[anchor, label]
-    order = score.argsort(descending=True)[: 4 * KEPT]
-    anchor, label, score = anchor[order], label[order], score[order]
-    inside = boxes[anchor].clamp(0, side)
-    same = label[:, None] == label[None]
-    overlapping = overlaps(inside[None], inside[None])[0] > OVERLAP
-    hides = (overlapping & same).triu(1)  # the surer hides those after it
-    kept = torch.ones(len(inside), dtype=torch.bool, device=inside.device)
-    while not torch.equal(kept, remaining := ~(hides & kept[:, None]).any(0)):
-        kept = remaining  # right up to one more rank of those that are hidden by hidden ones
-    rows = torch.cat([inside, label[:, None] + 1, score[:, None]], -1)
-    return rows[kept][:KEPT]
+    logits: Float[Tensor, "n anchors classes"], boxes: Float[Tensor, "n anchors 4"], side: int
+) -> list[Float[Tensor, "k 6"]]:
+    """Answers of each image, on the CPU, the surest first: left, top, right, bottom, class, score."""
+    scores = logits.softmax(-1)[..., 1:]
+    most = int((scores > SCORE).flatten(1).sum(1).max().clamp(1, 2 * KEPT))
+    score, at = scores.flatten(1).topk(most)
+    anchor, label = at // scores.shape[-1], at % scores.shape[-1]
+    inside = boxes.gather(1, anchor[..., None].expand(-1, -1, 4)).clamp(0, side)
+    same = label[:, :, None] == label[:, None]
+    hides = ((overlaps(inside, inside) > OVERLAP) & same).triu(1)  # the surer hides those after it
+    kept = score > SCORE
+    for rank in range(most):  # of all images at once
+        kept &= ~(hides[:, rank] & kept[:, rank, None])
+    rows = torch.cat([inside, label[..., None] + 1, score[..., None]], -1).cpu()
+    return [row[which][:KEPT] for row, which in zip(rows, kept.cpu(), strict=True)]
 
 
 def _annotations(

@@ -6,7 +6,7 @@ import colorsys
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias, final
@@ -47,6 +47,9 @@ _RESAMPLES = 200
 _MOST_BYTES = 8 * 2**30
 """Of all pixels, which are held in memory."""
 
+_MOST_OF_GPU = 0.25
+"""Share of a GPU's free memory that scenes may take."""
+
 
 @final
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Scenes:
     pixels: UInt8[Tensor, "n side side 3"]
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
+    _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, files: tuple[Path, ...], side: int, targets: Tensor, named: str) -> Scenes:
@@ -80,6 +84,17 @@ class Scenes:
         parts = np.split(order, [kept, 2 * kept])
         splits = dict(zip(("valid", "test", "train"), parts, strict=True))
         return cls(files, sizes, torch.from_numpy(pixels), targets, splits)
+
+    def on(self, device: torch.device) -> Scenes:
+        """The scenes on a device, which keeps them; on a GPU with little memory left, they stay where they are."""
+        size = self.pixels.nbytes + self.targets.nbytes
+        is_there = device.type == self.pixels.device.type
+        if is_there or size > _MOST_OF_GPU * torch.cuda.mem_get_info(device)[0]:
+            return self._on_devices.get(device, self)
+        if device not in self._on_devices:
+            pixels, targets = self.pixels.to(device), self.targets.to(device)
+            self._on_devices[device] = replace(self, pixels=pixels, targets=targets)
+        return self._on_devices[device]
 
     def batches(self, split: str, augment: Augment) -> SceneBatches:
         """Batches of a split; those of `train` are augmented."""
@@ -118,6 +133,10 @@ class SceneBatches:
     def _size(self) -> int:
         return min(BATCH * (1 + (len(self.positions) > MANY)), len(self.positions))
 
+    def to(self, device: torch.device) -> SceneBatches:
+        """The batches on a device."""
+        return replace(self, scenes=self.scenes.on(device))
+
     def __len__(self) -> int:
         full, left = divmod(len(self.positions), self._size)
         return full if self.augment is not None else full + bool(left)
@@ -136,6 +155,18 @@ def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 sid
     mean, sd = (torch.tensor(each, device=pixels.device) for each in (MEAN, SD))
     scaled = (pixels.float() / 255 - mean) / sd
     return scaled.permute(0, 3, 1, 2).contiguous()
+
+
+def some_of(
+    changed: tuple[Tensor, Tensor], images_and_targets: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Half of the images changed, with their targets."""
+    which = (torch.rand(len(changed[0])) < 0.5).to(changed[0].device)
+    images, targets = (
+        torch.where(which.view(-1, *[1] * (new.dim() - 1)), new, old)
+        for new, old in zip(changed, images_and_targets, strict=True)
+    )
+    return images, targets
 
 
 def resamples(images: int) -> Int64[ndarray, "draws images"]:

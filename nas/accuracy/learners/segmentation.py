@@ -29,6 +29,7 @@ from nas.accuracy.learners.scenes import (
     normalised,
     read_image,
     resamples,
+    some_of,
     title_of,
 )
 
@@ -39,6 +40,8 @@ UNLABELLED = 255
 @final
 class Segmentation:
     """Images and masks of equal names; a pixel of a mask is the number of its class."""
+
+    has_equal_steps = True
 
     def __init__(self, data: str, side: int | None = None) -> None:
         """Reads the images.
@@ -171,6 +174,4 @@ def unions(counts: Int64[ndarray, "classes classes"]) -> Float64[ndarray, "class
 
 def mirrored(images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Half of the images mirrored, with their masks."""
-    which = torch.rand(len(images)) < 0.5
-    images[which], targets[which] = images[which].flip(-1), targets[which].flip(-1)
-    return images, targets
+    return some_of((images.flip(-1), targets.flip(-1)), (images, targets))

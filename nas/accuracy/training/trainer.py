@@ -454,8 +454,7 @@ class _Training:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
             self._advance = self.step
-            is_image_step = isinstance(self.step, ImageStep)
             alone = self._subnetworks is None and place()[1] == 1
-            if self._slot is not None and is_image_step and alone:
+            if self._slot is not None and self.step.is_captured and alone:
                 self._advance = self._slot.captured(self.step)
         return self._advance

@@ -110,7 +110,7 @@ _LEVELS = 6
 
 def _timm_detector(name: str, classes: int, side: int) -> SingleShot:
     """SSDLite's head and anchors on features of timm."""
-    norm = partial(nn.BatchNorm2d, eps=0.001, momentum=0.03)
+    norm = partial(nn.BatchNorm2d, eps=0.001)
     levels = _Levels(name, norm)
     boxes = library("torchvision.models.detection.anchor_utils").DefaultBoxGenerator
     generator = boxes([[2, 3]] * len(levels.channels), min_ratio=0.2, max_ratio=0.95)
@@ -173,6 +173,9 @@ HEADS: dict[str, Callable[[str, int, int], HasHeads]] = {
 """Network on features of timm, by the head before the dash: lraspp-mobilenetv3_small_100."""
 
 
+_MOMENTUM = 0.1
+
+
 def is_start(name: str) -> bool:
     """Whether a network is known by this name."""
     return name in STARTS or name.partition("-")[0] in HEADS
@@ -181,6 +184,9 @@ def is_start(name: str) -> bool:
 def start_named(name: str, classes: int, side: int) -> HasHeads:
     """A network for so many classes with new weights, always the same ones.
 
+    Its statistics of batch normalisation follow the last ten steps: torchvision's follow 30 and 100, and had
+    mAP at 1 % after 150 steps where statistics of the batches had 98 %.
+
     Raises:
       UserError: if timm has no such features.
     """
@@ -188,8 +194,13 @@ def start_named(name: str, classes: int, side: int) -> HasHeads:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         if head in HEADS:
-            return HEADS[head](backbone, classes, side)
-        package, wrapped = STARTS[name]
-        models = library(f"torchvision.models.{package}")
-        model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
-    return wrapped(model, side)
+            network = HEADS[head](backbone, classes, side)
+        else:
+            package, wrapped = STARTS[name]
+            models = library(f"torchvision.models.{package}")
+            model = getattr(models, name)(weights=None, weights_backbone=None, num_classes=classes)
+            network = wrapped(model, side)
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = _MOMENTUM
+    return network

@@ -95,6 +95,8 @@ class Step(ABC):
           device: that everything lies on.
         """
         self.model = model
+        self.is_captured = False
+        """Whether a GPU replays it as a CUDA graph."""
         self.loaded = 0
         """Batches of the segment."""
         self.micro_batches = 1
@@ -250,6 +252,7 @@ class ImageStep(Step):
         A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
         """
         super().__init__(model, recipe, batch_size=batch_size, steps=steps, device=device)
+        self.is_captured = True
         self._learner, self._teacher, self._smoothing = learner, teacher, recipe.label_smoothing
         in_segment, side, channels = segment
         images = in_segment * batch_size
@@ -300,15 +303,21 @@ class LearnerStep(Step):
         *,
         steps: int,
         device: torch.device,
+        is_captured: bool = False,
     ) -> None:
-        """As every step, by the loss of a learner."""
+        """As every step, by the loss of a learner; captured, its batches are tuples of tensors of one shape."""
         super().__init__(model, recipe, batch_size=1, steps=steps, device=device)
-        self._data = data
+        self.is_captured, self._data = is_captured, data
         self._segment: tuple[Any, ...] = ()
 
     def load(self, *segment: Any) -> None:
         """Begin with a batch, whose size is the learner's."""
-        self._segment, self.loaded = segment, 1
+        self.loaded = 1
+        if not (self.is_captured and self._segment):
+            self._segment = segment
+            return
+        for held, tensor in zip(self._segment[0], segment[0], strict=True):
+            held.copy_(tensor)  # where the captured step reads it
 
     def _parts(self) -> Sequence[tuple[Any, float]]:
         return [(batch, 1.0) for batch in self._segment]

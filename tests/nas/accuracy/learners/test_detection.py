@@ -70,7 +70,7 @@ def test_of_answers_that_overlap_the_surest_of_a_class_is_kept():
     boxes = torch.tensor([[0.0, 0, 20, 20], [1, 1, 21, 21], [30, 30, 40, 40], [0, 0, 20, 20]])
     logits = torch.tensor([[0.0, 4, 0], [0, 5, 0], [0, 3, 0], [0, 0, 3]])
 
-    answers = detections(logits, boxes, 48)
+    (answers,) = detections(logits[None], boxes[None], 48)
 
     sure = answers[answers[:, 5] > 0.5]
     assert sure[:, 4].tolist() == [1, 1, 2]
