@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors.torch import save_file
 from scipy.stats import t as student
 
@@ -46,9 +47,9 @@ DEVICE = "this-core/onnxruntime/fp32/b1"
 
 RECORDS, RECIPE = "records.jsonl", "scenes"
 
-START, SEARCH = 0.25, 0.5
-"""Shares of the time: the start's training, and the search, which ends earlier; the rest is for the two that are
-compared."""
+START, SEARCH = 0.25, 0.7
+"""Shares of the time: the start's training, and the search, whose winner's share of 40 % of it is left to the two
+that are compared."""
 
 MARGIN = 0.8
 """Share of the time that is left for which their epochs are planned by the start's, which is larger."""
@@ -71,6 +72,8 @@ def compare(chosen):
     folder = chosen.out / f"{task}-{chosen.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     data = open_data(f"{task}:{chosen.data}", side=side)
+    if torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(chosen.memory)
     if chosen.eager:
         type(data.learner).has_equal_steps = False
     name = f"elastic:{STARTS[task]}/{data.task.num_classes}"
@@ -136,7 +139,9 @@ def _trained(network, data, epochs, seed, ends_s=None):
     def on_epoch(epoch):
         ended.append(time.monotonic())
         if epoch.accuracy is not None or epoch.number < 3:
-            print(f"{epoch.number}/{epoch.epochs} loss {epoch.loss:.3f} {epoch.accuracy}", flush=True)
+            print(
+                f"{epoch.number}/{epoch.epochs} loss {epoch.loss:.3f} {epoch.accuracy}", flush=True
+            )
 
     def epochs_left(_epoch):
         epoch_s = (ended[-1] - ended[0]) / (len(ended) - 1) if len(ended) > 1 else 0.001
@@ -274,7 +279,10 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--epochs", type=int, default=60, help="most, of the two compared")
     parser.add_argument("--start-epochs", type=int, default=100, help="most")
-    parser.add_argument("--search-epochs", type=int, default=4, help="most, of a training in the search")
+    parser.add_argument(
+        "--search-epochs", type=int, default=4, help="most, of a training in the search"
+    )
+    parser.add_argument("--memory", type=float, default=1.0, help="share of the GPU's")
     parser.add_argument("--eager", action="store_true", help="capture no steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)

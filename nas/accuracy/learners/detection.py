@@ -98,7 +98,9 @@ class Detection:
         left, top, right, bottom, label = objects.unbind(-1)
         flipped = torch.stack([self.side - right, top, self.side - left, bottom, label], -1)
         is_object = (label != 0)[..., None]
-        return some_of((images.flip(-1), torch.where(is_object, flipped, objects)), (images, objects))
+        return some_of(
+            (images.flip(-1), torch.where(is_object, flipped, objects)), (images, objects)
+        )
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Float[Tensor, ""]:
         """Cross-entropy of matched anchors and the hardest others, and smooth L1 of the offsets."""

@@ -89,9 +89,7 @@ RECIPES = {
             rand_augment_from=40,
             label_smoothing=0.1,
         ),
-        Recipe(
-            "scenes", epochs=60, adamw=True, lr=1e-3, weight_decay=0.05, warm_up=0.1, clip=1.0
-        ),
+        Recipe("scenes", epochs=60, adamw=True, lr=1e-3, weight_decay=0.05, warm_up=0.1, clip=1.0),
         Recipe(
             "fine_tuning",
             epochs=30,

@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scene_folder import write_scenes
 from torch import nn
 
+from nas.accuracy.learners.opened import open_data
 from nas.accuracy.supernet.training import path_accuracy, train_supernet
 from nas.accuracy.training import trainer
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
@@ -15,6 +17,7 @@ from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import DivergedTrainingError, TrainingOptions, train
+from nas.spaces.elastic.starts import start_named
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -63,6 +66,27 @@ def test_a_captured_step_is_the_eager_step(cell, brightness, recipe):
 
     assert of_captured.losses == pytest.approx(of_eager.losses, rel=1e-3)
     assert difference(captured, eager) < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("task", "start"),
+    [
+        ("segmentation", "lraspp_mobilenet_v3_large"),
+        ("detection", "ssdlite320_mobilenet_v3_large"),
+    ],
+)
+def test_a_captured_step_of_scenes_is_the_eager_step(tmp_path, monkeypatch, task, start):
+    data = open_data(f"{task}:{write_scenes(tmp_path / 'scenes')}", side=48)
+    recipe = replace(RECIPES["scenes"], epochs=3)
+    losses = []
+
+    for is_captured in (True, False):
+        monkeypatch.setattr(type(data.learner), "has_equal_steps", is_captured)
+        network = start_named(start, data.task.num_classes, 48)
+        losses.append(train(network, data, recipe, TrainingOptions(evaluate_every=3)).losses)
+
+    captured, eager = losses
+    assert captured == pytest.approx(eager, rel=0.02)
 
 
 CELL_OF_EACH_OPERATION = {

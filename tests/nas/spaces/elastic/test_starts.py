@@ -30,6 +30,21 @@ def few_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_blocks")
+def test_statistics_of_a_start_follow_its_last_steps():
+    network = start_named("lraspp_mobilenet_v3_large", classes=3, side=32).train()
+    images = torch.randn(4, 3, 32, 32)
+    norm = next(layer for layer in network.modules() if isinstance(layer, torch.nn.BatchNorm2d))
+    means = []
+    norm.register_forward_hook(lambda _, inputs, __: means.append(inputs[0].mean((0, 2, 3))))
+
+    with torch.no_grad():
+        for _ in range(30):
+            network(images)
+
+    assert norm.running_mean.numpy() == pytest.approx(0.96 * means[0].numpy(), rel=0.01)
+
+
+@pytest.mark.usefixtures("few_blocks")
 def test_a_part_of_a_start_keeps_its_head():
     space = named_space("lraspp_mobilenet_v3_large/3,,32")
     task = space.tasks[space.default_task]
