@@ -121,7 +121,7 @@ def compare(chosen):
         },
     )
     best = searched.best
-    record("search", arch=best.arch, ranked=best.accuracy, samples=searched.summary.samples)
+    record("search", arch=best.arch, ranked=best.accuracy_searched, samples=searched.summary.samples)
     winner = space.parse(best.arch)
     rule, searched_ms, rule_ms = clock.nearest(winner, rules)
     record("times", searched_ms=searched_ms, rule_ms=rule_ms, samples=_COMPARED.samples)

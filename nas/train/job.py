@@ -140,10 +140,12 @@ class TrainingJob:
             )
         recipe = self._within_hours(self._config.chosen_recipe(self._subject.recipe))
         recipe = replace(recipe, lr=recipe.lr * self._start.rate)
-        subject = self._subject
+        subject, augmentation = self._subject, ", ".join(recipe.augmentation) or "no augmentation"
+        if isinstance(subject.images, LearnerData):
+            augmentation = "batches of the learner"
         self._say(
             f"{subject.arch} on {subject.images.title}: {epochs_text(self._start.planned or recipe.epochs)} of "
-            f"{recipe.name} ({', '.join(recipe.augmentation) or 'no augmentation'}) on {self._device}, into "
+            f"{recipe.name} ({augmentation}) on {self._device}, into "
             f"{subject.folder}"
         )
         try:
