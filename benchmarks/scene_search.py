@@ -37,6 +37,7 @@ from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.sources import sources_of
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import TrainingOptions, drained, training
+from nas.accuracy.training.untrained import untrained
 from nas.config.build import STARTS
 from nas.spaces.registry import space_named
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
@@ -94,7 +95,7 @@ def compare(chosen):
         record(name, **result, **_judged(network, data))
         return epoch_s
 
-    start = space.network(space.largest, data.task)
+    start = untrained(space, space.largest, data.task)
     ends_s = began_s + START * chosen.seconds
     epoch_s = trained("start", start, chosen.start_epochs, ends_s)
     save_file({name: each.cpu().contiguous() for name, each in start.state_dict().items()}, weights)
@@ -121,7 +122,9 @@ def compare(chosen):
         },
     )
     best = searched.best
-    record("search", arch=best.arch, ranked=best.accuracy_searched, samples=searched.summary.samples)
+    record(
+        "search", arch=best.arch, ranked=best.accuracy_searched, samples=searched.summary.samples
+    )
     winner = space.parse(best.arch)
     rule, searched_ms, rule_ms = clock.nearest(winner, rules)
     record("times", searched_ms=searched_ms, rule_ms=rule_ms, samples=_COMPARED.samples)
@@ -129,7 +132,7 @@ def compare(chosen):
     left_s = chosen.seconds - (time.monotonic() - began_s)
     epochs = max(1, min(chosen.epochs, int(MARGIN * left_s / 2 / epoch_s)))
     for name, row in (("searched", winner), ("rule", rule)):
-        trained(name, parts.network(row, data.task), epochs)
+        trained(name, untrained(parts, row, data.task), epochs)
 
 
 def _trained(network, data, epochs, seed, ends_s=None):

@@ -324,9 +324,15 @@ def overlaps(
 ) -> Float[Tensor, "n k m"]:
     """Intersection over union of all pairs."""
     a, b = boxes[:, :, None], others[:, None]
-    sides = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(0)
-    both = sides.prod(-1)
-    areas = [(each[..., 2:] - each[..., :2]).prod(-1) for each in (a, b)]
+    first, last = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
+    both, *areas = (
+        (right - left).clamp(0) * (bottom - top).clamp(0)
+        for left, top, right, bottom in (
+            torch.cat([first, last], -1).unbind(-1),
+            a.unbind(-1),
+            b.unbind(-1),
+        )
+    )
     return both / (areas[0] + areas[1] - both).clamp(min=1e-6)
 
 
