@@ -52,7 +52,7 @@ START, SEARCH = 0.25, 0.7
 """Shares of the time: the start's training, and the search, whose winner's share of 40 % of it is left to the two
 that are compared."""
 
-MARGIN = 0.8
+MARGIN = 0.75
 """Share of the time that is left for which their epochs are planned by the start's, which is larger."""
 
 JUDGED_EVERY = 10

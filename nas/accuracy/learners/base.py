@@ -58,7 +58,8 @@ class Learner(Protocol):
 
     A batch is whatever `batches` yields: tensors on the CPU, in tuples, lists and dictionaries. The
     trainer moves them to its device. Loss and metric call the network and use nothing else of it, so
-    that an exported file is judged by the same metric.
+    that an exported file is judged by the same metric. With `has_equal_steps = True`, training batches are
+    tuples of tensors of one shape and the loss never waits for a GPU, which then replays a step as a graph.
     """
 
     def batches(self, split: str) -> Iterable[Any]:
@@ -78,16 +79,6 @@ class Learner(Protocol):
 
     def describe(self) -> LearnerDescription:
         """What is known before training."""
-
-
-@runtime_checkable
-class HasEqualSteps(Protocol):
-    """A learner whose training batches have one shape, and whose loss never waits for a GPU.
-
-    Its steps are captured there as a CUDA graph.
-    """
-
-    has_equal_steps: bool
 
 
 @final

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet, Target
-from nas.accuracy.learners.base import HasEqualSteps
 from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, seeded_batches
 from nas.accuracy.learners.of_images import ImageLearner, learner_of
 from nas.accuracy.training.augmented.batches import Batches, DeviceImages, hash_of
@@ -159,15 +158,14 @@ class LearnerSources:
         batches = LearnerBatches(splits, recipe, seed, self.device, self.steps)
         model = Normalised(network, None, None, self.device)
         steps = recipe.epochs * self.steps
-        learner = self.data.learner
-        is_equal = isinstance(learner, HasEqualSteps) and learner.has_equal_steps
+        is_equal = getattr(self.data.learner, "has_equal_steps", False) and len(splits) == 1
         step = LearnerStep(
             model,
             recipe,
             self.data,
             steps=steps,
             device=self.device,
-            is_captured=is_equal and len(splits) == 1 and self.device.type == "cuda",
+            is_captured=is_equal and self.device.type == "cuda",
         )
         return batches, step
 
