@@ -1,11 +1,13 @@
 """Measures layers inside whole networks of timm, torchvision and the spaces, and judges the model of them.
 
     $ python -m benchmarks.fitting.layers measure OUT.jsonl fp32,int8 CORE MINUTES [K/N]   # again: it goes on
+    $ python -m benchmarks.fitting.layers measure OUT.jsonl graph CORE MINUTES [K/N]   # operations of torch on a GPU
     $ python -m benchmarks.fitting.layers judge BOARD OUT.jsonl[.gz] ...     # held out; BOARD=- writes nothing
 
-K/N measures every N-th network from the K-th on, for several cores at once; each a file of its own.
+K/N measures every N-th network from the K-th on, for several cores at once; each a file of its own. On a GPU
+they build networks at once and time them in turns.
 
-`judge` writes the table that comes with the package, `latency/models/layer_tables/BOARD-onnxruntime-<precision>-b1_layers.csv.gz`.
+`judge` writes the tables that come with the package, `latency/models/layer_tables/BOARD-<runtime>-<precision>-b1_layers.csv.gz`.
 Each network is built in two sessions, with and without ONNX Runtime's profile in turns. Its time is the lowest fifth of
 the thread's processor times, a layer's the mean of the shortest 60 %, the lesser of the two sessions, so that a host
 that is shared can be measured. Random networks fill in shapes between those of the libraries. 40 networks, FINAL, are
@@ -15,6 +17,7 @@ co-scheduling, eq. 6).
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import os
@@ -22,7 +25,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
+from latency.devices.registry import slug_of
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
@@ -48,9 +52,18 @@ from latency.probe.layer_times import layer_times
 from nas.spaces.base import task_named
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.registry import space_named
+from runtime.machine.timing import Stopwatch
+from runtime.network.backend import Backend, Device
+from runtime.network.cuda.operations import operation_times
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
+from runtime.network.inference import prepare
 
+DEVICES = {
+    "fp32": "onnxruntime/fp32/b1",
+    "int8": "onnxruntime/int8/b1",
+    "graph": "torch-graph/fp32/b1",
+}
 BOARDS = {
     "epyc-vm": {
         "cpu": "AMD EPYC (Zen 5), virtual, shared with other work: processor time, of the quietest runs",
@@ -61,6 +74,12 @@ BOARDS = {
         "cpu": "Intel Xeon, virtual, model not told: eight pinned cores at once, beside other work",
         "versions": {"onnxruntime": "1.30.0"},
         "date": "2026-11-25",
+    },
+    "h100": {
+        "gpu": "NVIDIA H100 80GB HBM3",
+        "versions": {"torch": "2.11.0"},
+        "caches": "as warm as the inference before has left them",
+        "date": "2026-11-26",
     },
 }
 """Facts of the tables that come with the package."""
@@ -236,14 +255,39 @@ def _profiled(
     images, network = torch.randn(1, 3, side, side), build().eval()
     if sum(each.numel() for each in network.parameters()) > LARGEST:
         raise ValueError("too large")
+    if precisions == ["graph"]:
+        with Path("/tmp/edgenas-gpu.lock").open("w") as lock:  # noqa: S108 - of this benchmark's processes
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield {"precision": "graph", **_timed_in_graph(network.cuda(), images.cuda())}
+        return
     onnx = onnx_bytes(network, [images])
     for precision in precisions:
         content = quantised(onnx, [images.numpy()]) if precision == "int8" else onnx
         yield {"precision": precision, **_timed(content)}
 
 
+def _timed_in_graph(network: nn.Module, images: torch.Tensor, runs: int = 20) -> dict[str, Any]:
+    inference, stopwatch = (
+        prepare(network, images, Device.cuda, Backend.graph),
+        Stopwatch(torch.cuda.synchronize),
+    )
+    ms, layers = [], []
+    for _ in range(2):
+        taken = [stopwatch.ms(inference) for _ in range(3 + runs)]
+        ms.append(float(np.quantile(taken[3:], 0.2)))
+        layers.append(operation_times(network, images, runs))
+    return _row(ms, layers)
+
+
+def _row(ms: list[float], layers: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
+    us = np.min([[us for _, us in each] for each in layers], axis=0)
+    words = [words for words, _ in layers[0]]
+    sums = [sum(us for _, us in each) / 1e3 for each in layers]
+    return {"ms": ms, "sums": sums, "layers": list(zip(words, us.round(2).tolist(), strict=True))}
+
+
 def _timed(onnx: bytes) -> dict[str, Any]:
-    runtime, ms, layers, sums = OnnxRuntime("CPUExecutionProvider", 1), [], [], []
+    runtime, ms, layers = OnnxRuntime("CPUExecutionProvider", 1), [], []
     for _ in range(2):
         session, inputs = runtime._session(onnx)  # noqa: SLF001 - to be timed by the processor's clock
         taken: list[float] = []
@@ -254,10 +298,7 @@ def _timed(onnx: bytes) -> dict[str, Any]:
         ms.append(float(np.quantile(taken[3:], 0.2)))
         del session
         layers.append(layer_times(runtime.layers(onnx, len(taken)), onnx))
-        sums.append(sum(us for _, us in layers[-1]) / 1e3)
-    us = np.min([[us for _, us in each] for each in layers], axis=0)
-    words = [words for words, _ in layers[0]]
-    return {"ms": ms, "sums": sums, "layers": list(zip(words, us.round(2).tolist(), strict=True))}
+    return _row(ms, layers)
 
 
 def _rows(paths: list[Path]) -> list[dict[str, Any]]:
@@ -323,7 +364,7 @@ def _print(
 def main(board: str, paths: list[Path]) -> None:
     """Print held-out figures of each precision, and write the tables."""
     final = final_networks()
-    for precision in ("fp32", "int8"):
+    for precision, device in DEVICES.items():
         rows = [row for row in _rows(paths) if row["precision"] == precision]
         if not rows:
             continue
@@ -361,8 +402,8 @@ def main(board: str, paths: list[Path]) -> None:
             quality = judge(ms, np.array([each.ms for each in unseen]))
             card += f"; of {len(unseen)} networks in no fit: {quality}"
         if board != "-":
-            path = EMBEDDED / f"{board}-onnxruntime-{precision}-b1_layers.csv.gz"
-            table = layer_table(f"{board}/onnxruntime/{precision}/b1", seen, us)
+            table = layer_table(f"{board}/{device}", seen, us)
+            path = EMBEDDED / f"{slug_of(table.device)}_layers.csv.gz"
             card += "; by source: benchmarks/results/layers.md"
             write_layer_table(path, table, {**FACTS, **BOARDS[board], "card": card})
 

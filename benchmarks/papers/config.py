@@ -79,6 +79,7 @@ class BenchConfig:
     streams: int
     cores: int | None
     jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
+    layers: list[str]  # devices of `latency=layers`: coschedule's GPU and CPU; []: none
     throttle: float
     limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
     iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
@@ -154,6 +155,10 @@ class BenchConfig:
         for name, values in (("minutes", [self.most_minutes]), ("limits", self.limits or [])):
             if not all(0 < value < math.inf for value in values):
                 raise ValueError(f"{name}={values} must be above 0")
+        if len(self.layers) not in {0, 2}:
+            raise ValueError(
+                f"layers={self.layers} must name the device of the GPU and that of the CPU"
+            )
         self._check_names()
         self.studying.check()
         if self.on_gpu and not torch.cuda.is_available():

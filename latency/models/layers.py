@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, final
@@ -57,6 +57,13 @@ class _KindModel:
         logs = np.log1p(features)
         return np.asarray(linear * np.exp(np.mean([each.predict(logs) for each in self.trees], 0)))
 
+    def spread(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
+        """Standard deviation of the logarithm among the trees of the forest; 1 without trees."""
+        if not self.trees:
+            return np.ones(len(features))
+        logs = np.log1p(features).astype(np.float32)  # as trees read them
+        return np.asarray(np.std([each.predict(logs) for each in self.trees[0].estimators_], 0))
+
 
 @final
 @dataclass(frozen=True)
@@ -67,13 +74,24 @@ class LayerModel:
 
     def predict_us(self, layers: Sequence[str]) -> Float64[ndarray, "n"]:
         """Microseconds of each layer."""
-        us = np.empty(len(layers))
+        return self._by_kind(layers, _KindModel.predict)
+
+    def doubt_us(self, layers: Sequence[str]) -> Float64[ndarray, "n"]:
+        """Microseconds by which the trees disagree on each layer."""
+        return self.predict_us(layers) * self._by_kind(layers, _KindModel.spread)
+
+    def _by_kind(
+        self,
+        layers: Sequence[str],
+        of: Callable[[_KindModel, Float64[ndarray, "n F"]], Float64[ndarray, "n"]],
+    ) -> Float64[ndarray, "n"]:
+        numbers = np.empty(len(layers))
         names = np.array([kind if (kind := kind_of(each)) in self.kinds else "" for each in layers])
         features = _features(layers)
         with threadpool_limits(1):
             for name in np.unique(names):
-                us[names == name] = self.kinds[str(name)].predict(features[names == name])
-        return us
+                numbers[names == name] = of(self.kinds[str(name)], features[names == name])
+        return numbers
 
 
 def fit_layers(

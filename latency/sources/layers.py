@@ -1,7 +1,7 @@
 """`latency=layers`: a network takes as long as its layers, which a model of measured layers predicts.
 
-The network is exported and optimised by ONNX Runtime here, which tells its fused layers; the times are those of the
-device. Layers are fused alike wherever the processor's vectors are as wide.
+The times are those of the device, the layers are told here. For ONNX Runtime the network is exported and optimised,
+which fuses layers alike wherever the processor's vectors are as wide; for graphs of a GPU they are the operations that torch dispatches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -28,7 +28,13 @@ from latency.probe.config import exported
 from latency.probe.layer_times import layer_times
 from latency.probe.settings import BoardPrecision
 
-_DEVICE = re.compile(r".+/onnxruntime/(?P<precision>fp32|int8)/b(?P<batch>[1-9]\d*)")
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+_GRAPH = "/torch-graph/"
+_DEVICE = re.compile(
+    rf".+(/onnxruntime/(?P<precision>fp32|int8)|{_GRAPH}fp32)/b(?P<batch>[1-9]\d*)"
+)
 
 _OF_OTHERS = 1.5
 """Spread of held-out families, as a multiple of that of networks of seen families: of the embedded tables."""
@@ -104,14 +110,18 @@ class LayersLatency:
         """Milliseconds of one network."""
         text = self.space.text(architecture)
         if text not in self._predicted_ms:
-            onnx = exported(
-                self.space, self.task, self.batch_size, text, "onnx", precision=self.precision
-            )
-            profiled = OnnxRuntime("CPUExecutionProvider", threads=1).layers(onnx, runs=1)
-            layers = [layer for layer, _ in layer_times(profiled, onnx)]
+            layers = self._layers(architecture, text)
             self._predicted_ms[text] = self.table.predict_ms(layers)
             self._tell_lacking(text, layers)
         return self._predicted_ms[text]
+
+    def _layers(self, architecture: Int64[ndarray, "D"], text: str) -> list[str]:
+        if _GRAPH in self.device:
+            images = self.space.example_input(architecture, self.task, self.batch_size)
+            return layers_of(self.device, self.space.network(architecture, self.task), images)
+        return _fused(
+            exported(self.space, self.task, self.batch_size, text, "onnx", precision=self.precision)
+        )
 
     def _tell_lacking(self, text: str, layers: Sequence[str]) -> None:
         """Say which kinds of layers were not measured on the device, each once."""
@@ -123,6 +133,23 @@ class LayersLatency:
                 f"warning: {self.device} has no measured layers {', '.join(sorted(new))}: they are predicted from "
                 f"others, {sum(lacking.values()):.0%} of the time of {text}, which may be far off"
             )
+
+
+def layers_of(device: str, network: nn.Module, images: Tensor) -> list[str]:
+    """Layers of an fp32 network in words, as the device's runtime has them."""
+    if _GRAPH in device:
+        from runtime.network.cuda.operations import operations  # noqa: PLC0415 - imports torch
+
+        return operations(network.eval(), images)
+    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
+
+    return _fused(onnx_bytes(network, [images]))
+
+
+def _fused(onnx: bytes) -> list[str]:
+    """Layers of a network in words, as ONNX Runtime fuses them on this machine."""
+    profiled = OnnxRuntime("CPUExecutionProvider", threads=1).layers(onnx, runs=1)
+    return [layer for layer, _ in layer_times(profiled, onnx)]
 
 
 def layers_of_live(oracle: LatencyOracle, space: Space, task: Task) -> LayersLatency | None:
@@ -148,19 +175,20 @@ class LayersLatencyConfig(LatencyConfig):
         """Open the device's table of layers.
 
         Raises:
-          UserError: if there is none, or the device is not one of ONNX Runtime on a processor.
+          UserError: if there is none, or the device is neither ONNX Runtime on a processor nor graphs of a GPU.
         """
         match = _DEVICE.fullmatch(device)
         if match is None:
             raise UserError(
-                f"latency=layers: device={device} is not of the form <board>/onnxruntime/fp32/b1 or int8"
+                f"latency=layers: device={device} is not of the form <board>/onnxruntime/fp32/b1, "
+                f"<board>/onnxruntime/int8/b1 or <board>/torch-graph/fp32/b1"
             )
         table = open_layer_table(device)
         return LayersLatency(
             space,
             task,
             table,
-            BoardPrecision(match["precision"]),
+            BoardPrecision(match["precision"] or "fp32"),
             int(match["batch"]),
             partial(say, PlainConsole()),
         )

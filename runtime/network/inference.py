@@ -70,7 +70,7 @@ def prepare(
 
     if stream is not None:
         return on_stream(eager, stream, captured=backend is Backend.graph)
-    return eager if backend is Backend.torch else _captured(eager)
+    return eager if backend is Backend.torch else captured(eager)
 
 
 def _in_onnx_runtime(
@@ -94,7 +94,8 @@ def _in_onnx_runtime(
     return session.resident(images.numpy())
 
 
-def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
+def captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Capture the kernels that a call launches in a CUDA graph; returns what replays it, without waiting."""
     stream: torch.cuda.Stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -7,7 +7,7 @@ two lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 from benchmarks.papers.bound import lower_bound_ms
@@ -43,17 +43,22 @@ class Plans:
         kinds = {source.name: source for source in sources}
         self._lanes = lanes
         self._planned = StaticSchedule([*kinds.values()], lanes.lanes)
-        self._names = [*kinds]
         order = {name: i for i, name in enumerate(kinds)}
         self._of = [order[source.name] for source in sources] * inferences
         """The network of each inference."""
         groups = lanes.groups
-        self._alone_ms = [
-            tuple(self._once_alone_ms(lane, k) for lane in (groups.gpu[0], groups.cpu[0]))
-            for k in range(len(kinds))
-        ]
-        self.slowed = [1.0, 1.0]
+        self.alone_ms = {
+            name: (self._once_alone_ms(groups.gpu[0], k), self._once_alone_ms(groups.cpu[0], k))
+            for k, name in enumerate(kinds)
+        }
+        """Of each network on a lane of the GPU and of the CPU."""
+        self.slowed: list[float]
         """Mutual slowdown of the lanes of the GPU, and of the CPU, when all are used."""
+        self._fit()
+
+    def plan_by(self, alone_ms: Mapping[str, tuple[float, float]]) -> None:
+        """Plan from now on with these times of each network on a lane of the GPU and of the CPU."""
+        self.alone_ms = dict(alone_ms)
         self._fit()
 
     @property
@@ -96,7 +101,7 @@ class Plans:
     def _chains(self, allowed: Sequence[int] | None) -> list[Chain]:
         kinds = [
             Chain(name, (SegmentKind.NETWORK,), (self._times_ms(alone, allowed),))
-            for name, alone in zip(self._names, self._alone_ms, strict=True)
+            for name, alone in self.alone_ms.items()
         ]
         return [kinds[k] for k in self._of]
 
@@ -114,6 +119,7 @@ class Plans:
 
     def _fit(self) -> None:
         """Measure the mutual slowdown of lanes, on each device alone and then on both."""
+        self.slowed = [1.0, 1.0]
         groups = (self._lanes.groups.gpu, self._lanes.groups.cpu)
         for side, allowed in enumerate(groups):
             plan = self.plan(EarliestFinish(), allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from benchmarks.papers.results import Row, summary
 from benchmarks.papers.schedule_metrics import finish_spread_ms, overlap
 from benchmarks.papers.steps import ExperimentStep, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
+from latency.models.layer_table import open_layer_table
+from latency.sources.layers import layers_of
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
@@ -98,7 +101,14 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
     with opened_lanes(needed, sms) as lanes, ExitStack() as opened:
         plans = Plans(sources, inferences, lanes)
         opened.callback(plans.close)
-        variants = _planned(plans, lanes.groups)
+        variants, bound_ms = _planned(plans, lanes.groups), round(plans.bound_ms(), 4)
+        if config.layers:
+            predicted_ms = _predicted_ms(sources, config.layers)
+            for network, alone_ms in plans.alone_ms.items():
+                columns = ("gpu_ms", "cpu_ms", "predicted_gpu_ms", "predicted_cpu_ms")
+                times = zip(columns, (*alone_ms, *predicted_ms[network]), strict=True)
+                yield {"workload": name, "network": network, **dict(times)}
+            variants |= _planned_by(plans, predicted_ms)
         if config.on_gpu:
             setup = Setup(config.device, sms=lanes.part)
             try:
@@ -125,7 +135,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             "cpu_lanes": len(lanes.groups.cpu),
             "jobs": plans.inferences,
             "rule": config.cut.value,
-            "bound_ms": round(plans.bound_ms(), 4),
+            "bound_ms": bound_ms,
         }
         yield from _rows(common, variants, samples, last)
 
@@ -139,6 +149,32 @@ def _planned(plans: Plans, groups: Groups) -> dict[str, _PolicyVariant]:
     for name, (policy, allowed) in asked.items():
         plan = plans.plan(policy, allowed)
         variants[name] = _PolicyVariant(partial(plans.run, plan), plan)
+    return variants
+
+
+def _predicted_ms(
+    sources: Sequence[DispatchedNetwork], devices: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    """Milliseconds of each network by the layer models of the GPU and the CPU."""
+    gpu, cpu = map(open_layer_table, devices)
+    predicted_ms = {}
+    for each in {each.name: each for each in sources}.values():
+        x = each.x.cpu()
+        network = copy.deepcopy(each.module).cpu()
+        on_gpu = gpu.predict_ms(layers_of(gpu.device, network, x))
+        predicted_ms[each.name] = on_gpu, cpu.predict_ms(layers_of(cpu.device, network, x))
+    return predicted_ms
+
+
+def _planned_by(
+    plans: Plans, alone_ms: Mapping[str, tuple[float, float]]
+) -> dict[str, _PolicyVariant]:
+    """The policies that use both devices, by these times instead of measured ones."""
+    plans.plan_by(alone_ms)
+    variants = {}
+    for name, policy in (("queue_time", QueueTime()), ("earliest_finish", EarliestFinish())):
+        plan = plans.plan(policy)
+        variants[f"{name}, predicted"] = _PolicyVariant(partial(plans.run, plan), plan)
     return variants
 
 
