@@ -267,11 +267,16 @@ def _profiled(
 
 
 def _timed_in_graph(network: nn.Module, images: torch.Tensor, runs: int = 20) -> dict[str, Any]:
-    inference, stopwatch = (
-        prepare(network, images, Device.cuda, Backend.graph),
-        Stopwatch(torch.cuda.synchronize),
-    )
-    ms, layers = [], []
+    torch.cuda.set_sync_debug_mode(
+        "error"
+    )  # what waits cannot be captured, and breaks later captures
+    try:
+        with torch.inference_mode():
+            network(images)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    inference = prepare(network, images, Device.cuda, Backend.graph)
+    stopwatch, ms, layers = Stopwatch(torch.cuda.synchronize), [], []
     for _ in range(2):
         taken = [stopwatch.ms(inference) for _ in range(3 + runs)]
         ms.append(float(np.quantile(taken[3:], 0.2)))

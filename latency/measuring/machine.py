@@ -18,6 +18,7 @@ from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
 from latency.measuring.settings import MeasureConfig
+from latency.probe.layer_times import LayerTime
 from runtime.contention.contention import Contention
 from runtime.contention.scenario import SOLO, Scenario, scenario_named
 from runtime.machine.description import machine_facts
@@ -34,7 +35,7 @@ RUNTIMES = {
 """Name of each backend in device ids."""
 
 _FREE = (
-    *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
+    *("networks", "repeats", "probes", "transfer", "latency", "minutes", "layers"),
     *("statistic", "on_disturbance", "correct_drift", "out", "quiet"),
     "scenario",  # all of it is in the device id
 )
@@ -169,7 +170,17 @@ class ThisMachine:
                 watch=watch,
                 clock_mhz=clock_mhz,
                 beside_gb_per_s=tuple if beside is None else partial(self._taken, beside),
+                layers=(lambda _text: ()) if self._config.layers is None else self._layers,
             )
+
+    def _layers(self, text: str) -> list[LayerTime]:
+        """Operations of a network inside a captured graph, whose caches are as warm as the run before left them."""
+        from runtime.network.cuda.operations import operation_times  # noqa: PLC0415 - imports torch
+
+        architecture = self._space.parse(text)
+        network = self._space.network(architecture, self._task).eval().cuda()
+        images = self._space.example_input(architecture, self._task, self._config.batch_size)
+        return operation_times(network, images.cuda(), self._config.timing.samples)
 
     def _taken(self, beside: Contention) -> list[float]:
         try:
@@ -260,6 +271,7 @@ def measure(
     watch: Watch,
     clock_mhz: Callable[[], float | None] = lambda: None,
     beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
+    layers: Callable[[str], Sequence[LayerTime]] = lambda _text: (),
 ) -> Iterator[list[Measurement]]:
     """Time networks, a few at a time in turns with the control.
 
@@ -272,6 +284,7 @@ def measure(
       watch: finds disturbances.
       clock_mhz: reads the clock of the device; None if unknown.
       beside_gb_per_s: bandwidth of each process beside since its last call.
+      layers: times the layers of an architecture.
 
     Raises:
       UserError: if the machine is not quiet and the settings say to stop; nothing that was yielded
@@ -287,14 +300,15 @@ def measure(
         beside_gb_per_s()  # counts from here: networks were built before
         control_samples, *timed = time_interleaved(inferences, config.timing, generator, stopwatch)
         taken = tuple(beside_gb_per_s())
+        layers_of = [tuple(layers(text)) for text in texts]
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
         drift = () if config.correct_drift else tuple(watch.drift(control_ms))
         disturbances = tuple(watch.disturbances(mhz))
         config.require_quiet(drift, disturbances, "the machine")
         yield [
-            Measurement(text, samples, control_ms, mhz, drift, disturbances, taken)
-            for text, samples in zip(texts, timed, strict=True)
+            Measurement(text, samples, control_ms, mhz, drift, disturbances, taken, of_network)
+            for text, samples, of_network in zip(texts, timed, layers_of, strict=True)
         ]
 
 

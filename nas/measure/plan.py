@@ -18,6 +18,7 @@ from latency.measuring.settings import MeasureConfig
 from latency.models.process import FEWEST_NETWORKS
 from latency.probe.settings import Runtime
 from latency.sources.transfer import choose_networks
+from runtime.network.backend import Backend, Precision
 
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -75,23 +76,19 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
 
 
 def _of_layers(config: MeasureConfig) -> MeasureConfig:
-    """The settings of a measurement of layers: by ONNX Runtime's profile, in as many networks as it takes."""
-    if (
-        config.layers is None
-        or config.layers < 1
-        or config.probes is not None
-        or not config.is_remote
-        or config.latency.runtime not in {Runtime.auto, Runtime.onnxruntime}
-    ):
-        raise UserError(
-            f"layers={config.layers}: give a number of distinct layers, no probes, latency.runtime=onnxruntime "
-            f"and the address of a board; device=cmd:// is this machine"
-        )
-    return replace(
-        config,
-        repeats=config.repeats or 0,
-        latency=replace(config.latency, runtime=Runtime.onnxruntime),
+    """The settings of a measurement of layers: by ONNX Runtime's profile, or in graphs of this machine's GPU."""
+    is_graph = (config.addresses, config.backend, config.precision, config.scenario) == (
+        *("cuda", Backend.graph, Precision.fp32),
+        None,
     )
+    is_profile = config.is_remote and config.latency.runtime in {Runtime.auto, Runtime.onnxruntime}
+    if (config.layers or 0) < 1 or config.probes is not None or not (is_graph or is_profile):
+        raise UserError(
+            f"layers={config.layers}: give a number of distinct layers, no probes, and latency.runtime=onnxruntime with "
+            f"the address of a board (device=cmd:// is this machine), or device=cuda backend=graph precision=fp32"
+        )
+    latency = replace(config.latency, runtime=Runtime.onnxruntime) if is_profile else config.latency
+    return replace(config, repeats=config.repeats or 0, latency=latency)
 
 
 def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:

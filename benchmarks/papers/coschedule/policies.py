@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from statistics import median
 from typing import final
 
@@ -152,11 +152,14 @@ def _planned(plans: Plans, groups: Groups) -> dict[str, _PolicyVariant]:
     return variants
 
 
+_table = cache(open_layer_table)  # its fit takes some ten seconds
+
+
 def _predicted_ms(
     sources: Sequence[DispatchedNetwork], devices: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
     """Milliseconds of each network by the layer models of the GPU and the CPU."""
-    gpu, cpu = map(open_layer_table, devices)
+    gpu, cpu = map(_table, devices)
     predicted_ms = {}
     for each in {each.name: each for each in sources}.values():
         x = each.x.cpu()
