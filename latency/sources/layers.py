@@ -51,8 +51,6 @@ class LayersLatency:
     space: Space
     task: Task
     table: LayerTable
-    precision: BoardPrecision
-    batch_size: int
     tell: Callable[[str], None] = lambda _line: None  # prints a line for the user
     factor: float = 1.0  # that timed networks take longer than predicted
     correction: str = ""  # the factor in words
@@ -110,18 +108,10 @@ class LayersLatency:
         """Milliseconds of one network."""
         text = self.space.text(architecture)
         if text not in self._predicted_ms:
-            layers = self._layers(architecture, text)
+            layers = layers_in_space(self.device, self.space, self.task, architecture)
             self._predicted_ms[text] = self.table.predict_ms(layers)
             self._tell_lacking(text, layers)
         return self._predicted_ms[text]
-
-    def _layers(self, architecture: Int64[ndarray, "D"], text: str) -> list[str]:
-        if _GRAPH in self.device:
-            images = self.space.example_input(architecture, self.task, self.batch_size)
-            return layers_of(self.device, self.space.network(architecture, self.task), images)
-        return _fused(
-            exported(self.space, self.task, self.batch_size, text, "onnx", precision=self.precision)
-        )
 
     def _tell_lacking(self, text: str, layers: Sequence[str]) -> None:
         """Say which kinds of layers were not measured on the device, each once."""
@@ -144,6 +134,22 @@ def layers_of(device: str, network: nn.Module, images: Tensor) -> list[str]:
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
 
     return _fused(onnx_bytes(network, [images]))
+
+
+def layers_in_space(
+    device: str, space: Space, task: Task, architecture: Int64[ndarray, "D"]
+) -> list[str]:
+    """Layers of a space's network in words, as the device's runtime has them; [] if it is none of these runtimes."""
+    match = _DEVICE.fullmatch(device)
+    if match is None:
+        return []
+    batch_size = int(match["batch"])
+    if _GRAPH in device:
+        images = space.example_input(architecture, task, batch_size)
+        return layers_of(device, space.network(architecture, task), images)
+    precision = BoardPrecision(match["precision"])
+    text = space.text(architecture)
+    return _fused(exported(space, task, batch_size, text, "onnx", precision=precision))
 
 
 def _fused(onnx: bytes) -> list[str]:
@@ -177,8 +183,7 @@ class LayersLatencyConfig(LatencyConfig):
         Raises:
           UserError: if there is none, or the device is neither ONNX Runtime on a processor nor graphs of a GPU.
         """
-        match = _DEVICE.fullmatch(device)
-        if match is None:
+        if _DEVICE.fullmatch(device) is None:
             raise UserError(
                 f"latency=layers: device={device} is not of the form <board>/onnxruntime/fp32/b1, "
                 f"<board>/onnxruntime/int8/b1 or <board>/torch-graph/fp32/b1"
@@ -188,7 +193,5 @@ class LayersLatencyConfig(LatencyConfig):
             space,
             task,
             table,
-            BoardPrecision(match["precision"] or "fp32"),
-            int(match["batch"]),
             partial(say, PlainConsole()),
         )

@@ -19,19 +19,26 @@ from common.command.exit_status import plain_interrupts
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
+from common.types.task import Task
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import append, judged, layers_of, mend, read
+from latency.measuring.journal import Measurement, append, judged, layers_of, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
-from latency.models.layer_table import has_layers
+from latency.models.layer_choice import choose_doubtful
+from latency.models.layer_table import FEWEST_NETWORKS, has_layers
+from latency.probe.layer_times import LayerTime
+from latency.sources.layers import layers_in_space
 from latency.sources.transfer import require_new
 from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
 from nas.measure.table import write_layers, write_measured_table, write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
+
+_CANDIDATES = 3
+"""Networks among which each is chosen by the layers that are least known; of all, the choice is no better."""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -144,7 +151,8 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         return []
     until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
     total, rounds = subject.rounds(pending, folder)
-    ended = 0
+    ended = done = 0
+    due, task = FEWEST_NETWORKS, task_named(space, config.dataset)
     with closing(rounds):  # whatever ends this, hogs end with it
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
@@ -152,9 +160,13 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
             profiled += [list(each.layers) for each in measured if each.is_undisturbed]
             if is_enough():
                 break
-            for each in measured[:1]:
-                for line in (*each.drift, *each.disturbances):
-                    say(console, f"flagged: {line}")
+            done += max(1, len(measured))
+            if config.layers and len(profiled) >= due:
+                due = 2 * len(profiled)
+                pending[done:] = _doubtful_first(
+                    pending[done:], profiled, folder.device_id, space, task
+                )
+            _say_flags(measured[:1], console)
             if ended < total and time.monotonic() >= until_s:
                 console.print(
                     f"minutes={config.minutes:g} are over; the same command goes on "
@@ -164,6 +176,27 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
     lines = rows()
     undisturbed = {row["arch"] for row in lines if not row["disturbances"]}
     return sorted({row["arch"] for row in lines if row["disturbances"] == FAST} - undisturbed)
+
+
+def _say_flags(measured: Sequence[Measurement], console: Console) -> None:
+    for each in measured:
+        for line in (*each.drift, *each.disturbances):
+            say(console, f"flagged: {line}")
+
+
+def _doubtful_first(
+    pending: list[str],
+    profiled: list[list[LayerTime]],
+    device: str,
+    space: SearchSpace,
+    task: Task,
+) -> list[str]:
+    """Pending networks with those first, of three times as many as are profiled, whose layers are least known."""
+    candidates = [*dict.fromkeys(pending)][: _CANDIDATES * len(profiled)]
+    layers = [layers_in_space(device, space, task, space.parse(text)) for text in candidates]
+    chosen = choose_doubtful(profiled, layers, sum(map(len, profiled)))
+    first = [candidates[number] for number in chosen]
+    return first + _pending(pending, first)
 
 
 def _pending(order: list[str], measured: list[str]) -> list[str]:

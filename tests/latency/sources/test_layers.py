@@ -11,7 +11,6 @@ from common.types.kind import Kind
 from latency.models.confidence import of_residuals
 from latency.models.layer_table import LayerTable
 from latency.models.regression import Quality
-from latency.probe.settings import BoardPrecision
 from latency.sources.layers import LayersLatency, LayersLatencyConfig, layers_of_live
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -37,9 +36,7 @@ def oracle(lines):
         Quality(1.0, 1.0, 1.0, 0.0),
         of_residuals(np.array([-0.1, 0.1])),
     )
-    return LayersLatency(
-        SPACE, SPACE.tasks["imagenet16"], table, BoardPrecision.fp32, 1, lines.append
-    )
+    return LayersLatency(SPACE, SPACE.tasks["imagenet16"], table, lines.append)
 
 
 def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle, lines):
@@ -57,6 +54,15 @@ def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle
     assert "Conv" in lines[0]
     assert all("Add" not in line for line in lines)  # which were measured
     assert sum("Conv.nchwc float larger" in line for line in lines) == 1
+
+
+def test_graphs_of_a_gpu_are_predicted_by_the_operations_of_torch(oracle, lines):
+    on_gpu = replace(
+        oracle, table=replace(oracle.table, device="h100/torch-graph/fp32/b1"), _predicted_ms={}
+    )
+
+    assert on_gpu.answer(SPACE.architectures(np.array([0]))).ms > 0
+    assert "batch_norm float32" in lines[-1]
 
 
 def test_a_table_of_one_space_is_less_sure_of_another(oracle):
