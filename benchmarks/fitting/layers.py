@@ -3,6 +3,7 @@
     $ python -m benchmarks.fitting.layers measure OUT.jsonl fp32,int8 CORE MINUTES [K/N]   # again: it goes on
     $ python -m benchmarks.fitting.layers measure OUT.jsonl graph CORE MINUTES [K/N]   # operations of torch on a GPU
     $ python -m benchmarks.fitting.layers judge BOARD OUT.jsonl[.gz] ...     # held out; BOARD=- writes nothing
+    $ python -m benchmarks.fitting.layers choice fp32 SPLITS OUT.jsonl[.gz] ...     # adaptive against random
 
 K/N measures every N-th network from the K-th on, for several cores at once; each a file of its own. On a GPU
 they build networks at once and time them in turns.
@@ -37,6 +38,7 @@ from numpy import ndarray
 from torch import nn
 
 from latency.devices.registry import slug_of
+from latency.models.layer_choice import choose_doubtful
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
@@ -413,6 +415,68 @@ def main(board: str, paths: list[Path]) -> None:
             write_layer_table(path, table, {**FACTS, **BOARDS[board], "card": card})
 
 
+def choice(
+    precision: str, splits: int, paths: list[Path], first: int = 1000, timings: int = 3500
+) -> None:
+    """Print what networks chosen by `choose_doubtful` gain over random ones at as many timed layers.
+
+    A quarter of the networks is held out; both begin with the same random ones, and choose again when these have doubled.
+    """
+    every = [
+        ProfiledNetwork(row["name"], min(row["ms"]), list(map(tuple, row["layers"])))
+        for row in _rows(paths)
+        if row["precision"] == precision
+    ]
+    names, gains = sorted({_network(each.name) for each in every}), []
+    for split in range(splits):
+        generator = random.Random(split)  # noqa: S311 - an order
+        held_out = {*generator.sample(names, len(names) // 4)}
+        unseen = [each for each in every if _network(each.name) in held_out]
+        pool = [each for each in every if _network(each.name) not in held_out]
+        generator.shuffle(pool)
+        figures = [
+            _figures(_selected(pool, first, timings, is_adaptive=is_adaptive), unseen)
+            for is_adaptive in (False, True)
+        ]
+        gains.append(np.subtract(*figures[::-1]))
+        print(split, *np.round(figures, 3).tolist(), flush=True)
+    mean, error = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / len(gains) ** 0.5
+    for of, gain, half in zip(
+        ("networks within 10 %", "time of layers within 10 %", "mean error"),
+        mean,
+        1.96 * error,
+        strict=True,
+    ):
+        print(f"adaptive less random, {of}: {gain:+.1%} +- {half:.1%}, {splits} splits")
+
+
+def _selected(
+    pool: list[ProfiledNetwork], first: int, timings: int, *, is_adaptive: bool
+) -> list[ProfiledNetwork]:
+    left, chosen, timed = [*pool], [], 0
+    while timed < timings and left:
+        numbers = [0]
+        if is_adaptive and timed >= first:
+            candidates = left[: 3 * len(chosen)]
+            words = [[layer for layer, _ in each.layers] for each in candidates]
+            profiled = [each.layers for each in chosen]
+            numbers = choose_doubtful(profiled, words, min(timed, timings - timed))
+        chosen += [left[number] for number in numbers]
+        left = [each for number, each in enumerate(left) if number not in numbers]
+        timed = sum(len(each.layers) for each in chosen)
+    return chosen
+
+
+def _figures(seen: list[ProfiledNetwork], unseen: list[ProfiledNetwork]) -> list[float]:
+    """Networks within 10 %, share of the time in layers within 10 %, mean error of the networks."""
+    us = _predicted_us(seen, unseen, trees=TREES // 2)
+    taken_us = np.concatenate([without_profiling(each) for each in unseen])
+    ms = np.array([each.sum() for each in us]) / 1e3
+    errors = np.abs(ms / [each.ms for each in unseen] - 1)
+    inside = np.abs(np.concatenate(us) / taken_us - 1) <= 0.1
+    return [(errors <= 0.1).mean(), np.average(inside, weights=taken_us), errors.mean()]
+
+
 def _print_by_source(networks: list[ProfiledNetwork], us: list[Float64[ndarray, "_"]]) -> None:
     ms = np.array([each.sum() for each in us]) / 1e3
     taken_ms = np.array([each.ms for each in networks])
@@ -437,5 +501,7 @@ if __name__ == "__main__":
     if command == "measure":
         number, _, parts = others[3].partition("/") if others[3:] else ("1", "/", "1")
         measure(Path(first), others[0], int(others[1]), float(others[2]), (int(number), int(parts)))
+    elif command == "choice":
+        choice(first, int(others[0]), [*map(Path, others[1:])])
     else:
         main(first, [*map(Path, others)])
