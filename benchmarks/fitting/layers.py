@@ -56,10 +56,10 @@ from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.registry import space_named
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
-from runtime.network.cuda.operations import operation_times
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.inference import prepare
+from runtime.network.operations import operation_times
 
 DEVICES = {
     "fp32": "onnxruntime/fp32/b1",
@@ -427,7 +427,8 @@ def choice(
         for row in _rows(paths)
         if row["precision"] == precision
     ]
-    names, gains = sorted({_network(each.name) for each in every}), []
+    names = sorted({_network(each.name) for each in every})
+    gains: list[Float64[ndarray, "_"]] = []
     for split in range(splits):
         generator = random.Random(split)  # noqa: S311 - an order
         held_out = {*generator.sample(names, len(names) // 4)}
@@ -438,7 +439,7 @@ def choice(
             _figures(_selected(pool, first, timings, is_adaptive=is_adaptive), unseen)
             for is_adaptive in (False, True)
         ]
-        gains.append(np.subtract(*figures[::-1]))
+        gains.append(np.array(figures[1]) - np.array(figures[0]))
         print(split, *np.round(figures, 3).tolist(), flush=True)
     mean, error = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / len(gains) ** 0.5
     for of, gain, half in zip(
@@ -453,7 +454,8 @@ def choice(
 def _selected(
     pool: list[ProfiledNetwork], first: int, timings: int, *, is_adaptive: bool
 ) -> list[ProfiledNetwork]:
-    left, chosen, timed = [*pool], [], 0
+    left, timed = [*pool], 0
+    chosen: list[ProfiledNetwork] = []
     while timed < timings and left:
         numbers = [0]
         if is_adaptive and timed >= first:

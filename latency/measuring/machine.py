@@ -175,7 +175,7 @@ class ThisMachine:
 
     def _layers(self, text: str) -> list[LayerTime]:
         """Operations of a network inside a captured graph, whose caches are as warm as the run before left them."""
-        from runtime.network.cuda.operations import operation_times  # noqa: PLC0415 - imports torch
+        from runtime.network.operations import operation_times  # noqa: PLC0415 - imports torch
 
         architecture = self._space.parse(text)
         network = self._space.network(architecture, self._task).eval().cuda()

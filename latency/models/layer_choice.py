@@ -22,9 +22,11 @@ def choose_doubtful(
 ) -> list[int]:
     """Numbers of the candidates, given by their layers, to profile next: of `timings` layers together, or a network more."""
     times: dict[str, list[float]] = {}
-    for layer, us in (each for network in profiled for each in network):
-        times.setdefault(layer, []).append(us)
-    model = fit_layers([*times], np.array([np.median(us) for us in times.values()]), trees=_TREES)
+    for layer, taken_us in (each for network in profiled for each in network):
+        times.setdefault(layer, []).append(taken_us)
+    model = fit_layers(
+        [*times], np.array([np.median(each) for each in times.values()]), trees=_TREES
+    )
     words = [*dict.fromkeys([*times, *(layer for each in candidates for layer in each)])]
     sizes = np.log2(regression_inputs(words).sum(axis=1)) // 2
     region = dict(zip(words, zip(map(kind_of, words), sizes.tolist(), strict=True), strict=True))

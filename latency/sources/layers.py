@@ -128,7 +128,7 @@ class LayersLatency:
 def layers_of(device: str, network: nn.Module, images: Tensor) -> list[str]:
     """Layers of an fp32 network in words, as the device's runtime has them."""
     if _GRAPH in device:
-        from runtime.network.cuda.operations import operations  # noqa: PLC0415 - imports torch
+        from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
 
         return operations(network.eval(), images)
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch

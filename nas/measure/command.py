@@ -39,6 +39,7 @@ from nas.spaces.registry import space_named
 
 _CANDIDATES = 3
 """Networks among which each is chosen by the layers that are least known; of all, the choice is no better."""
+_MOST_CANDIDATES = 60  # each is exported for its layers, a second or more
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -163,6 +164,10 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
             done += max(1, len(measured))
             if config.layers and len(profiled) >= due:
                 due = 2 * len(profiled)
+                say(
+                    console,
+                    f"choosing by the layers of {len(profiled)} networks which to time next",
+                )
                 pending[done:] = _doubtful_first(
                     pending[done:], profiled, folder.device_id, space, task
                 )
@@ -192,7 +197,7 @@ def _doubtful_first(
     task: Task,
 ) -> list[str]:
     """Pending networks with those first, of three times as many as are profiled, whose layers are least known."""
-    candidates = [*dict.fromkeys(pending)][: _CANDIDATES * len(profiled)]
+    candidates = [*dict.fromkeys(pending)][: min(_CANDIDATES * len(profiled), _MOST_CANDIDATES)]
     layers = [layers_in_space(device, space, task, space.parse(text)) for text in candidates]
     chosen = choose_doubtful(profiled, layers, sum(map(len, profiled)))
     first = [candidates[number] for number in chosen]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from latency.models.layers import kind_of
-from runtime.network.cuda.operations import operation_times, operations
+from runtime.network.operations import operation_times, operations
 
 
 class Block(nn.Module):

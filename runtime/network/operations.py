@@ -32,7 +32,7 @@ class _Operations(TorchDispatchMode):
     """Collects the operations that compute something; calls `ended` after each."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call] # of torch
         self.words: list[str] = []
         self._ended = ended
 
@@ -59,7 +59,8 @@ def _tensor(tensor: Tensor) -> str:
 
 def operations(network: nn.Module, images: Tensor) -> list[str]:
     """Operations of one inference, in their order, without views; runs it where the network is."""
-    with torch.inference_mode(), _Operations(lambda: None) as collected:
+    collected = _Operations(lambda: None)
+    with torch.inference_mode(), collected:
         network(images)
     return collected.words
 
@@ -80,7 +81,8 @@ def operation_times(network: nn.Module, images: Tensor, runs: int) -> list[tuple
 
     def marked() -> Tensor:
         mark()
-        with torch.inference_mode(), _Operations(mark) as collected:
+        collected = _Operations(mark)
+        with torch.inference_mode(), collected:
             output: Tensor = network(images)
         words[:] = collected.words
         return output
