@@ -1,13 +1,15 @@
 """Claim: winners of a search for int8 lose 0.3 points at most, are not slower, and fit small memories.
 
     $ python -m benchmarks.int8_losses --data JPEGS.parquet --weights FOLDER --out OUT [--cores 0 1 2] [--seconds 420]
+    $ python -m benchmarks.int8_losses ... --trained OUT/networks.pt  # the 40 networks alone, with those of another run
 
 On one GPU, networks of four spaces are trained side by side for a few epochs, those for a microcontroller for more
 (`Plan`), the least important first left out. Meanwhile a process on each core quantises each, judges it on test
 images, and times its files in turns: `losses.csv`. `summary.txt` says how many of 20 winners (a limit, space and seed
 each) hold, and what a search for int8 gains; it draws 2/3 of its space's rows, and follows `Int8Files.best_first`.
-Rows with `qat` were tuned with rounding in every step, those with `more` as long without. `networks.pt` has what
-`benchmarks.microcontroller trained` converts. Recorded in benchmarks/results/microcontroller.md.
+All are judged on the first images before any is on the others. Networks that lose more than 0.3 points of the validation
+images are tuned as the product tunes a winner (`qat`); a winner is the better of both.
+`networks.pt` has what `benchmarks.microcontroller trained` converts. Recorded in benchmarks/results/microcontroller.md.
 """
 
 from __future__ import annotations
@@ -30,20 +32,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from scipy.stats import spearmanr, t
+from scipy.stats import rankdata, spearmanr, t
 from torch import nn
-from torch.nn.utils import parametrize
 
 import nas.config.build  # noqa: F401 - registers spaces
 from benchmarks.microcontroller import NARROW, RESNET8, narrow
 from benchmarks.own_images import say
 from benchmarks.pretrained_functions import BUILD
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
-from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import Recipe, recipe_named
+from nas.accuracy.training.rounding import tuned_with_rounding
 from nas.accuracy.training.sources import ImageSources
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.train_on import TrainOn
@@ -62,12 +64,12 @@ from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
 
 SPACES = ("mobilenet_v3", "pretrained", "residual", "elastic")
-PREDICTIONS = ("confidence", "margins", "centred")
-FILES = ("fp32", "int8", "default", "equalised")
+PREDICTIONS = ("confidence", "corrected", "margins", "centred")
+FILES = ("fp32", "int8", "default", "uncorrected")
 TIMED = FILES[:3]
 COLUMNS = (
-    "network", "space", "variant", "side", "epochs", "valid_fp32", "valid_int8", "images", *FILES,
-    "flips", "half_0", "half_1", *PREDICTIONS, "uncorrected", *(f"{name}_ms" for name in TIMED),
+    "network", "space", "variant", "side", "epochs", "valid_images", "valid_fp32", "valid_int8", "images", *FILES,
+    "flips", "half_0", "half_1", *PREDICTIONS, *(f"{name}_ms" for name in TIMED),
 )  # fmt: skip
 MOST_MACS = 60e6
 KEPT = (
@@ -80,7 +82,10 @@ KEPT = (
 )
 SPARE = 0.15  # share of the time for what is judged after the last training
 WRITING_S = 4.0
-LARGE_SIDE = 64  # pixels; of larger images half as many are judged
+TUNERS = 2  # processes that tune with rounding, each of which waits for the GPU
+MOST_JUDGED = (5000, 10000)  # validation and test images in the end
+TUNED_BEFORE = 6  # epochs of networks of an earlier run
+AT_ONCE = 16  # images that a file is judged with; it is timed with one
 AWAITED = ("teacher", "whole", "shortlist")  # by others, which have at least this share of the time
 AFTER = 0.6
 LONG_AT_ONCE = 3  # others are trained beside them
@@ -89,7 +94,9 @@ HALVES = 2
 SEEDS = 20
 SHARES = (0.4, 0.6, 0.8, 1.0)  # of the rows of a space that are within its limits
 MOST_LOST = 0.3  # points
-LOSING = (*FILES[1:], "uncorrected")
+DRAWS = 2000  # of networks, for intervals of ranks
+FEWEST_RANKED = 4  # networks, below which ranks tell nothing
+LOSING = FILES[1:]
 
 LONG = replace(recipe_named("modern:flip,crop"), batch_size=128)
 SHORT = recipe_named("from_scratch:flip,crop")
@@ -138,109 +145,21 @@ def by_default(onnx: bytes, batches: Iterable[np.ndarray]) -> bytes:
         return int8.read_bytes()
 
 
-class RoundedInput(nn.Module):
-    """Rounds a layer's inputs to 8 bits of a moving range, by torch; gradients pass within the range."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("range", torch.zeros(2))
-        self.register_buffer("is_begun", torch.zeros(()))
-
-    def forward(self, inputs):
-        """Inputs on 256 levels, in fp32."""
-        inputs = inputs.float()
-        if self.training:
-            seen = torch.stack(torch.aminmax(inputs.detach()))
-            self.range.lerp_(seen, 1 - 0.99 * self.is_begun)
-            self.is_begun.fill_(1)
-        low, high = self.range[0].clamp(max=0), self.range[1].clamp(min=0)
-        scale = ((high - low) / 255).clamp(min=1e-6)
-        return torch.fake_quantize_per_tensor_affine(
-            inputs, scale, (-low / scale).round().int(), 0, 255
-        )
-
-
-class RoundedWeight(nn.Module):
-    """Rounds weights to 8 bits of each channel's range, by torch."""
-
-    def forward(self, weight):
-        """Weights on 255 levels a channel."""
-        scale = weight.detach().flatten(1).abs().amax(1).clamp(min=1e-6) / 127
-        scale = scale.reshape(-1, *[1] * (weight.ndim - 1))
-        unit = torch.ones((), device=weight.device)
-        whole = torch.fake_quantize_per_tensor_affine(
-            weight / scale, unit, torch.zeros_like(unit).int(), -127, 127
-        )
-        return whole * scale
-
-
-def with_rounding(network):
-    """A copy that rounds weights and inputs of its layers in training (Jacob et al., CVPR 2018)."""
-    network = deepcopy(network)
-    for layer in [each for each in network.modules() if isinstance(each, nn.Conv2d | nn.Linear)]:
-        parametrize.register_parametrization(layer, "weight", RoundedWeight())
-        layer.add_module("rounded_input", RoundedInput())
-        layer.register_forward_pre_hook(_round_input)
-    return network
-
-
-def _round_input(layer, inputs):
-    return layer.rounded_input(inputs[0])
-
-
-def without_rounding(network):
-    """The same with the weights that were tuned, not rounded."""
-    for layer in [each for each in network.modules() if hasattr(each, "rounded_input")]:
-        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
-        layer._forward_pre_hooks.clear()  # noqa: SLF001 - hooks of this layer are ours
-        del layer.rounded_input
-    return network
-
-
-def equalised(network, images, side):
-    """A copy whose ReLU-connected layers have channels of alike ranges (Nagel et al., ICCV 2019, 4.1); None without any."""
-    network, pairs = deepcopy(network), []
-    for chain in [each for each in network.modules() if isinstance(each, nn.Sequential)]:
-        layers = list(chain)
-        for norm, relu, layer in zip(layers, layers[1:], layers[2:], strict=False):
-            kinds = (nn.BatchNorm2d, nn.ReLU, nn.Conv2d)
-            if all(map(isinstance, (norm, relu, layer), kinds)) and layer.groups == 1:
-                pairs.append((norm, layer))
-    if not pairs:
-        return None
-    highest = {}
-
-    def note(layer, inputs):
-        seen = inputs[0].detach().amax((0, 2, 3))
-        highest[layer] = torch.maximum(highest.get(layer, seen), seen)
-
-    hooks = [layer.register_forward_pre_hook(note) for _, layer in pairs]
-    with torch.no_grad():
-        for batch in calibration(images, side, 32):
-            network(torch.from_numpy(batch))
-        for norm, layer in pairs:
-            reads = layer.weight.abs().amax((0, 2, 3)).clamp(min=1e-6)
-            scale = (highest[layer].clamp(min=1e-6) / reads).sqrt()
-            scale = (scale / scale.log().mean().exp()).clamp(0.1, 10)
-            norm.weight /= scale
-            norm.bias /= scale
-            layer.weight *= scale[:, None, None]
-    for hook in hooks:
-        hook.remove()
-    return network
-
-
 def predictions(source):
     """Losses that are predicted, by name, in points: see `Int8Source.predicted_loss`.
 
-    `margins`: chance that the noise of the outputs, normal, turns the two likeliest classes round, times what
-    that costs; `centred`: the same where the noise has mean 0, as after a correction of biases.
+    `corrected`: the same after a correction of biases; `margins`: chance that the noise of the outputs, normal, turns the
+    two likeliest classes round, times what that costs; `centred`: the same where the noise has mean 0.
     """
     rounding = _Rounding(source.network, source.images, source.side)
     exact, noise = rounding.exact, rounding.rounded() - rounding.exact
+    after = _Rounding(source.corrected, source.images, source.side).rounded()
     shares = exact.softmax(1)
     answers = exact.argmax(1, keepdim=True)
-    confidence = (shares - (exact + noise).softmax(1)).gather(1, answers).mean()
+    taken = [
+        (shares - outputs.softmax(1)).gather(1, answers).mean()
+        for outputs in (exact + noise, after)
+    ]
     first, second = exact.topk(2, 1).indices.T
     at = torch.arange(len(exact))
     margin, worth = exact[at, first] - exact[at, second], shares[at, first] - shares[at, second]
@@ -248,7 +167,7 @@ def predictions(source):
     spread = turned.std().clamp(min=1e-9)
     normal = torch.distributions.Normal(0.0, 1.0)
     chances = [normal.cdf(-(margin - shift) / spread) for shift in (turned.mean(), 0.0)]
-    values = (confidence, *((chance * worth).mean() for chance in chances))
+    values = (*taken, *((chance * worth).mean() for chance in chances))
     return {name: 100 * float(value) for name, value in zip(PREDICTIONS, values, strict=True)}
 
 
@@ -267,51 +186,84 @@ def ready(data):
     images_for(data, None)
 
 
-def judged(job, data, counts):
-    """A row of a trained network, of so many validation and test images; its files are timed on this core."""
+@dataclass
+class Judging:
+    """Files of a network, and what they got right so far; other images are judged by a later call."""
+
+    job: Job
+    contents: dict[str, bytes] = field(default_factory=dict)
+    about: dict[str, float | str] = field(default_factory=dict)
+    seen: tuple[int, int] = (0, 0)  # validation and test images
+    sums: Counter[str] = field(default_factory=Counter)
+    is_tuned: bool = False
+
+    def row(self):
+        """Columns of the table."""
+        job, (valid, test), sums = self.job, self.seen, self.sums
+        about = {name: getattr(job, name) for name in ("space", "variant", "side", "epochs")}
+        return {
+            "network": job.name,
+            **about,
+            "valid_images": valid,
+            "images": test,
+            **{name: sums[name] / test for name in FILES if name in self.contents},
+            **{f"valid_{name}": sums[f"valid_{name}"] / valid for name in FILES[:2]},
+            **{f"half_{half}": sums[f"half_{half}"] / (test / HALVES) for half in range(HALVES)},
+            "flips": sums["flips"],
+            **self.about,
+        }
+
+
+def judged(judging, data, counts):
+    """Go on to so many validation and test images; the first call makes the files, and times them on this core."""
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
+    job = judging.job
     images = images_for(data, job.middle)
-    if job.side > LARGE_SIDE:
-        counts = [count // 2 for count in counts]
-    elif job.space == "micro" and data != "digits":
-        counts = [counts[0], len(images.test)]
-    images = replace(images, valid=images.valid.first(counts[0]), test=images.test.first(counts[1]))
+    if not judging.contents:
+        begin(judging, replace(images, valid=images.valid.first(counts[0])))
+    (valid, test), counts = judging.seen, (min(counts[0], len(images.valid)), min(counts[1], len(images.test)))  # fmt: skip
+    sessions = {name: OnnxSession(content) for name, content in judging.contents.items()}
+
+    def right(name, split, seen, count):
+        part = Images(split.pixels[seen:count], split.labels[seen:count])
+        classes = classes_of(sessions[name], part, images, job.side, AT_ONCE)
+        return classes, classes == np.asarray(part.labels)
+
+    if counts[0] > valid:
+        for name in FILES[:2]:
+            judging.sums[f"valid_{name}"] += int(right(name, images.valid, valid, counts[0])[1].sum())  # fmt: skip
+    if counts[1] > test:
+        every = {name: right(name, images.test, test, counts[1]) for name in sessions}
+        judging.sums.update({name: int(each.sum()) for name, (_, each) in every.items()})
+        judging.sums["flips"] += int((every["int8"][0] != every["fp32"][0]).sum())
+        lost = every["fp32"][1].astype(int) - every["int8"][1]
+        judging.sums.update(
+            {f"half_{half}": int(lost[half::HALVES].sum()) for half in range(HALVES)}
+        )
+    judging.seen = counts
+    return judging
+
+
+def begin(judging, images):
+    """Make the files of a network, and time them."""
+    job = judging.job
     network = job.network.to(memory_format=torch.contiguous_format).eval()
-    side, labels = job.side, np.asarray(images.test.labels)
-    example = prepared(images.train, images, side, slice(1))
-    write = partial(onnx_bytes, examples=[torch.from_numpy(example)])
-    source, fp32 = Int8Source(network, images, side), write(network)
-    contents = {"fp32": fp32, "int8": source.onnx(write).content}
-    figures = {"uncorrected": "", **predictions(source)}
+    example = prepared(images.train, images, job.side, slice(AT_ONCE))
+    write = partial(onnx_bytes, examples=[torch.from_numpy(example)], dynamic_batch=True)
+    source, fp32 = Int8Source(network, images, job.side), write(network)
+    contents = {"fp32": fp32, "int8": source.onnx(write, AT_ONCE).content}
+    judging.about |= predictions(source)
     if not job.variant:
-        contents["default"] = by_default(fp32, calibration(images, side, 1))
-        even = equalised(network, images, side)
-        if even is not None:
-            contents["equalised"] = Int8Source(even, images, side).onnx(write).content
-        contents["uncorrected"] = quantised(fp32, calibration(images, side, 1))
-    right, turned, exact, calls = {}, 0, None, []
-    for name, content in contents.items():
-        session = OnnxSession(content)
-        classes = classes_of(session, images.test, images, side, 1)
-        right[name] = classes == labels
-        figures[name] = right[name].mean()
-        exact = classes if exact is None else exact
-        turned = (classes != exact).sum() if name == "int8" else turned
-        if name in TIMED:
-            calls.append(partial(session, example))
-            if name != "default":
-                valid = classes_of(session, images.valid, images, side, 1)
-                figures[f"valid_{name}"] = (valid == images.valid.labels).mean()
-    lost = right["fp32"].astype(float) - right["int8"]
-    for half in range(HALVES):
-        figures[f"half_{half}"] = lost[half::HALVES].mean()
-    about = {name: getattr(job, name) for name in ("space", "variant", "side", "epochs")}
+        contents["default"] = by_default(fp32, calibration(images, job.side, 1))
+        contents["uncorrected"] = quantised(fp32, calibration(images, job.side, AT_ONCE))
+    judging.contents = contents
+    timed = [name for name in contents if name in TIMED]
+    calls = [partial(OnnxSession(contents[name]), example[:1]) for name in timed]
     timing = TimingConfig(settle_s=0.2)
     samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
-    for name, each in zip([name for name in contents if name in TIMED], samples, strict=True):
-        figures[f"{name}_ms"] = float(np.median(each.ms))
-    return {"network": job.name, **about, "images": len(labels), "flips": turned, **figures}
+    for name, each in zip(timed, samples, strict=True):
+        judging.about[f"{name}_ms"] = float(np.median(each.ms))
 
 
 PRETRAINED = (
@@ -335,13 +287,15 @@ FILES_OF = {
 }
 
 
-def pretrained_jobs(weights, images, plan):
-    """Networks with real weights, each tuned as a whole."""
+def pretrained_jobs(weights, images, plan, trained):
+    """Networks with real weights, each tuned as a whole, but those that were trained before."""
     few = proxy_batch(replace(images, mean=(0.5,) * 3, sd=(0.5,) * 3), 64)
     for key, side, is_cut, recipe in PRETRAINED[: plan.pretrained]:
+        name = f"{key}{'_cut' if is_cut else ''}@{side}{'_st' if recipe is BY_ST else ''}"
+        if name in trained:
+            continue
         network = started(key, weights / f"{FILES_OF[key]}.safetensors", side, cut=is_cut)
         absorb_statistics(network, resized(few, side))
-        name = f"{key}{'_cut' if is_cut else ''}@{side}{'_st' if recipe is BY_ST else ''}"
         yield Job(name, "pretrained", network, recipe, plan.tuned, side, 0.5)
 
 
@@ -368,6 +322,7 @@ def started(key, file, side, *, cut):
 def first_jobs(images, plan):
     """Trainings that others wait for, or that others are compared with."""
     task = images.task
+    yield whole_job(task, plan)
     yield Job("resnet8_0", "micro", seeded(narrow, 0, task, *RESNET8), LONG, plan.long)
     teacher = seeded(residual, 0, task, stride=1, kernel=3, width=32, growth=2.0, blocks=7)
     yield Job("teacher", "teacher", teacher, LONG, max(1, plan.long // 3))
@@ -375,8 +330,12 @@ def first_jobs(images, plan):
         network = seeded(narrow, number, task, widths, depths)
         name = f"narrow_{'-'.join(map(str, (*widths, *depths)))}"
         yield Job(name, "shortlist", network, LONG, plan.short)
+
+
+def whole_job(task, plan):
+    """The network whose parts are elastic."""
     whole = seeded(residual, 0, task, stride=1, kernel=3, width=16, growth=2.0, blocks=5)
-    yield Job("whole", "whole", whole, LONG, max(1, plan.long // 4))
+    return Job("whole", "whole", whole, LONG, max(1, plan.long // 4))
 
 
 def drawn_jobs(name, task, count, epochs):
@@ -402,18 +361,21 @@ class Plan:
     long: int = 60
     short: int = 8
     tuned: int = 6
-    rows: int = 12
+    rows: int = 10
     narrow: int = 4
     finals: int = 2
     pretrained: int = 20
-    compared: int = 2  # rows of each space that are tuned with and without rounding
-    counts: tuple[int, int] = (2500, 6000)
+    most_lost: float = (
+        MOST_LOST / 100
+    )  # on validation images, beyond which a network is tuned with rounding
+    counts: tuple[int, int] = (
+        2500,
+        4000,
+    )  # validation and test images that all are judged on first
 
 
-SMOKE = Plan(1, 1, 1, 2, 2, 1, 3, 1, (500, 1000))
-TINY = Plan(
-    long=1, short=1, tuned=1, rows=2, narrow=2, finals=1, pretrained=2, compared=1, counts=(40, 60)
-)
+SMOKE = Plan(1, 1, 1, 1, 2, 1, 3, -1.0, (250, 500))
+TINY = Plan(1, 1, 1, 2, 2, 1, 2, -1.0, (40, 60))
 
 
 @dataclass
@@ -424,27 +386,32 @@ class Run:
     plan: Plan
     pool: TrainingPool
     judges: ProcessPoolExecutor
+    tuners: ProcessPoolExecutor
     judges_at_once: int
     images: ImageSet
     halves: ImageSources  # the images between -1 and 1
     until_s: float
     trainings: dict[Future, Job] = field(default_factory=dict)
-    unjudged: list[Job] = field(default_factory=list)
+    unjudged: list[Judging] = field(default_factory=list)
     judgings: set[Future] = field(default_factory=set)
+    tunings: set[Future] = field(default_factory=set)
     done: dict[str, tuple[Job, float]] = field(default_factory=dict)
-    rows: list[dict] = field(default_factory=list)
+    judged: dict[str, Judging] = field(default_factory=dict)
     kept: dict[str, dict] = field(default_factory=dict)
     finals: deque[Job] = field(default_factory=deque)
-    compared: deque[Job] = field(default_factory=deque)  # the least important
     begun: Counter[str] = field(default_factory=Counter)  # trainings by space
     first_s: dict[str, float] = field(default_factory=dict)  # of the first epoch, by space
     is_final: bool = False
 
     def __post_init__(self):
         images, plan, weights = self.images, self.plan, self.settings.weights
-        self.first = first_jobs(images, plan)
+        trained = {} if self.settings.trained is None else jobs_of(self.settings.trained, plan)
+        self.first = iter([whole_job(images.task, plan)]) if trained else first_jobs(images, plan)
+        for job in trained.values():
+            self.done[job.name] = (job, 0.0)
+            self.unjudged.append(Judging(job))
         self.tables = {
-            "pretrained": iter(()) if weights is None else pretrained_jobs(weights, images, plan),
+            "pretrained": iter(()) if weights is None else pretrained_jobs(weights, images, plan, trained),
             "residual": drawn_jobs("residual", images.task, plan.rows, plan.short),
             "mobilenet_v3": drawn_jobs("mobilenet_v3", images.task, plan.rows, plan.short // 2 or 1),
         }  # fmt: skip
@@ -465,8 +432,6 @@ class Run:
         for space in sorted(self.tables, key=lambda space: self.begun[space]):
             if left_s > self.needed_s(space) and (job := next(self.tables[space], None)):
                 return job
-        if self.compared and left_s > self.needed_s(self.compared[0].space):
-            return self.compared.popleft()
         return None
 
     def needed_s(self, space):
@@ -518,19 +483,13 @@ class Run:
     def go(self):
         """Train, judge, and write rows until all is done or the time is."""
         while True:
-            while len(self.trainings) < self.settings.side_by_side:
-                has_time = time.monotonic() < self.trains_until_s
-                if not has_time or (job := self.following()) is None:
-                    break
-                self.begin(job)
-            while self.unjudged and len(self.judgings) < self.judges_at_once:
-                counts = self.plan.counts
-                sent = judged, self.unjudged.pop(0), str(self.settings.data), counts
-                self.judgings.add(self.judges.submit(*sent))
-            if not self.trainings and not self.judgings:
+            self.submit()
+            if not self.trainings and not self.judgings and not self.tunings:
                 return
             left_s = max(0.0, self.until_s - WRITING_S - time.monotonic())
-            ended, _ = wait([*self.trainings, *self.judgings], left_s, FIRST_COMPLETED)
+            ended, _ = wait(
+                [*self.trainings, *self.judgings, *self.tunings], left_s, FIRST_COMPLETED
+            )
             if not ended:
                 say(
                     f"not ended: {len(self.judgings) + len(self.unjudged)} judgings, {len(self.trainings)} trainings"
@@ -538,26 +497,55 @@ class Run:
                 return
             for future in ended:
                 if future.exception():
-                    name = getattr(self.trainings.pop(future, None), "name", "judging")
+                    name = getattr(self.trainings.pop(future, None), "name", "judging or tuning")
                     self.judgings.discard(future)
+                    self.tunings.discard(future)
                     say(f"{name} failed: {future.exception()!r}")
                 elif future in self.judgings:
                     self.judgings.discard(future)
                     self.note(future.result())
+                elif future in self.tunings:
+                    self.tunings.discard(future)
+                    self.unjudged.append(Judging(future.result()))
                 else:
                     self.go_on(self.trainings.pop(future), future.result())
 
-    def note(self, row):
-        """Write a row."""
-        self.rows.append(row)
-        write_rows(self.rows, self.settings.out)
-        say(f"{row['network']}{row['variant']}: fp32 {row['fp32']:.2%}, int8 {row['int8']:.2%}")
+    def submit(self):
+        """Begin trainings and judgings, the most important first."""
+        while len(self.trainings) < self.settings.side_by_side:
+            has_time = time.monotonic() < self.trains_until_s
+            if not has_time or (job := self.following()) is None:
+                break
+            self.begin(job)
+        while self.unjudged and len(self.judgings) < self.judges_at_once:
+            self.unjudged.sort(key=importance)
+            judging = self.unjudged.pop(0)
+            counts = MOST_JUDGED if judging.contents else self.plan.counts
+            sent = judged, judging, str(self.settings.data), counts
+            self.judgings.add(self.judges.submit(*sent))
+
+    def note(self, judging):
+        """Write a row; judge the network on other images later, and tune it if it loses much."""
+        job = judging.job
+        name = job.name + job.variant
+        is_first = name not in self.judged
+        self.judged[name] = judging
+        write_rows([each.row() for each in self.judged.values()], self.settings.out)
+        row = judging.row()
+        say(
+            f"{name}: {row['images']} images, fp32 {row['fp32']:.2%}, int8 {row['int8']:.2%}; "
+            f"validation {row['valid_fp32']:.2%}, {row['valid_int8']:.2%}"
+        )
+        if is_first:
+            self.unjudged.append(judging)
+            lost = row["valid_fp32"] - row["valid_int8"]
+            if job.space in SPACES and not job.variant and lost > self.plan.most_lost:
+                sent = tuned, self.done[name][0], str(self.settings.data), self.trains_until_s
+                self.tunings.add(self.tuners.submit(*sent))
 
     def go_on(self, job, trained):
         """Judge what was trained, keep it, and begin what waited for it."""
         job.network._forward_pre_hooks.clear()  # noqa: SLF001 - that of its side is ours
-        if job.variant == ".qat":
-            without_rounding(job.network)
         job.epochs = trained.epochs
         say(f"{job.name}{job.variant}: {trained.epochs} epochs, {trained.seconds:.1f} s, valid {trained.accuracy:.2%}")  # fmt: skip
         network = deepcopy(job.network)
@@ -568,13 +556,10 @@ class Run:
             (self.settings.out / "networks.new").replace(self.settings.out / "networks.pt")
         self.done[job.name + job.variant] = (job, trained.accuracy)
         self.finals.extend(self.best_of_list())
-        self.compared.extend(self.with_rounding(job))
         if job.space == "whole":
             self.tables["elastic"] = self.of_whole(job)
         if job.space not in AWAITED:
-            sent = replace(job, network=network, teacher=None)
-            self.unjudged.append(sent)
-            self.unjudged.sort(key=lambda job: job.space != "micro")
+            self.unjudged.append(Judging(replace(job, network=network, teacher=None)))
 
     def of_whole(self, job):
         """Sub-networks of the trained network."""
@@ -606,15 +591,35 @@ class Run:
         network = seeded(narrow, 7, self.images.task, *RESNET8)
         yield Job("resnet8_taught", "micro", network, LONG, self.plan.long, teacher=teacher)
 
-    def with_rounding(self, job):
-        """A tuning with rounding in each step, and one as long without, of some rows of each space."""
-        number = sum(each.space == job.space and not each.variant for each, _ in self.done.values())
-        if job.space not in SPACES or job.variant or number > self.plan.compared:
-            return
-        recipe = replace(TUNED, lr=TUNED.lr / 4, body_lr=1.0, warm_up=0.1)
-        for variant, make in ((".qat", with_rounding), (".more", deepcopy)):
-            network, epochs = make(job.network), min(2, self.plan.tuned)
-            yield replace(job, network=network, recipe=recipe, epochs=epochs, variant=variant)
+
+def tuned(job, data, ends_s):
+    """The network tuned with rounding on the GPU, as the product tunes a winner."""
+    images = images_for(data, job.middle)
+    inputs = torch.from_numpy(prepared(images.train, images, job.side, slice(128)))
+    network, trained = tuned_with_rounding(job.network, images, inputs, ends_s=ends_s)
+    say(f"{job.name}.qat: {trained.epochs} epochs, {trained.seconds:.1f} s, {trained.accuracies}")
+    return replace(job, network=network, epochs=job.epochs + trained.epochs, variant=".qat")
+
+
+def importance(judging):
+    """What is judged first: each network on a part of the images, what was tuned, then all on the other images."""
+    return (
+        bool(judging.contents),
+        judging.job.space != "micro" and not judging.job.variant,
+    )
+
+
+def jobs_of(path, plan):
+    """Pretrained networks of an earlier run, by name."""
+    ready_for_pickles()
+    kept = torch.load(path, weights_only=False, map_location="cpu")
+    jobs = {}
+    for name, about in kept.items():
+        if "@" in name and len(jobs) < plan.pretrained:
+            side, middle = about["job"]
+            network = about["network"].float()
+            jobs[name] = Job(name, "pretrained", network, TUNED, TUNED_BEFORE, side, middle)
+    return jobs
 
 
 def run(settings):
@@ -626,9 +631,10 @@ def run(settings):
     cores = settings.cores or sorted(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    for core in cores[1:] or cores:
+    tuners = ProcessPoolExecutor(TUNERS, context, ready_for_pickles)
+    count = max(1, len(cores) - 1 - TUNERS)
+    for core in cores[-count:]:
         queue.put(core)
-    count = max(1, len(cores) - 1)
     judges = ProcessPoolExecutor(count, context, pinned, (queue,))
     for _ in range(count):
         judges.submit(ready, str(settings.data))
@@ -638,7 +644,7 @@ def run(settings):
     pool = TrainingPool(images, side_by_side=settings.side_by_side).__enter__()
     sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
     write_rows([], settings.out)
-    Run(settings, settings.plan, pool, judges, count, images, sources, until_s).go()
+    Run(settings, settings.plan, pool, judges, tuners, count, images, sources, until_s).go()
 
 
 def write_rows(rows, out):
@@ -659,11 +665,16 @@ def halved(network):
     return network
 
 
-def pinned(queue):
-    """Keep a process on a core of its own, without a GPU."""
-    from nas.spaces.pretrained.timm_library import timm  # noqa: PLC0415 - before a pickle imports it
+def ready_for_pickles():
+    """Import timm before a pickle does."""
+    from nas.spaces.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
 
     timm()
+
+
+def pinned(queue):
+    """Keep a process on a core of its own, without a GPU."""
+    ready_for_pickles()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.sched_setaffinity(0, {queue.get()})
 
@@ -703,51 +714,84 @@ def of_losses(table):
                 f"{name}: {len(loss)} networks lose {np.median(loss):.2f} points in the median, {loss.mean():.2f} in "
                 f"the mean, {loss.min():.2f} to {loss.max():.2f}; at most 0.3: {(loss <= MOST_LOST).sum()}"
             )
-    both = np.isfinite(lost["equalised"])
-    if both.sum() > 1:
-        more = (lost["equalised"] - lost["int8"])[both]
-        yield f"equalised and corrected less corrected alone: {interval(more)} points lost, n = {both.sum()}"
     for name in TIMED[1:]:
         slower = sum(row[f"{name}_ms"] > row["fp32_ms"] for row in table if is_timed(row))
         yield f"{name}: {slower} of {sum(map(is_timed, table))} slower than fp32"
 
 
+def pooled(row):
+    """Points that int8 loses on test and validation images together."""
+    test, valid = row["images"], row["valid_images"]
+    lost = test * (row["fp32"] - row["int8"]) + valid * (row["valid_fp32"] - row["valid_int8"])
+    return 100 * lost / (test + valid)
+
+
+def ranked(predicted, lost):
+    """Spearman's coefficient with a 95 % interval over networks."""
+    pairs = np.array(
+        [pair for pair in zip(predicted, lost, strict=True) if np.isfinite(pair).all()]
+    )
+    if len(pairs) < FEWEST_RANKED:
+        return "too few networks"
+    drawn = np.random.default_rng(0).integers(len(pairs), size=(DRAWS, len(pairs)))
+    ranks = rankdata(pairs[drawn], axis=1)
+    ranks -= ranks.mean(1, keepdims=True)
+    one, other = ranks[..., 0], ranks[..., 1]
+    spread = np.sqrt((one**2).sum(1) * (other**2).sum(1))
+    low, high = np.quantile(((one * other).sum(1) / np.maximum(spread, 1e-9)), [0.025, 0.975])
+    return f"{spearmanr(*pairs.T).statistic:.2f} [{low:.2f}, {high:.2f}]"
+
+
 def of_predictions(table):
     """How predicted losses rank the true ones."""
+    truths = {
+        "test images": [points(row, "int8") for row in table],
+        "with validation images": [pooled(row) for row in table],
+        "without corrected biases": [points(row, "uncorrected") for row in table],
+        "ONNX Runtime's default": [points(row, "default") for row in table],
+    }
     for name in PREDICTIONS:
         ranks = [
-            spearmanr(
-                [row[name] for row in table],
-                [points(row, key) for row in table],
-                nan_policy="omit",
-            ).statistic
-            for key in ("int8", "uncorrected")
+            f"{truth} {ranked([row[name] for row in table], lost)}"
+            for truth, lost in truths.items()
         ]
-        yield f"predicted by {name}: Spearman {ranks[0]:.2f}, without corrected biases {ranks[1]:.2f}, n = {len(table)}"
+        yield f"predicted by {name}, Spearman, n = {len(table)}: {'; '.join(ranks)}"
     halves = ([row[f"half_{half}"] for row in table] for half in range(HALVES))
-    yield f"halves of the test images agree at {spearmanr(*halves).statistic:.2f}"
+    yield f"halves of the test images agree at {ranked(*halves)}"
+    noise = [100 * np.sqrt(row["flips"]) / row["images"] for row in table]
+    yield f"standard error of a loss: {np.median(noise):.2f} points in the median, {max(noise):.2f} at most"
 
 
 def of_tunings(rows, table):
-    """What tuning with rounding gains, and as much without."""
+    """What tuning with rounding gains."""
     base = {row["network"]: row for row in table}
-    for variant in (".qat", ".more"):
-        pairs = [
-            (row, base[row["network"]])
-            for row in rows
-            if row["variant"] == variant and row["network"] in base
-        ]
-        if len(pairs) > 1:
-            gains = [100 * (row["int8"] - before["int8"]) for row, before in pairs]
-            losses = np.mean([[points(each, "int8") for each in pair] for pair in pairs], 0)
-            yield (
-                f"{variant}: int8 accuracy {interval(gains)} points over untuned; it loses {losses[0]:.2f} "
-                f"(untuned {losses[1]:.2f}), n = {len(pairs)}"
-            )
+    pairs = [
+        (row, base[row["network"]]) for row in rows if row["variant"] and row["network"] in base
+    ]
+    for row, before in pairs:
+        yield (
+            f"{row['network']} tuned: int8 {row['int8']:.2%} (untuned {before['int8']:.2%}), fp32 {row['fp32']:.2%} "
+            f"(untuned {before['fp32']:.2%}); validation {row['valid_int8']:.2%} ({before['valid_int8']:.2%})"
+        )
+    if len(pairs) > 1:
+        gains = [100 * (row["int8"] - before["int8"]) for row, before in pairs]
+        losses = [100 * (before["fp32"] - row["int8"]) for row, before in pairs]
+        yield (
+            f"tuned: int8 accuracy {interval(gains)} points over untuned; it loses {interval(losses)} of the untuned "
+            f"fp32 file, n = {len(pairs)}"
+        )
 
 
-def of_winners(by_space, limits):
-    """20 winners of a search for int8: what they lose, and whether they are slower."""
+def tuned_if_better(row, tuned):
+    """A winner's row with its file tuned with rounding, where that is better on the validation images."""
+    other = tuned.get(row["network"])
+    if other is None or other["valid_int8"] <= row["valid_int8"]:
+        return row
+    return {**row, "int8": other["int8"], "int8_ms": other["int8_ms"], "variant": other["variant"]}
+
+
+def of_winners(by_space, limits, tuned):
+    """20 winners of a search for int8: what they lose of the fp32 network, and whether they are slower."""
     names = list(by_space)
     won = [
         winner(by_space[name], limits[name][at], seed, int8=True)
@@ -755,7 +799,11 @@ def of_winners(by_space, limits):
         for seed in range(5)
         for name in names[(at + seed) % len(names) :][:1]
     ]
-    won = [row for row in won if row]
+    won = [tuned_if_better(row, tuned) for row in won if row]
+    if won:
+        above = {row["network"] for row in won if points(row, "int8") > MOST_LOST}
+        kept = {row["network"] for row in won if row["variant"]}
+        yield f"winners that lose more: {', '.join(sorted(above)) or 'none'}; tuned: {', '.join(sorted(kept)) or 'none'}"
     for file in TIMED[1:] if won else ():
         losses = np.array([points(row, file) for row in won])
         ratios = np.array([row[f"{file}_ms"] / row["fp32_ms"] for row in won])
@@ -812,7 +860,9 @@ def summary(path):
         for name, each in by_space.items()
     }
     if by_space:
-        yield from of_winners(by_space, limits)
+        yield from of_winners(
+            by_space, limits, {row["network"]: row for row in rows if row["variant"] == ".qat"}
+        )
         yield from of_searches(by_space, limits)
     for row in sorted(rows, key=lambda row: -row["int8"]):
         if row["space"] in {"micro", "pretrained"} and not row["variant"]:
@@ -826,6 +876,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
     parser.add_argument("--weights", type=Path)
+    parser.add_argument("--trained", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cores", type=int, nargs="*")
     parser.add_argument("--seconds", type=float, default=420)

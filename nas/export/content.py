@@ -20,8 +20,10 @@ from torch import nn
 
 from common.files.typed_json import write_json
 from common.types.errors import UserError
+from common.types.units import epochs_text
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import LearnerData, has_classes
+from nas.accuracy.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
 from nas.export.answers import write_answers
 from nas.export.card import card
@@ -313,7 +315,11 @@ def int8_source(network: nn.Module, subject: ExportSubject) -> Int8Source | None
     images = subject.images
     if images is None or not subject.is_trained or not has_classes(images):
         return None
-    return Int8Source(network, images, subject.side)
+    file = None if subject.weights is None else subject.weights.with_name(INT8_WEIGHTS)
+    if subject.training is None or file is None or not file.is_file():
+        return Int8Source(network, images, subject.side)
+    tuned = with_weights(subject.space, subject.architecture, subject.task, file)
+    return Int8Source(tuned, images, subject.side, tuned_epochs_of(file))
 
 
 def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
@@ -337,6 +343,8 @@ def _calibration_text(source: Int8Source | None, subject: ExportSubject) -> str:
     text = f"{min(CALIBRATED_ON, len(images.train)):,} training images"
     if source is None:
         return text
+    if source.tuned_epochs:
+        text += f", with weights tuned with rounding for {epochs_text(source.tuned_epochs)}"
     return f"{text}, predicted to lose {100 * source.predicted_loss:.2f} points there before correction"
 
 

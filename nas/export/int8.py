@@ -193,6 +193,7 @@ class Int8Source:
     network: nn.Module
     images: TrainingData
     side: int  # of the images, in pixels
+    tuned_epochs: int = 0  # with rounding, of these weights
 
     @cached_property
     def predicted_loss(self) -> float:
@@ -273,11 +274,18 @@ def few_calibrated(images: TrainingData) -> str | None:
 
 
 def int8_accuracy(
-    network: nn.Module, images: TrainingData, side: int, *, is_winner: bool, in_tflite: bool = False
+    network: nn.Module,
+    images: TrainingData,
+    side: int,
+    *,
+    is_winner: bool,
+    in_tflite: bool = False,
+    tuned: nn.Module | None = None,
 ) -> Int8Accuracy:
     """Accuracy of a network's int8 file beside its fp32 file; on the test images only of a winner.
 
     On validation images it is the mean over the classes where they differ much in size, as in trainings.
+    The int8 file has the weights of `tuned`, if there are any.
 
     Raises:
       UserError: if the network cannot be converted or quantised.
@@ -293,7 +301,7 @@ def int8_accuracy(
 
     example = torch.from_numpy(prepared(images.train, images, side, slice(1)))
     fp32 = onnx_bytes(network.cpu().eval(), [example])
-    source = Int8Source(network, images, side)
+    source = Int8Source(tuned or network, images, side)
     in_fp32: tuple[str, ...] = ()
     try:
         if in_tflite:

@@ -100,6 +100,13 @@ class Int8Accuracy:
     is_slower: bool = False  # both times of the int8 file are above both of the fp32 file
     in_tflite: bool = False
     in_fp32: tuple[str, ...] = ()  # layers that stay in fp32, as they lose most
+    tuned_epochs: int = 0  # with rounding, of the int8 file's weights
+    untuned: float | None = None  # accuracy on the validation images without these epochs
+
+    @property
+    def lost(self) -> float:
+        """Accuracy on the validation images that int8 loses against fp32."""
+        return self.valid_fp32.fraction - self.valid.fraction
 
     @property
     def latency_text(self) -> str:
@@ -128,7 +135,13 @@ class Int8Accuracy:
         slower = "; slower than fp32" if self.is_slower else ""
         mixed = f"; {len(self.in_fp32)} layers stay in fp32" if self.in_fp32 else ""
         file = " of the .tflite file" if self.in_tflite else ""
-        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{mixed}{slower}"
+        tuned = f"; {self.tuned_text}" if self.untuned is not None else ""
+        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{tuned}{mixed}{slower}"
+
+    @property
+    def tuned_text(self) -> str:
+        """What a tuning with rounding brought."""
+        return f"tuned with rounding for {epochs_text(self.tuned_epochs)}, {self.untuned or 0:.2%} before"
 
 
 def _judged(accuracy: Judged) -> str:

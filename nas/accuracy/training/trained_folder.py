@@ -25,7 +25,7 @@ from nas.accuracy.images.image_set import UNEVEN
 from nas.accuracy.learners.base import ClassMetric
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 SCHEMA = 1
 """Version of `training.json`."""
@@ -34,6 +34,9 @@ RECORD = "training.json"
 """The file that makes a folder one of a trained network; it is written last."""
 
 WEIGHTS = "weights.safetensors"
+
+INT8_WEIGHTS = "int8.safetensors"
+"""Weights of the int8 files, where they were tuned with rounding; the metadata has their epochs."""
 
 PICTURES = "pictures"
 """Folder of what a learner shows, `00.jpg` and so on."""
@@ -194,10 +197,31 @@ def write_trained(folder: Path, weights: Mapping[str, Tensor], training: Trainin
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
-    (folder / RECORD).unlink(missing_ok=True)  # a record never stands beside weights of another
+    for name in (RECORD, INT8_WEIGHTS):  # which never stand beside weights of another
+        (folder / name).unlink(missing_ok=True)
     with replacing(folder / WEIGHTS) as file:
         file.write(content)
     write_json(folder / RECORD, training)
+
+
+def write_tuned(file: Path, network: nn.Module, epochs: int) -> None:
+    """Write weights that were tuned with rounding for so many epochs, atomically.
+
+    Raises:
+      OSError: if the file cannot be written.
+    """
+    from safetensors.torch import save  # noqa: PLC0415 - imports torch
+
+    with replacing(file) as opened:
+        opened.write(save(network.state_dict(), {"epochs": str(epochs)}))
+
+
+def tuned_epochs_of(file: Path) -> int:
+    """Epochs with rounding of weights in a file."""
+    from safetensors import safe_open  # noqa: PLC0415 - imports torch
+
+    with safe_open(file, "pt") as weights:
+        return int(weights.metadata()["epochs"])
 
 
 def read_training(folder: Path) -> Training:

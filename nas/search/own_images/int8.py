@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, final
 
+import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
@@ -16,8 +17,15 @@ from common.types.kind import Kind
 from latency.base import LatencyOracle, LiveOracle
 from latency.probe.board import BoardError
 from latency.probe.connection import LostConnectionError
-from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.training.trained_folder import Training
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.learners.data import TrainingData, has_classes
+from nas.accuracy.training.trained_folder import (
+    INT8_WEIGHTS,
+    WEIGHTS,
+    Training,
+    tuned_epochs_of,
+    write_tuned,
+)
 from nas.accuracy.training.untrained import own_side
 from nas.report.summary import Int8Accuracy
 from nas.spaces.base import SearchSpace
@@ -27,6 +35,12 @@ FINALISTS = 3
 
 PREDICTED = 8
 """Candidates among which the finalists are those of the best claims less the loss predicted for int8."""
+
+_ROUNDING_COSTS = 3.0
+"""Time of an epoch with rounding, as a multiple of one without, on a CPU."""
+
+_BEGUN_WITH = 128
+"""Training images that ranges of activations begin with."""
 
 RankedNetwork: TypeAlias = tuple[nn.Module, TrainingData, int]
 """A network as it was ranked, its images and their side."""
@@ -42,6 +56,8 @@ class Int8Files:
         self._space, self._say, self._in_tflite = space, say, in_tflite
         self.seconds = 0.0
         """Time of the last finalist's file; the first imports the converter, which takes seconds."""
+        self.loses_much = False
+        """Whether the first of the finalists loses so much that the winner's tuning needs time."""
         self._of_trainings: dict[tuple[str, float], Int8Accuracy] = {}
 
     def best_first(
@@ -52,9 +68,9 @@ class Int8Files:
         as_ranked: Callable[[int], RankedNetwork | None],
     ) -> list[int]:
         """The first candidates that were trained by their claim less what int8 loses, then the others."""
-        from nas.export.int8 import Int8Source  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.int8 import MOST_LOST, Int8Source  # noqa: PLC0415 - imports onnxruntime
 
-        worth = {}
+        worth, lost = {}, {}
         trained_networks = {
             at: ranked
             for at in order[:PREDICTED]
@@ -66,12 +82,13 @@ class Int8Files:
         }
         for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
             accuracy = self.of_network(*trained_networks[at])
-            worth[at] = claims[at] - accuracy.valid_fp32.fraction + accuracy.valid.fraction
+            worth[at], lost[at] = claims[at] - accuracy.lost, accuracy.lost
             self._say(
                 f"finalist {self._space.text(architectures[at])}: "
                 f"{accuracy.valid_text}; predicted loss {claims[at] - expected[at]:.2%}"
             )
         best = sorted(worth, key=lambda at: -worth[at])
+        self.loses_much = any(lost[at] > MOST_LOST for at in best[:1])
         return [*best, *(at for at in order if at not in worth)]
 
     def of_network(
@@ -89,20 +106,94 @@ class Int8Files:
         return accuracy
 
     def of_training(
-        self, training: Training, images: TrainingData, weights: Path, oracle: LatencyOracle
+        self,
+        training: Training,
+        images: TrainingData,
+        folder: Path,
+        oracle: LatencyOracle,
+        tuned_until_s: float | None,
     ) -> Int8Accuracy:
-        """Accuracy of a trained network after quantisation, with its latency on a live device."""
-        key = training.arch, training.seconds
-        if key in self._of_trainings:
-            return self._of_trainings[key]
+        """Accuracy of a trained network after quantisation, with its latency on a live device.
+
+        What loses much is tuned with rounding until a time on the monotonic clock; None: it is not.
+        """
+        from nas.export.int8 import MOST_LOST  # noqa: PLC0415 - imports onnxruntime
         from nas.export.network import with_weights  # noqa: PLC0415 - imports onnxruntime
 
-        row = self._space.parse(training.arch)
-        network = with_weights(self._space, row, images.task, weights)
+        key, row = (training.arch, training.seconds), self._space.parse(training.arch)
+        network = with_weights(self._space, row, images.task, folder / WEIGHTS)
         side = own_side(self._space, row, images.task)
-        accuracy = self.of_network(network, images, side, is_winner=True)
-        self._of_trainings[key] = self._with_latencies(accuracy, row, oracle)
-        return self._of_trainings[key]
+        if key not in self._of_trainings:
+            accuracy = self.of_network(network, images, side, is_winner=True)
+            self._of_trainings[key] = self._with_latencies(accuracy, row, oracle)
+        accuracy = self._of_trainings[key]
+        if tuned_until_s is None or accuracy.lost <= MOST_LOST or not has_classes(images):
+            return accuracy
+        file = folder / INT8_WEIGHTS
+        if not file.is_file():
+            tuned = self._tuned(network, images, side, training, tuned_until_s)
+            if tuned is None:
+                return accuracy
+            write_tuned(file, *tuned)
+        else:
+            tuned = with_weights(self._space, row, images.task, file), tuned_epochs_of(file)
+        return self._better(accuracy, network, tuned, images=images, side=side, file=file)
+
+    def _tuned(
+        self, network: nn.Module, images: ImageSet, side: int, training: Training, ends_s: float
+    ) -> tuple[nn.Module, int] | None:
+        """The network tuned with rounding, and its epochs; None if the time is too short."""
+        from nas.accuracy.training.rounding import ROUNDED, tuned_with_rounding  # noqa: PLC0415 - imports torch.ao
+        from nas.export.accuracy import prepared  # noqa: PLC0415 - imports onnxruntime
+
+        left_s = ends_s - time.monotonic()
+        epoch_s = _ROUNDING_COSTS * training.seconds / max(1, training.epochs)
+        if left_s < epoch_s:
+            self._say(
+                f"int8 loses much, and {left_s:.0f} s are too short to tune it with rounding, about {epoch_s:.0f} s "
+                f"an epoch: allow more hours="
+            )
+            return None
+        inputs = prepared(images.train, images, side, slice(_BEGUN_WITH))
+        flip, crop = (training.recipe.get(name) == "True" for name in ("flip", "crop"))
+        recipe = replace(ROUNDED, flip=flip, crop=crop)
+        self._say(f"int8 loses much: tuning with rounding, {left_s:.0f} s")
+        tuned, trained = tuned_with_rounding(
+            network, images, torch.from_numpy(inputs), recipe, ends_s=ends_s
+        )
+        return tuned, trained.epochs
+
+    def _better(
+        self,
+        before: Int8Accuracy,
+        network: nn.Module,
+        tuned: tuple[nn.Module, int],
+        *,
+        images: ImageSet,
+        side: int,
+        file: Path,
+    ) -> Int8Accuracy:
+        """Accuracy of the better int8 file on the validation images; the weights of a worse one are removed."""
+        from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
+
+        weights, epochs = tuned
+        after = int8_accuracy(
+            network, images, side, is_winner=True, in_tflite=self._in_tflite, tuned=weights
+        )
+        after = replace(
+            after,
+            fp32_ms=before.fp32_ms,
+            int8_ms=before.int8_ms,
+            is_slower=before.is_slower,
+            tuned_epochs=epochs,
+            untuned=before.valid.fraction,
+        )
+        self._say(f"{after.valid_text}; {after.tuned_text}")
+        if after.valid.fraction > before.valid.fraction:
+            return after
+        file.unlink()
+        self._say("that does not help: int8 files have the weights of fp32")
+        return before
 
     def _with_latencies(
         self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"], oracle: LatencyOracle

@@ -29,7 +29,6 @@ from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
 from nas.accuracy.training.trained_folder import (
     PICTURES,
     RECORD,
-    WEIGHTS,
     Training,
     read_training,
     trained_folder,
@@ -63,6 +62,9 @@ GPU_WORKERS = 8
 
 _WINNER = 3
 """Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
+
+_TUNING = 0.1
+"""Share of the whole time that is kept for a tuning with rounding, where the finalist's int8 file loses much."""
 
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
@@ -285,7 +287,7 @@ class StagedSearch(ABC):
             stages=(*stages, *results),
             training=training,
             first_ms=float(as_searched.latency_ms[at]) if is_timed_again else None,
-            int8=self._int8_of_winner(training),
+            int8=self._int8_of_winner(training, tunes=True),
         )
 
     def _rule_stage(
@@ -399,8 +401,11 @@ class StagedSearch(ABC):
 
     @property
     def _int8_s(self) -> float:
-        """Time that is kept for the winner's int8 file."""
-        return 0.0 if self._int8 is None else _WINNER * self._int8.seconds
+        """Time that is kept for the winner's int8 file, and for its tuning where that is expected to lose much."""
+        if self._int8 is None:
+            return 0.0
+        tuning_s = _TUNING * self._seconds if self._int8.loses_much else 0.0
+        return _WINNER * self._int8.seconds + tuning_s
 
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
         """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
@@ -409,13 +414,15 @@ class StagedSearch(ABC):
         rows = self._drawn_candidates.architectures
         return self._int8.best_first(order, rows, self._claims(left_s), self._as_ranked)
 
-    def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
-        """Accuracy of the winner after quantisation, of a search for int8."""
+    def _int8_of_winner(self, training: Training, *, tunes: bool = False) -> Int8Accuracy | None:
+        """Accuracy of the winner after quantisation, of a search for int8; tuned in the time that is left."""
         if self._int8 is None:
             return None
         images = self._images_of(self._problem.space.parse(training.arch))
-        weights = trained_folder(self._folder, training.arch) / WEIGHTS
-        return self._int8.of_training(training, images, weights, self._problem.oracle)
+        folder = trained_folder(self._folder, training.arch)
+        left_s = self._seconds - self._elapsed_s - _WINNER * self._int8.seconds
+        until_s = time.monotonic() + left_s if tunes else None
+        return self._int8.of_training(training, images, folder, self._problem.oracle, until_s)
 
     @property
     def _times_again(self) -> bool:
