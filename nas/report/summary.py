@@ -19,6 +19,7 @@ from numpy import ndarray
 from common.files.typed_json import read_json
 from common.types.errors import UserError
 from common.types.kind import FLAGGED, Kind
+from common.types.units import epochs_text
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.accuracy.training.trained_folder import ClassResult, Judged, Training

@@ -194,9 +194,7 @@ def write_trained(folder: Path, weights: Mapping[str, Tensor], training: Trainin
     Raises:
       OSError: if a file cannot be written.
     """
-    from safetensors.torch import save  # noqa: PLC0415 - imports torch
-
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
+    content = _content(weights)
     for name in (RECORD, INT8_WEIGHTS):  # which never stand beside weights of another
         (folder / name).unlink(missing_ok=True)
     with replacing(folder / WEIGHTS) as file:
@@ -210,10 +208,16 @@ def write_tuned(file: Path, network: nn.Module, epochs: int) -> None:
     Raises:
       OSError: if the file cannot be written.
     """
+    with replacing(file) as opened:
+        opened.write(_content(network.state_dict(), {"epochs": str(epochs)}))
+
+
+def _content(weights: Mapping[str, Tensor], about: dict[str, str] | None = None) -> bytes:
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
-    with replacing(file) as opened:
-        opened.write(save(network.state_dict(), {"epochs": str(epochs)}))
+    return save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, about
+    )
 
 
 def tuned_epochs_of(file: Path) -> int:

@@ -26,6 +26,7 @@ from nas.accuracy.training.trained_folder import (
     tuned_epochs_of,
     write_tuned,
 )
+from nas.accuracy.training.trainer import DivergedTrainingError
 from nas.accuracy.training.untrained import own_side
 from nas.report.summary import Int8Accuracy
 from nas.spaces.base import SearchSpace
@@ -158,9 +159,13 @@ class Int8Files:
         flip, crop = (training.recipe.get(name) == "True" for name in ("flip", "crop"))
         recipe = replace(ROUNDED, flip=flip, crop=crop)
         self._say(f"int8 loses much: tuning with rounding, {left_s:.0f} s")
-        tuned, trained = tuned_with_rounding(
-            network, images, torch.from_numpy(inputs), recipe, ends_s=ends_s
-        )
+        try:
+            tuned, trained = tuned_with_rounding(
+                network, images, torch.from_numpy(inputs), recipe, ends_s=ends_s
+            )
+        except DivergedTrainingError as error:
+            self._say(f"the tuning failed: {error}")
+            return None
         return tuned, trained.epochs
 
     def _better(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -17,11 +18,21 @@ from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
-from nas.accuracy.training.trained_folder import Judged
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.rounding import ROUNDED
+from nas.accuracy.training.trained_folder import (
+    INT8_WEIGHTS,
+    Judged,
+    Training,
+    write_trained,
+    write_tuned,
+)
+from nas.accuracy.training.trainer import train
 from nas.export.accuracy import prepared
 from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
 from nas.report.summary import Int8Accuracy
 from nas.search.own_images.int8 import Int8Files
+from nas.spaces.function import space
 from nas.spaces.registry import space_named
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
@@ -103,9 +114,9 @@ def test_channels_that_rounding_shifts_are_shifted_back(images):
 def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(images):
     ranked = [None, network(1e5), network(), network(), network(), network()]
     lines = []
-    space = space_named("nas_bench_201")
-    rows = space.architectures(np.arange(6))
-    files = Int8Files(space, lines.append)
+    benchmark = space_named("nas_bench_201")
+    rows = benchmark.architectures(np.arange(6))
+    files = Int8Files(benchmark, lines.append)
 
     order = files.best_first(
         range(6),
@@ -116,7 +127,7 @@ def test_untrained_candidates_and_those_that_int8_would_spoil_are_not_judged(ima
 
     assert order == [2, 3, 4, 0, 1, 5]
     assert [line.split(":")[0] for line in lines] == [
-        f"finalist {space.text(row)}" for row in rows[2:5]
+        f"finalist {benchmark.text(row)}" for row in rows[2:5]
     ]
     assert files.seconds > 0
 
@@ -135,6 +146,97 @@ def test_the_accuracy_of_an_int8_file_weighs_classes_that_differ_in_size(images)
     accuracy = int8_accuracy(constant, replace(images, valid=valid), 8, is_winner=False)
 
     assert accuracy.valid.fraction == accuracy.valid_fp32.fraction == pytest.approx(0.5)
+
+
+class Coarse(nn.Module):
+    """A network whose activations share their 8 bits with a large channel, which nothing reads."""
+
+    def __init__(self, largest):
+        super().__init__()
+        self.largest = largest
+        self.first = nn.Conv2d(3, 8, 3)
+        self.second = nn.Conv2d(9, 9, 3, groups=9)
+        self.last = nn.Linear(128, 10)
+
+    def forward(self, inputs):
+        """Logits."""
+        features = self.first(inputs).relu()
+        both = torch.cat((features, torch.full_like(features[:, :1], self.largest)), 1)
+        return self.last(self.second(both)[:, :8].relu().flatten(1))
+
+
+COARSE = space(lambda _task, largest: Coarse(largest), name="coarse", largest=[2000.0, 1.0])
+
+
+def training(images):
+    """Record of a training without augmentation, an epoch of which took a tenth of a second."""
+    judged = Judged(0.9, 10)
+    return Training(
+        schema=1,
+        state="finished",
+        space="coarse",
+        arch="largest=2000.0",
+        data="digits",
+        data_seed=0,
+        data_name="digits",
+        data_title="digits",
+        data_digest="",
+        classes=images.classes,
+        side=8,
+        mean=images.mean,
+        sd=images.sd,
+        recipe={},
+        epochs=10,
+        seed=0,
+        trained_on="train",
+        valid=judged,
+        test=judged,
+        seconds=1.0,
+        device="cpu",
+        versions={},
+    )
+
+
+def test_a_winner_that_int8_costs_much_is_tuned_with_rounding_where_time_is_left(
+    images, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("nas.export.int8._IN_FP32", ())  # as .tflite files have none
+    recipe = replace(recipe_named("from_scratch:none"), epochs=8)
+    torch.manual_seed(0)
+    made = Coarse(2000.0)
+    train(made, images, recipe)
+    write_trained(tmp_path, made.state_dict(), training(images))
+    lines = []
+
+    def judged(until_s):
+        files = Int8Files(COARSE, lines.append)
+        return files.of_training(training(images), images, tmp_path, Oracle(), until_s)
+
+    untuned, hurried = judged(None), judged(time.monotonic())
+    tuned = judged(time.monotonic() + 1000)
+    resumed = judged(time.monotonic())
+
+    assert untuned == hurried
+    assert "allow more hours=" in lines[0]
+    assert untuned.lost > 0.3 > tuned.lost
+    assert (tuned.tuned_epochs, tuned.untuned) == (ROUNDED.epochs, untuned.valid.fraction)
+    assert tuned.test.fraction > untuned.test.fraction + 0.2
+    assert tuned.test_fp32 == untuned.test_fp32
+    assert "tuned with rounding for 3 epochs" in tuned.note
+    assert resumed == tuned
+
+
+def test_a_tuning_that_does_not_help_leaves_the_weights(images, tmp_path, monkeypatch):
+    monkeypatch.setattr("nas.export.int8.MOST_LOST", -1.0)
+    made = Coarse(2000.0)
+    write_trained(tmp_path, made.state_dict(), training(images))
+    write_tuned(tmp_path / INT8_WEIGHTS, made, 1)
+    files = Int8Files(COARSE, print)
+
+    accuracy = files.of_training(training(images), images, tmp_path, Oracle(), time.monotonic())
+
+    assert accuracy.untuned is None
+    assert not (tmp_path / INT8_WEIGHTS).exists()
 
 
 @pytest.mark.parametrize(
