@@ -63,8 +63,8 @@ GPU_WORKERS = 8
 _WINNER = 3
 """Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
 
-_TUNING = 0.1
-"""Share of the whole time that is kept for a tuning with rounding, where the finalist's int8 file loses much."""
+_TUNING = 0.2
+"""Share of the time left that is kept for a tuning with rounding, where the finalist's int8 file loses much."""
 
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
@@ -404,7 +404,8 @@ class StagedSearch(ABC):
         """Time that is kept for the winner's int8 file, and for its tuning where that is expected to lose much."""
         if self._int8 is None:
             return 0.0
-        tuning_s = _TUNING * self._seconds if self._int8.loses_much else 0.0
+        left_s = max(0.0, self._seconds - self._elapsed_s)
+        tuning_s = _TUNING * left_s if self._int8.loses_much else 0.0
         return _WINNER * self._int8.seconds + tuning_s
 
     def _by_int8(self, order: list[int], left_s: float) -> list[int]:
