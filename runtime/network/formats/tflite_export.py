@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -62,7 +63,24 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
             ) from error
         finally:
             network.train(is_training)
+        _require_runnable(content)
     return content
+
+
+def _require_runnable(tflite: bytes) -> None:
+    """Refuse operators that the converter writes and LiteRT lacks, with their layers."""
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - an extra
+
+    try:
+        Interpreter(model_content=tflite)
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        kind = re.search(r"opcode '(\w+)'", reason)
+        layers = [each for each in in_fp32(tflite) if kind and each.startswith(f"{kind[1]} ")]
+        raise ValueError(
+            f"LiteRT cannot run this network: it has no {', '.join(layers) or reason}; replace the layer, or leave "
+            f"TFLite out by formats=[onnx]"
+        ) from error
 
 
 def tflite_quantised(tflite: bytes, batches: Iterable[Float32[ndarray, "b c h w"]]) -> bytes:
