@@ -27,12 +27,17 @@ from nas.accuracy.images.decode import UndecodableError, decode
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.optimization.step import Normalised
-from nas.accuracy.training.trained_folder import read_training
+from nas.accuracy.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
 from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
-from nas.export.content import _dynamic_batch_error, written_forms
+from nas.export.content import (
+    _calibration_text,
+    _dynamic_batch_error,
+    int8_source,
+    written_forms,
+)
 from nas.export.int8 import few_calibrated
 from nas.export.latency import Latency, tflite_session, timed_on_board
 from nas.export.network import logits_of, with_weights
@@ -453,3 +458,39 @@ def test_biases_of_channels_without_weights_do_not_saturate_in_tflite():
 
     outputs = tflite_session(int8)(images.numpy())
     np.testing.assert_allclose(outputs, expected, atol=0.05)
+
+
+class Sorted(nn.Module):
+    """A layer that the converter writes and LiteRT lacks."""
+
+    def forward(self, inputs):
+        return inputs.sort(2)[0]
+
+
+def test_a_layer_that_litert_cannot_run_is_named_with_the_way_out():
+    pytest.importorskip("litert_torch")
+    pytest.importorskip("ai_edge_litert")
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), Sorted(), nn.Flatten(), nn.Linear(144, 10))
+
+    with pytest.raises(ValueError, match=r"no STABLEHLO_SORT \(.*Sorted.*\[onnx\]"):
+        tflite_bytes(network.eval(), torch.zeros(1, 3, 8, 8))
+
+
+def test_int8_files_have_the_weights_that_were_tuned_with_rounding(trained, config, tmp_path):
+    folder = tmp_path / "trained"
+    shutil.copytree(trained, folder)
+    subject = subject_of(config(weights=str(folder), precision=Precisions.int8))
+    network = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
+    tuned = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
+    with torch.no_grad():
+        next(tuned.parameters()).mul_(0.5)
+
+    before = int8_source(network, subject)
+    write_tuned(folder / INT8_WEIGHTS, tuned, 3)
+    after = int8_source(network, subject)
+
+    assert before.network is network
+    for name, weight in after.network.state_dict().items():
+        assert torch.equal(weight, tuned.state_dict()[name])
+    assert "tuned with rounding for 3 epochs" in _calibration_text(after, subject)
+    assert "tuned" not in _calibration_text(before, subject)
