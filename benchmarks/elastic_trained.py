@@ -26,10 +26,12 @@ are by validation images. Epochs of tuning follow from the seconds, and are writ
 
 import argparse
 import copy
+import fcntl
 import json
 import os
+import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -44,16 +46,18 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from latency.models.regression import fit
+from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
-from nas.accuracy.supernet.training import inherited, path_accuracy, recalibrate, train_supernet
+from nas.accuracy.supernet.training import inherited, recalibrate, train_supernet
 from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.optimization.kernels import Kernels, computed_by, kernels_for
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch, train
 from nas.accuracy.training.untrained import resize
 from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.pretrained.padding import with_static_padding
+from nas.spaces.pretrained.padding import PaddedConvolution, with_static_padding
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.residual import residual
 from nas.trials.staged.candidates import log_features
@@ -65,13 +69,18 @@ SIDE = 128
 SIDES = (64, 80, 96, 112, 128)
 WIDTHS = ("100", "075", "050")
 RANDOM, SEEDS, HALF = 20, 3, 0.5
-LONGER = 5  # times the epochs of a tuning
+WITHOUT_CUDNN = (
+    os.environ.get("WITHOUT_CUDNN") == "1"
+)  # trainings of MobileNets, where `probe` says so
 FASTNAS = "ModelOpt, FastNAS"
 TUNING = replace(
     recipe_named("fine_tuning"), batch_size=128, lr=0.03, body_lr=1.0, name="elastic_trained"
 )
+OF_IMAGENET = replace(TUNING, lr=0.02, body_lr=0.5)
 MODERN = replace(recipe_named("modern:flip,crop"), batch_size=256)
 SANDWICH = {"batch_size": 512, "lr": 0.05}  # of the adaptation
+SANDWICH_OF_IMAGENET = {"batch_size": 256, "lr": 0.03}
+JUDGED = 2048  # training images of a part's statistics, and validation images that rank it
 
 
 @dataclass
@@ -94,14 +103,16 @@ class Notes:
         print(json.dumps(line)[:300], flush=True)
 
 
-WHOLE = []  # session of the whole network, of the process that measures
+WHOLE = []  # session and image of the whole network, of a process that measures
+PLACE = []  # its quiet core, the other ones, and the file that one process locks while it measures
+IMAGES = []  # of a process that trains
 
 
-def begin(core, model, side):
-    """Be pinned, and load the whole network."""
-    os.sched_setaffinity(0, {core})
+def begin(core, lock, model, side):
+    """Load the whole network."""
     torch.set_num_threads(1)
     timm()  # imports torchvision beside any torch, before networks arrive
+    PLACE[:] = core, os.sched_getaffinity(0) - {core} or {core}, lock
     WHOLE[:] = OnnxSession(model), image_of(side)
 
 
@@ -109,12 +120,19 @@ def image_of(side):
     return np.random.default_rng(0).standard_normal((1, 3, side, side)).astype(np.float32)
 
 
-def timed(network, side, seconds):
-    """Median time of a network, and that of the whole one beside it, ms."""
-    runs = (OnnxSession(exported(network, side)), image_of(side)), WHOLE
-    samples_ms, ends_s = [], time.monotonic() + seconds
-    while len(samples_ms) < 15 or time.monotonic() < ends_s:
-        samples_ms.append([milliseconds(*run) for run in runs])
+def timed(network, side, seconds, other=None):
+    """Median times in turns, ms: of a network, and of the whole one or of another, a network and its side."""
+    runs = [(OnnxSession(exported(network, side)), image_of(side)), tuple(WHOLE)]
+    if other:
+        runs[1] = OnnxSession(exported(*other)), image_of(other[1])
+    core, others, lock = PLACE
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.sched_setaffinity(0, {core})
+        samples_ms, ends_s = [], time.monotonic() + seconds
+        while len(samples_ms) < 15 or time.monotonic() < ends_s:
+            samples_ms.append([milliseconds(*run) for run in runs])
+        os.sched_setaffinity(0, others)
     return np.median(samples_ms[5:], axis=0).tolist()
 
 
@@ -129,17 +147,110 @@ def exported(network, side):
 
 
 class Core:
-    """Times networks on a core, in a process of its own."""
+    """Times networks on a core that is quiet, one after another; they are exported on others."""
 
-    def __init__(self, core, whole, side, seconds):
-        self.seconds = seconds
-        model = exported(with_static_padding(copy.deepcopy(whole).cpu(), side), side)
-        self.pool = ProcessPoolExecutor(1, get_context("spawn"), begin, (core, model, side))
+    def __init__(self, args, whole, side):
+        self.seconds = 0.1 if args.smoke else 0.7
+        model = exported(padded(whole, side), side)
+        self.begin = begin, (args.core, args.paths[1] / "core.lock", model, side)
+        self.pool = ProcessPoolExecutor(2, get_context("spawn"), *self.begin)
 
     def share(self, network, side):
         """Time as a share of the whole network's, later."""
-        own = with_static_padding(copy.deepcopy(network).cpu(), side)
-        return self.pool.submit(timed, own, side, self.seconds)
+        return self.pool.submit(timed, padded(network, side), side, self.seconds)
+
+    def pair(self, network, side, other):
+        """Times of two networks in turns, later."""
+        other = padded(*other), other[1]
+        return self.pool.submit(timed, padded(network, side), side, 2 * self.seconds, other)
+
+
+def padded(network, side):
+    """A copy on the CPU with the padding of its side."""
+    return with_static_padding(copy.deepcopy(network).cpu(), side)
+
+
+def prepare(images):
+    """Be a process that trains."""
+    torch.set_num_threads(1)
+    timm()
+    IMAGES[:] = [images]
+
+
+def kernels_of_parts(network):
+    """Convolve without cuDNN where it would look for kernels longer than the network computes."""
+    kernels = kernels_for(network, 1, shapes_vary=True)
+    return computed_by(kernels, device_named("auto"))
+
+
+def judge(network, on_test):
+    """Accuracy with renewed statistics, on validation images or on all test images."""
+    (images,) = IMAGES
+    with kernels_of_parts(network):
+        recalibrate(network, images, most=JUDGED)
+        split = images.test if on_test else images.valid.first(JUDGED)
+        return accuracy_of(network, split, images)
+
+
+def tune(networks, recipe, teacher, seed, absorbs):
+    """Validation and test accuracies of networks that are tuned side by side, and their weights."""
+    (images,) = IMAGES
+    if absorbs:
+        batch = proxy_batch(images, 256).to(device_named("auto"))
+        for network in networks:
+            with kernels_of_parts(network):
+                absorb_statistics(network.to(batch.device), batch)
+    options = TrainingOptions(
+        seed=seed, evaluate_every=recipe.epochs, teacher=teacher, shapes_vary=WITHOUT_CUDNN
+    )
+    with TrainingPool(images, side_by_side=3) as pool:
+        futures = [pool.submit(lambda own=own: own, recipe, options) for own in networks]
+        valid = [future.result().accuracy for future in futures]
+    answers = []
+    for network, accuracy in zip(networks, valid, strict=True):
+        with kernels_of_parts(network):
+            test = accuracy_of(network, images.test, images)
+        answers.append((accuracy, test, network.cpu().state_dict()))
+    torch.cuda.empty_cache()
+    return answers
+
+
+class Workers:
+    """Processes that train and judge networks on one GPU, which find the kernels of their layers side by side."""
+
+    def __init__(self, count, images, recipe):
+        self.count, self.recipe = count, recipe
+        self.pool = ProcessPoolExecutor(count, get_context("spawn"), prepare, (images,))
+
+    def judged(self, networks, *, on_test=False):
+        """Accuracies of parts as they inherit, after their statistics were renewed."""
+        few = 2 * self.count
+        networks, waiting, accuracies = iter(networks), [], []
+        for network in networks:  # each is built while others are judged
+            waiting.append(self.pool.submit(judge, network, on_test))
+            if len(waiting) > few:
+                accuracies.append(waiting.pop(0).result())
+        return accuracies + [future.result() for future in waiting]
+
+    def tuned(self, networks, epochs, teacher=None, seed=0, *, absorbs=False):
+        """Number, and validation and test accuracy, and weights, of each network as it was tuned."""
+        recipe = replace(self.recipe, epochs=epochs)
+        size = -(-len(networks) // self.count)
+        size = min(size, 3)  # results are written as they come
+        parts = [range(at, min(at + size, len(networks))) for at in range(0, len(networks), size)]
+        futures = {
+            self.pool.submit(
+                tune,
+                [copy.deepcopy(networks[at]).cpu() for at in part],
+                recipe,
+                teacher,
+                seed,
+                absorbs,
+            ): part
+            for part in parts
+        }
+        for future in as_completed(futures):
+            yield from zip(futures[future], future.result(), strict=True)
 
 
 @dataclass
@@ -149,9 +260,10 @@ class Study:
     notes: Notes
     images: object
     whole: object
-    core: int
-    is_smoke: bool
-    by_taylor: bool
+    timer: Core
+    workers: Workers
+    args: argparse.Namespace
+    sandwich: dict
     shares: dict = field(default_factory=dict)  # measured, by row
     scores: dict = field(default_factory=dict)  # inherited accuracy on validation images, by row
 
@@ -159,12 +271,12 @@ class Study:
         self.whole = self.whole.cpu().eval()
         self.space = ElasticSpace(copy.deepcopy(self.whole), self.images.side)
         self.task = self.images.task
-        if self.by_taylor:
+        self.is_smoke = self.args.smoke
+        if self.args.taylor:
             orders = taylor_orders(self.whole, self.space.structure.groups, self.images)
             self.space.structure = replace(self.space.structure, orders=orders)
         self.shared = self.space.supernet(self.task)
-        self.shared.recipe = replace(self.shared.recipe, **SANDWICH)
-        self.timer = Core(self.core, self.whole, self.images.side, 0.1 if self.is_smoke else 0.7)
+        self.shared.recipe = replace(self.shared.recipe, **self.sandwich)
         self.waiting = {}
         self.notes(
             "space",
@@ -209,7 +321,12 @@ class Study:
         epochs = max(1, int(seconds / epoch_s))
         train_supernet(self.space, self.images, epochs=epochs, on_epoch=ended, **options)
         spent_s = time.monotonic() - began_s
+        torch.cuda.empty_cache()  # for the processes beside
         self.notes("adapted", epochs=len(seen), seconds=spent_s, forecast_s=epoch_s)
+
+    def left_s(self):
+        """Seconds that are left."""
+        return self.args.seconds - (time.monotonic() - STARTED_S)
 
     def epoch_s(self):
         """Seconds of an epoch of the adaptation, after kernels were found."""
@@ -222,25 +339,24 @@ class Study:
         return seconds_an_epoch(self.shared, self.images, self.shared.recipe, options)
 
     def part(self, row):
-        """A part with inherited weights and statistics of its own."""
-        network = inherited(self.space, self.shared, row, self.task)
-        recalibrate(network, self.images)
-        return network
+        """A part with inherited weights."""
+        return inherited(self.space, self.shared, row, self.task)
 
     def score(self, rows):
         """Inherited accuracies."""
-        for row in rows:
-            if row.tobytes() not in self.scores:
-                accuracy = path_accuracy(self.space, self.shared, row, self.images)
-                self.scores[row.tobytes()] = accuracy
+        new = [row for row in rows if row.tobytes() not in self.scores]
+        for row, accuracy in zip(new, self.workers.judged(map(self.part, new)), strict=True):
+            self.scores[row.tobytes()] = accuracy
         return np.array([self.scores[row.tobytes()] for row in rows])
 
     def fit_times(self, count):
         """A regression on the times of some rows, and its error; candidates with predicted shares."""
         drawn = self.space.sample(np.random.default_rng(1), 40 if self.is_smoke else 4000)
-        rows = np.unique(np.concatenate([self.space.rules_of_thumb(), drawn]), axis=0)
+        thumb = self.space.rules_of_thumb()
+        rows = np.unique(np.concatenate([thumb, drawn]), axis=0)
         rows = np.random.default_rng(2).permutation(rows)
         self.pool_rows, self.timed_count = rows, count
+        self.is_thumb = np.isin([row.tobytes() for row in rows], [row.tobytes() for row in thumb])
         self.ask(rows[:count])
 
     def predict_times(self):
@@ -265,7 +381,11 @@ class Study:
         rows, rng, few = self.pool_rows, np.random.default_rng(3), []
         for limit in limits:
             near = np.flatnonzero((self.predicted <= limit) & (self.predicted > 0.75 * limit))
-            few += rng.permutation(near)[:each].tolist()
+            if not len(near):
+                near = np.argsort(np.abs(self.predicted - 0.9 * limit))[:1]
+            near = rng.permutation(near)
+            thumb = near[self.is_thumb[near]]
+            few += [*thumb[np.argsort(-self.predicted[thumb])][: each // 3], *near[:each]]
         few = np.unique(few).astype(int)
         began_s = time.monotonic()
         scores = self.score(rows[few])
@@ -278,7 +398,8 @@ class Study:
         best = []
         for limit in limits:
             order = [at for at in np.argsort(-scores) if predicted[at] <= 1.03 * limit]
-            within = (at for at in order[:8] if self.measured(candidates[[at]])[0] <= limit)
+            self.ask(candidates[order[:3]])
+            within = (at for at in order[:12] if self.measured(candidates[[at]])[0] <= limit)
             at = next(within, None)
             if at is None:
                 at = int(np.argmin(predicted))
@@ -310,23 +431,6 @@ class Study:
         return np.array(new, np.int64).reshape(-1, rows.shape[1])
 
 
-def tuned(images, networks, epochs, teacher=None, seeds=(0,)):
-    """Accuracies on validation and test images of networks, each tuned alike by each seed."""
-    trained = []
-    with TrainingPool(images, side_by_side=6) as pool:
-        for seed in seeds:
-            for network in networks:
-                own = copy.deepcopy(network).cpu()
-                options = TrainingOptions(seed=seed, evaluate_every=epochs, teacher=teacher)
-                recipe = replace(TUNING, epochs=epochs)
-                trained.append((own, pool.submit(lambda own=own: own, recipe, options)))
-        results = [future.result() for _, future in trained]
-    return [
-        (result.accuracy, accuracy_of(network, images.test, images))
-        for (network, _), result in zip(trained, results, strict=True)
-    ]
-
-
 def mobilenet_v2(folder, width, side, classes):
     """Real weights of the nearest side, a new classifier, and the padding of TensorFlow."""
     files = {int(f.stem.rpartition("_")[2]): f for f in folder.glob(f"mobilenetv2_{width}.tf_*")}
@@ -344,77 +448,92 @@ def mobilenet_v2(folder, width, side, classes):
 
 def mobilenet(args, images, notes):
     """Fifteen networks that others hand out, parts of one of them, and what inheritance is worth."""
-    classes = len(images.classes)
-    starts = {}
+    classes, epochs, starts = len(images.classes), args.tuning or 3, {}
     for width in WIDTHS[: 2 if args.smoke else None]:
         for side in SIDES[:: 4 if args.smoke else 1]:
             network, (mean, sd) = mobilenet_v2(args.weights, width, side, classes)
             starts[width, side] = network
     images = replace(images, mean=tuple(mean), sd=tuple(sd))
-    began_s = time.monotonic()
+    workers = Workers(args.workers, images, OF_IMAGENET)
     whole = starts["100", SIDE]
-    epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, replace(TUNING, epochs=3))
-    epochs = max(1, min(4, int(0.45 * args.seconds / 28 / epoch_s)))
-    notes("plan", epoch_s=epoch_s, epochs=epochs, test_images=len(images.test))
-    whole = copy.deepcopy(whole)
-    train(
-        whole,
-        images,
-        replace(TUNING, epochs=2 * epochs),
-        TrainingOptions(evaluate_every=2 * epochs),
-    )
-    test = accuracy_of(whole, images.test, images)
-    notes("whole", test=test, epochs=2 * epochs, seconds=time.monotonic() - began_s)
-
-    study = Study(notes, images, whole, args.core, args.smoke, args.taylor)
-    study.fit_times(6 if args.smoke else 60)
-    handed_out = {key: study.timer.share(network, key[1]) for key, network in starts.items()}
-    study.adapt(0.33 * args.seconds)
-    rows = study.space.sample(np.random.default_rng(5), 3 if args.smoke else RANDOM)
-    parts = [study.part(row) for row in rows]
-    inherits = [accuracy_of(part, images.test, images) for part in parts]
-    alone = [test for _, test in tuned(images, parts, epochs)]
-    for row, before, after in zip(rows, inherits, alone, strict=True):
-        notes("random", row=study.space.text(row), inherited=before, alone=after, epochs=epochs)
-
-    study.predict_times()
-    networks = []
+    timer = Core(args, whole, SIDE)
+    later = {key: timer.share(network, key[1]) for key, network in starts.items()}
+    notes("plan", epochs=epochs, splits=[len(images.train), len(images.valid), len(images.test)])
+    networks, handed_out = [], {}
     for (_, side), start in starts.items():
-        network = with_static_padding(start, side)
+        network = with_static_padding(copy.deepcopy(start), side)
         resize(network, side, SIDE)
         networks.append(network)
-    handed_out_tests = [test for _, test in tuned(images, networks, epochs)]
-    shares = []
-    for (width, side), later in handed_out.items():
-        ms, whole_ms = later.result()
-        shares.append(ms / whole_ms)
+    for at, (_, test, weights) in workers.tuned(networks, epochs, absorbs=True):
+        width, side = [*starts][at]
+        handed_out[width, side] = test
+        notes("handed out", width=width, side=side, test=test, epochs=epochs)
+        if (width, side) == ("100", SIDE):
+            whole.load_state_dict(weights)
+    notes("whole", test=handed_out["100", SIDE], epochs=epochs)
+
+    study = Study(notes, images, whole, timer, workers, args, SANDWICH_OF_IMAGENET)
+    study.fit_times(6 if args.smoke else 60)
+    peers = Peers(study)
+    study.adapt(0.17 * args.seconds)
+    study.predict_times()
+    shares = {}
+    for (width, side), future in later.items():
+        ms, whole_ms = future.result()
+        shares[width, side] = ms / whole_ms
         notes("time", row=f"mobilenetv2_{width} side={side}", ms=ms, whole_ms=whole_ms)
-    best = study.best_within([*shares, HALF], 2 if args.smoke else 12)
+    best = study.best_within([*shares.values(), HALF], 2 if args.smoke else 10)
     half = best.pop()
-    distinct = np.unique(best, axis=0)
-    tests = tuned(images, [study.part(row) for row in distinct], epochs, study.whole)
-    by_row = {row.tobytes(): test for row, (_, test) in zip(distinct, tests, strict=True)}
-    for (key, share), row, test in zip(
-        zip(handed_out, shares, strict=True), best, handed_out_tests, strict=True
-    ):
-        width, side = key
-        notes(
-            "point",
-            width=width,
-            side=side,
-            share=share,
-            handed_out=test,
-            part=by_row[row.tobytes()],
-            part_share=float(study.measured(row[None])[0]),
-            row=study.space.text(row),
-            epochs=epochs,
+    handed_out = {key: (share, handed_out[key]) for key, share in shares.items()}
+    points(study, starts, handed_out, best, epochs)
+    randoms(study, 2 if study.left_s() > 60 else 1)
+    halved(study, half, peers, epochs)
+
+
+def points(study, starts, handed_out, best, epochs):
+    """Tune the part within each latency, and time it once more in turns with what is handed out."""
+    tests, distinct = {}, np.unique(best, axis=0)
+    pairs = [
+        study.timer.pair(
+            study.space.network(row, study.task), study.side(row), (starts[key], key[1])
         )
-    halved(study, half, epochs)
-    # what the adaptation's time alone would give those that are handed out
-    longer = [at for at, (_, side) in enumerate(starts) if side == 96]
-    more = tuned(images, [networks[at] for at in longer], LONGER * epochs)
-    for at, (_, test) in zip(longer, more, strict=True):
-        notes("longer", width=[*starts][at][0], side=96, test=test, epochs=LONGER * epochs)
+        for key, row in zip(handed_out, best, strict=True)
+    ]
+
+    def note():
+        for key, row, pair in zip(handed_out, best, pairs, strict=True):
+            if (test := tests.get(row.tobytes())) is not None and key not in written:
+                part_ms, handed_out_ms = pair.result()
+                written.add(key)
+                study.notes(
+                    "point",
+                    width=key[0],
+                    side=key[1],
+                    share=handed_out[key][0],
+                    handed_out=handed_out[key][1],
+                    part=test,
+                    part_share=float(study.measured(row[None])[0]),
+                    part_ms=part_ms,
+                    handed_out_ms=handed_out_ms,
+                    row=study.space.text(row),
+                    epochs=epochs,
+                )
+
+    written = set()
+    parts = [study.part(row) for row in distinct]
+    for at, (_, test, _) in study.workers.tuned(parts, epochs, study.whole):
+        tests[distinct[at].tobytes()] = test
+        note()
+
+
+def randoms(study, epochs):
+    """Random parts as they inherit, against each tuned alone."""
+    rows = study.space.sample(np.random.default_rng(5), 3 if study.is_smoke else RANDOM)
+    parts = [study.part(row) for row in rows]
+    before = study.workers.judged(map(copy.deepcopy, parts), on_test=True)
+    for at, (_, test, _) in study.workers.tuned(parts, epochs):
+        text = study.space.text(rows[at])
+        study.notes("random", row=text, inherited=before[at], alone=test, epochs=epochs)
 
 
 def widths_alike(study):
@@ -428,128 +547,187 @@ def widths_alike(study):
         order = order[study.predict(order) <= 1.2 * HALF][:10]
         for row in order if len(order) else thumb[:1]:
             if study.measured(row[None])[0] <= HALF:
-                alike[name] = row
+                if not any((row == other).all() for other in alike.values()):
+                    alike[name] = row
                 break
     return alike
 
 
-def halved(study, half, epochs):
-    """Ways of cutting a network to half its time, each tuned by some seeds with the whole one as teacher."""
-    space, images, notes = study.space, study.images, study.notes
+def halved(study, half, peers, epochs):
+    """Ways of cutting a network to half its time, each tuned by some seeds with the whole one as teacher.
+
+    Where a peer needs longer even at its fastest, the best part within the peer's time is tuned as well.
+    """
+    space, notes = study.space, study.notes
     alike = widths_alike(study)
     untouched = space.supernet(study.task)  # the weights before the adaptation
-    networks, shares = {"elastic": study.part(half)}, {"elastic": study.measured(half[None])[0]}
+    ways = {"elastic": (study.part(half), study.side(half))}
     for name, row in alike.items():
-        before = inherited(space, untouched, row, study.task)
-        recalibrate(before, images)
-        networks |= {f"widths alike{name}": before, f"widths alike{name}, adapted": study.part(row)}
-        for each in ("", ", adapted"):
-            shares[f"widths alike{name}{each}"] = study.measured(row[None])[0]
-    pruned, share = globally_pruned(study)
-    networks["torch-pruning, global"], shares["torch-pruning, global"] = pruned, share
-    networks["whole"], shares["whole"] = copy.deepcopy(study.whole), 1.0
-    inherits = {name: accuracy_of(each, images.test, images) for name, each in networks.items()}
-
-    def tune(ways, seed):
-        tests = tuned(images, [networks[name] for name in ways], epochs, study.whole, (seed,))
-        for name, (_, test) in zip(ways, tests, strict=True):
+        before, side = inherited(space, untouched, row, study.task), study.side(row)
+        ways[f"widths alike{name}"] = before, side
+        ways[f"widths alike{name}, adapted"] = study.part(row), side
+    whole_side = study.images.side
+    slower = {}
+    for name, (network, share) in peers.result().items():
+        ways[name] = network, whole_side
+        if share > 1.03 * HALF:
+            slower[name] = share
+    best = study.best_within([*slower.values()], 20) if slower else []
+    for name, row in zip(slower, best, strict=True):
+        ways[f"elastic, time of {name}"] = study.part(row), study.side(row)
+    ways["whole"] = copy.deepcopy(study.whole), whole_side
+    shares = {}
+    for name, (network, side) in ways.items():
+        shares[name] = study.timer.pair(network, side, (study.whole, whole_side))
+    for name, pair in shares.items():
+        ms, whole_ms = pair.result()
+        shares[name] = ms / whole_ms
+    inherits = study.workers.judged(
+        (copy.deepcopy(network) for network, _ in ways.values()), on_test=True
+    )
+    rows = {name or "alike": space.text(row) for name, row in alike.items()}
+    notes("half rows", elastic=space.text(half), **rows)
+    if not epochs:  # what is left of the time, after kernels were found
+        cost = study.whole_epoch_s * (1 + SEEDS * len(ways)) * 0.6
+        epochs = max(3, min(15, int((study.left_s() - 60) / cost)))
+    for seed in range(1 if study.is_smoke else SEEDS):
+        # of the first one, what asks for no interval, too
+        names = [name for name in ways if not seed or (name != "whole" and "any" not in name)]
+        networks = [ways[name][0] for name in names]
+        for at, (_, test, _) in study.workers.tuned(networks, epochs, study.whole, seed):
+            way = names[at]
             notes(
                 "half",
-                way=name,
-                share=float(shares[name]),
-                before=inherits[name],
+                way=way,
+                share=shares[way],
+                before=inherits[[*ways].index(way)],
                 test=test,
                 seed=seed,
                 epochs=epochs,
             )
 
-    seeds = range(1 if study.is_smoke else SEEDS)
-    for seed in seeds:  # of the first one, what asks for no interval, too
-        tune(
-            [name for name in networks if not seed or (name != "whole" and "any" not in name)], seed
+
+class Peers:
+    """Networks by other tools, which a process of its own cuts meanwhile."""
+
+    def __init__(self, study):
+        timer = study.timer
+        self.notes = study.notes
+        self.pool = ProcessPoolExecutor(1, get_context("spawn"), *timer.begin)
+        self.future = self.pool.submit(
+            cut_by_peers,
+            with_plain_layers(padded(study.whole, study.images.side)),
+            study.images,
+            timer.seconds,
+            study.is_smoke,
         )
-    rows = {name or "alike": space.text(row) for name, row in alike.items()}
-    notes("half rows", elastic=space.text(half), **rows)
-    try:
-        networks[FASTNAS], shares[FASTNAS] = fast_nas(study)
-        inherits[FASTNAS] = accuracy_of(networks[FASTNAS], images.test, images)
-        for seed in seeds:
-            tune([FASTNAS], seed)
-    except Exception as error:  # noqa: BLE001 - an optional peer, last
-        notes("no FastNAS", error=repr(error)[:300])
+
+    def result(self):
+        """Network and share of the time, by the tool's name."""
+        networks, steps = self.future.result()
+        for step in steps:
+            self.notes("peer", **step)
+        return networks
 
 
-def fast_nas(study):
-    """ModelOpt's FastNAS, whose limit is of multiply-accumulates: the most that are within half the time."""
+def cut_by_peers(whole, images, seconds, is_smoke):
+    """The networks, and what was tried."""
+    networks, steps, side = {}, [], images.side
+
+    def cut_by(name, cut, low, high):
+        best, best_key = None, None
+        for _ in range(2 if is_smoke else 6):
+            setting = (low + high) / 2
+            part = cut(whole, images, setting)
+            ms, whole_ms = timed(padded(part, side), side, seconds)
+            share = ms / whole_ms
+            steps.append({"way": name, "setting": setting, "share": share})
+            fits = share <= HALF
+            key = fits, share if fits else -share  # the fastest, where none is within half
+            if best is None or key > best_key:
+                best, best_key = (part.cpu(), share), key
+            low, high = (low, setting) if fits else (setting, high)
+        return best
+
+    cuts = ("torch-pruning, global", globally_pruned, 0.0, 0.98), (FASTNAS, fast_nas, 0.95, 0.05)
+    for name, *how in cuts[: 1 if is_smoke and side == SIDE else 2]:
+        try:
+            networks[name] = cut_by(name, *how)
+        except Exception as error:  # noqa: BLE001, PERF203 - optional peers
+            steps.append({"way": name, "error": repr(error)[:300]})
+    return networks, steps
+
+
+def with_plain_layers(network):
+    """Paddings and activations as layers of their own, which other tools know."""
+    for name, module in [*network.named_modules()]:
+        if isinstance(module, PaddedConvolution):
+            outputs, inputs, *kernel = module.weight.shape
+            sizes = inputs * module.groups, outputs, kernel, module.stride
+            plain = torch.nn.Conv2d(*sizes, groups=module.groups, bias=False)
+            plain.weight = module.weight
+            layers = torch.nn.ZeroPad2d(module.padding), plain
+        elif type(module).__name__ == "BatchNormAct2d":
+            plain = torch.nn.BatchNorm2d(module.num_features, module.eps, module.momentum)
+            plain.load_state_dict(module.state_dict())
+            layers = plain, module.act
+        else:
+            continue
+        above, _, last = name.rpartition(".")
+        setattr(network.get_submodule(above), last, torch.nn.Sequential(*layers))
+    return network
+
+
+def globally_pruned(whole, images, ratio):
+    """torch-pruning's global pruning by magnitude."""
+    part = copy.deepcopy(whole).cpu()
+    last = [layer for layer in part.modules() if isinstance(layer, torch.nn.Linear)][-1]
+    torch_pruning.pruner.MagnitudePruner(
+        part,
+        torch.from_numpy(image_of(images.side)),
+        importance=torch_pruning.importance.MagnitudeImportance(),
+        global_pruning=True,
+        pruning_ratio=ratio,
+        round_to=8,
+        ignored_layers=[last],
+    ).step()
+    return part
+
+
+def fast_nas(whole, images, share):
+    """ModelOpt's FastNAS within a share of the multiply-accumulates; its statistics are kept for the next call."""
     import modelopt.torch.prune as mtp  # noqa: PLC0415 - optional, and slow to import
 
-    device, images, best = device_named("auto"), study.images, None
-    train_batches = proxy_batch(images, 1024).to(device).split(128)
-    judge = proxy_batch(replace(images, train=images.valid), 2048).to(device)
-    labels = torch.from_numpy(np.array(images.valid.labels[: len(judge)])).to(device)
+    device = device_named("auto")
+    batches = proxy_batch(images, 512).to(device).split(128)
+    judged = proxy_batch(replace(images, train=images.valid), 1024).to(device)
+    labels = torch.from_numpy(np.array(images.valid.labels[: len(judged)])).to(device)
 
     def score(network):
         network.eval()
         with torch.no_grad():
-            answers = torch.cat([network(part).argmax(1) for part in judge.split(256)])
+            answers = torch.cat([network(part).argmax(1) for part in judged.split(256)])
         return float((answers == labels).float().mean())
 
-    low, high = 10, 95
-    for _ in range(1 if study.is_smoke else 4):
-        percent = (low + high) // 2
-        settings = mtp.fastnas.FastNASConfig()
-        settings["nn.Conv2d"]["*"]["channel_divisor"] = 8
-        settings["nn.BatchNorm2d"]["*"]["feature_divisor"] = 8
+    settings = mtp.fastnas.FastNASConfig()
+    settings["nn.Conv2d"]["*"]["channel_divisor"] = 8
+    settings["nn.BatchNorm2d"]["*"]["feature_divisor"] = 8
+    kept = Path(tempfile.gettempdir()) / f"fastnas-{os.getpid()}.pth"
+    with kernels_of_parts(whole):
         part, _ = mtp.prune(
-            model=copy.deepcopy(study.whole).to(device, memory_format=torch.contiguous_format),
+            model=copy.deepcopy(whole).to(device, memory_format=torch.contiguous_format),
             mode=[("fastnas", settings)],
-            constraints={"flops": f"{percent}%"},
+            constraints={"flops": f"{100 * share:.0f}%"},
             dummy_input=torch.from_numpy(image_of(images.side)).to(device),
             config={
-                "data_loader": train_batches,
+                "data_loader": batches,
                 "collect_func": lambda batch: batch,
                 "score_func": score,
-                "checkpoint": None,
+                "checkpoint": str(kept),
                 "verbose": False,
             },
         )
-        ms, whole_ms = study.timer.share(part, images.side).result()
-        share = ms / whole_ms
-        study.notes("FastNAS", percent=percent, share=share)
-        fits = share <= HALF
-        if fits or best is None or share < best[1]:  # the fastest, where none is within half
-            best = part, share
-        low, high = (percent, high) if fits else (low, percent)
-    recalibrate(best[0], images)
-    return best
-
-
-def globally_pruned(study):
-    """torch-pruning's global pruning by magnitude, as little as is measured to be within half the time."""
-    low, high, best, share = 0.0, 0.9, None, np.inf
-    example = torch.from_numpy(image_of(study.images.side))
-    for _ in range(2 if study.is_smoke else 6):
-        ratio, part = (low + high) / 2, copy.deepcopy(study.whole).cpu()
-        last = [layer for layer in part.modules() if isinstance(layer, torch.nn.Linear)][-1]
-        torch_pruning.pruner.MagnitudePruner(
-            part,
-            example,
-            importance=torch_pruning.importance.MagnitudeImportance(),
-            global_pruning=True,
-            pruning_ratio=ratio,
-            round_to=8,
-            ignored_layers=[last],
-        ).step()
-        ms, whole_ms = study.timer.share(part, study.images.side).result()
-        fits = ms <= HALF * whole_ms
-        if fits or ms / whole_ms < share:  # the fastest, where none is within half
-            best, share = part, ms / whole_ms
-        if fits:
-            high = ratio
-        else:
-            low = ratio
-    recalibrate(best, study.images)
-    return best, share
+    return part
 
 
 def resnet(args, images, notes):
@@ -557,19 +735,20 @@ def resnet(args, images, notes):
     torch.manual_seed(0)
     whole = residual(images.task, stride=1, kernel=3, width=16, growth=2.0, blocks=args.blocks)
     epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, MODERN)
-    epochs = args.epochs or max(1, min(60, int(0.25 * args.seconds / epoch_s)))
+    epochs = args.epochs or max(1, min(60, int(0.16 * args.seconds / epoch_s)))
     began_s = time.monotonic()
     train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
     test, spent_s = accuracy_of(whole, images.test, images), time.monotonic() - began_s
     notes("whole", test=test, epochs=epochs, seconds=spent_s)
-    study = Study(notes, images, whole, args.core, args.smoke, args.taylor)
+    timer, workers = Core(args, whole, images.side), Workers(args.workers, images, TUNING)
+    study = Study(notes, images, whole, timer, workers, args, SANDWICH)
+    study.whole_epoch_s = spent_s / epochs
     study.fit_times(6 if args.smoke else 60)
-    study.adapt(0.3 * args.seconds)
+    peers = Peers(study)
+    study.adapt(0.2 * args.seconds)
     study.predict_times()
-    (half,) = study.best_within([HALF], 4 if args.smoke else 60)
-    left_s = args.seconds - (time.monotonic() - STARTED_S) - 40
-    each_s = SEEDS * 4 * spent_s / epochs  # seven ways of about half the cost, with a teacher
-    halved(study, half, args.tuning or max(1, min(20, int(left_s / each_s))))
+    (half,) = study.best_within([HALF], 4 if args.smoke else 40)
+    halved(study, half, peers, args.tuning)
 
 
 def kernels(args, images, notes):
@@ -580,20 +759,20 @@ def kernels(args, images, notes):
     epochs = args.epochs or max(1, min(40, int(0.3 * args.seconds / epoch_s)))
     train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
     notes("whole", test=accuracy_of(whole, images.test, images), epochs=epochs)
-    study = Study(notes, images, whole, args.core, args.smoke, args.taylor)
+    timer, workers = Core(args, whole, images.side), Workers(args.workers, images, TUNING)
+    study = Study(notes, images, whole, timer, workers, args, SANDWICH)
     study.adapt(0.3 * args.seconds)
     rows = study.space.sample(np.random.default_rng(6), 2 if args.smoke else 12)
     at = [name.startswith("kernel") for name in study.space.choices]
     cropped, plain = rows.copy(), rows.copy()
     cropped[:, at], plain[:, at] = 0, study.space.largest[at]
     parts = [study.part(row) for row in (*cropped, *plain)]
-    before = [accuracy_of(part, images.test, images) for part in parts]
-    left_s = args.seconds - (time.monotonic() - STARTED_S)
-    epochs = max(1, min(4, int(left_s / (len(parts) * 0.4 * epoch_s))))
-    tests = [test for _, test in tuned(images, parts, epochs)]
+    before = workers.judged(map(copy.deepcopy, parts), on_test=True)
+    epochs = args.tuning or max(1, min(4, int(study.left_s() / (len(parts) * 0.4 * epoch_s))))
+    tests = dict(workers.tuned(parts, epochs))
     for number, row in enumerate(rows):
         pair = number, number + len(rows)
-        inherits, alone = ([values[at] for at in pair] for values in (before, tests))
+        inherits, alone = [before[at] for at in pair], [tests[at][1] for at in pair]
         notes("kernels", row=study.space.text(row), inherited=inherits, alone=alone, epochs=epochs)
 
 
@@ -627,7 +806,16 @@ def summary(out):
         for line in of_case:
             by_step.setdefault(line["step"], []).append(line)
         print(f"== {case}")
-        for step in ("space", "plan", "whole", "adapted", "regression"):
+        for step in (
+            "plan",
+            "whole",
+            "space",
+            "adapted",
+            "regression",
+            "scored",
+            "handed out",
+            "peer",
+        ):
             for line in by_step.get(step, []):
                 print("  ", step, {k: v for k, v in line.items() if k not in {"case", "step"}})
         if times := by_step.get("time"):
@@ -637,7 +825,6 @@ def summary(out):
         for step, show in (
             ("random", show_random),
             ("point", show_points),
-            ("longer", show_longer),
             ("kernels", show_kernels),
             ("half", show_halves),
         ):
@@ -656,27 +843,25 @@ def show_random(parts):
     )
 
 
-def show_points(points):
-    """The networks that are handed out, and the parts beside them."""
-    print("   width side   time handed out | part: time accuracy gain")
-    for p in points:
+def show_points(lines):
+    """The networks that are handed out, and the parts beside them, timed in turns."""
+    print("   width side  handed out: ms, accuracy | part: ms, accuracy, gain")
+    for p in lines:
         gain = 100 * (p["part"] - p["handed_out"])
         print(
-            f"   {p['width']}  {p['side']:4d} {p['share']:6.3f}   {p['handed_out']:7.2%}  | "
-            f"     {p['part_share']:6.3f}  {p['part']:7.2%} {gain:+.2f}"
+            f"   {p['width']}  {p['side']:4d} {p['handed_out_ms']:6.3f} {p['handed_out']:7.2%}  | "
+            f"{p['part_ms']:6.3f} {p['part']:7.2%} {gain:+.2f}"
         )
-    gains = np.array([100 * (p["part"] - p["handed_out"]) for p in points])
-    quick = sum(
-        any(q["part"] >= p["handed_out"] and q["part_share"] <= 0.75 * p["share"] for q in points)
-        for p in points
+    gains = np.array([100 * (p["part"] - p["handed_out"]) for p in lines])
+    within = np.array([p["part_ms"] <= 1.02 * p["handed_out_ms"] for p in lines])
+    quick = [
+        any(q["part"] >= p["handed_out"] and q["part_share"] <= 0.75 * p["share"] for q in lines)
+        for p in lines
+    ]
+    print(
+        f"   +0.5 at {(gains >= 0.5).sum()} of {len(gains)}, {((gains >= 0.5) & within).sum()} of them within "
+        f"1.02 of the time; 25 % less time at {sum(quick)}; mean {gains.mean():+.2f}"
     )
-    print(f"   +0.5 at {(gains >= 0.5).sum()} of {len(gains)}; 25 % less time at {quick}")
-
-
-def show_longer(networks):
-    """Networks that are handed out, tuned for longer."""
-    for line in networks:
-        print(f"   {line['width']} {line['side']}, {line['epochs']} epochs: {line['test']:.2%}")
 
 
 def show_kernels(pairs):
@@ -718,10 +903,35 @@ def interval(first, second):
     return " to ".join(f"{value:.2f}" for value in np.nanquantile(values, [0.05, 0.95]))
 
 
+def probe(out):
+    """Seconds to find kernels for a network that is new, and of a step of 512 images, with cuDNN and without it."""
+    device = device_named("auto")
+    on_gpu = device.type == "cuda"
+    (timm().create_model("resnet18").to(device)(torch.zeros(2, 3, 64, 64, device=device)))
+    network = timm().create_model("mobilenetv2_100", num_classes=10)
+    wide = timm().create_model("mobilenetv2_075", num_classes=10)
+    for kernels in (Kernels.guessed, Kernels.without_cudnn):
+        seconds = []
+        for each in (network, wide):
+            part = copy.deepcopy(each).to(device, memory_format=torch.channels_last)
+            batch = torch.zeros(512 if on_gpu else 2, 3, SIDE, SIDE, device=device)
+            batch = batch.to(memory_format=torch.channels_last)
+            for _ in range(8):
+                began_s = time.monotonic()
+                with computed_by(kernels, device), torch.autocast(device.type, torch.bfloat16):
+                    part(batch).sum().backward()
+                if on_gpu:
+                    torch.cuda.synchronize()
+                seconds.append(time.monotonic() - began_s)
+        line = {"kernels": kernels.value, "first_s": seconds[8], "step_s": min(seconds[1:8])}
+        with out.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
 def main():
     """Run a case, or print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("mobilenet", "resnet", "kernels", "summary"))
+    parser.add_argument("case", choices=("mobilenet", "resnet", "kernels", "probe", "summary"))
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--blocks", type=int, default=27)
@@ -730,11 +940,15 @@ def main():
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--tuning", type=int)
     parser.add_argument("--few", type=int)
+    parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--taylor", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
     if args.case == "summary":
         summary(args.paths[0])
+        return
+    if args.case == "probe":
+        probe(args.paths[0])
         return
     data, out = args.paths
     out.mkdir(parents=True, exist_ok=True)
