@@ -545,6 +545,7 @@ def widths_alike(study):
     for name, which in (("", whole_side), (", any side", np.ones(len(thumb), bool))):
         order = thumb[which][np.argsort(-flops[which])]
         order = order[study.predict(order) <= 1.2 * HALF][:10]
+        study.ask(order)
         for row in order if len(order) else thumb[:1]:
             if study.measured(row[None])[0] <= HALF:
                 if not any((row == other).all() for other in alike.values()):
@@ -588,11 +589,12 @@ def halved(study, half, peers, epochs):
     rows = {name or "alike": space.text(row) for name, row in alike.items()}
     notes("half rows", elastic=space.text(half), **rows)
     if not epochs:  # what is left of the time, after kernels were found
-        cost = study.whole_epoch_s * (1 + SEEDS * len(ways)) * 0.6
+        cost = study.whole_epoch_s * (3 + SEEDS * (len(ways) - 3)) * 0.6
         epochs = max(3, min(15, int((study.left_s() - 60) / cost)))
     for seed in range(1 if study.is_smoke else SEEDS):
         # of the first one, what asks for no interval, too
-        names = [name for name in ways if not seed or (name != "whole" and "any" not in name)]
+        extra = "whole", "any", "adapted"
+        names = [name for name in ways if not seed or not any(part in name for part in extra)]
         networks = [ways[name][0] for name in names]
         for at, (_, test, _) in study.workers.tuned(networks, epochs, study.whole, seed):
             way = names[at]
