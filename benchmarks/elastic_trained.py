@@ -8,14 +8,17 @@
 FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parquet file, or a folder.
 
 - mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; then width 1.0 is
-  adapted as the search does it (sandwich rule, in-place distillation). Twenty random parts as they inherit, against
-  each tuned alone; the best part within the latency of each of the fifteen, tuned as they were; then as of resnet.
+  adapted as the search does it (sandwich rule, in-place distillation). The best part within the latency of each of
+  the fifteen, tuned as they were, with width 1.0 as teacher; twenty random parts as they inherit, against each tuned
+  alone; then as of resnet.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
-  the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS, each tuned alike with the whole network as
-  teacher, by three seeds. Where adaptation alone would explain the gain, a row says so: widths alike, adapted too.
+  the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
+  each tuned alike with the whole network as teacher, by three seeds. Where a peer needs longer even at its fastest,
+  the best part within the peer's time. Where adaptation alone would explain the gain: widths alike, adapted too.
 - kernels: MobileNetV4 small, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
   Once-for-All's, could give.
+- probe: how long kernels of a new network are looked for; `WITHOUT_CUDNN=1` trains MobileNets without them.
 
 With `--taylor`, channels are kept by first-order Taylor on training images instead of magnitude.
 
