@@ -180,6 +180,7 @@ class Worker:
     plan: Sequence[Tuning]
     done: Collection[Row]
     memory: float  # share of a GPU's
+    most_steps: int | None  # of an epoch, beyond which batches grow; None: they never do
 
     def __call__(self) -> None:
         """Features of all, then trainings in the order of the plan."""
@@ -290,7 +291,9 @@ class Worker:
     ) -> Future[Trained]:
         """Train, judge by the test images at the end, write the row."""
         images, usual = self.images[candidate.side], recipe_named("fine_tuning")
-        recipe = replace(usual, epochs=kind.epochs, lr=usual.lr * kind.rate)
+        recipe = replace(
+            usual, epochs=kind.epochs, lr=usual.lr * kind.rate, most_steps=self.most_steps
+        )
         sources = self.sources[candidate.side]
         network = self.networks[candidate, kind.tuning]
         tuned: list[nn.Module] = []
@@ -375,6 +378,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of each of --epochs")
     parser.add_argument("--done", type=Path)
     parser.add_argument("--memory", type=float, default=1.0)
+    parser.add_argument(
+        "--most-steps",
+        type=int,
+        default=recipe_named("fine_tuning").most_steps,
+        help="of an epoch, beyond which batches grow; 0: they never do",
+    )
     arguments = parser.parse_args()
     ends_s = time.monotonic() + arguments.seconds
     space = space_of(arguments.weights)
@@ -415,6 +424,7 @@ def main() -> None:
             target=Worker(
                 *(*settings, share, arguments.side_by_side, in_all),
                 *(plan, done, arguments.memory / arguments.processes),
+                arguments.most_steps or None,
             )
         )
         for share in shares

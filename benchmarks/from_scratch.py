@@ -9,7 +9,7 @@ as the seconds allow on one thread of this CPU, and is trained on a GPU where th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,21 +48,21 @@ def plain_cnn(classes: int) -> nn.Module:
     return layers.extend((nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes)))
 
 
-def rows(data: str, seconds: float, seed: int) -> Iterator[str]:
-    """Train every network by every recipe."""
+def rows(data: str, networks: Sequence[str], seconds: float, seed: int) -> Iterator[str]:
+    """Train the networks by every recipe."""
     images = open_images(f"{data}/train")
     parts = open_images(f"{data}/test")
     splits = (parts.train, parts.valid, parts.test)
     pixels = np.concatenate([np.asarray(split.pixels) for split in splits])
     outside = Images(pixels, np.concatenate([split.labels for split in splits]))
-    for name in ("plain", *RESIDUAL):
+    for name in networks:
         for recipe_name in RECIPES:
             torch.manual_seed(seed)
             if name == "plain":
                 network = plain_cnn(len(images.classes))
             else:
                 stride, width, blocks = RESIDUAL[name]
-                text = f"stride={stride} kernel=3 width={width} growth=2.0 blocks={blocks}"
+                text = f"stride={stride} kernel=3 width={width} growth=2.0 blocks={blocks} kind=residual"
                 network = untrained(SPACE, SPACE.parse(text), images.task)
             recipe = recipe_named(recipe_name)
             epochs = int(seconds / seconds_an_epoch(network, images, recipe, device="cpu"))
@@ -77,11 +77,12 @@ def rows(data: str, seconds: float, seed: int) -> Iterator[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="+")
+    parser.add_argument("--networks", nargs="+", default=["plain", *RESIDUAL])
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("data,seed,network,recipe,epochs,valid,outside")
     for folder in arguments.data:
-        for row in rows(folder, arguments.seconds, arguments.seed):
+        for row in rows(folder, arguments.networks, arguments.seconds, arguments.seed):
             print(row, flush=True)

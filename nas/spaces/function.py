@@ -48,6 +48,7 @@ def space(
     name: str = "",
     tasks: Task | Iterable[Task] = _IMAGES,
     default_device: str | None = None,
+    default_network: str | None = None,
     **choices: Iterable[Any] | Choice,
 ) -> FunctionSpace:
     """Make a search space of a function that builds its networks.
@@ -59,6 +60,8 @@ def space(
       name: in files and on the command line; default: that of the function.
       tasks: that networks are trained for, the default first.
       default_device: where none is named.
+      default_network: its text, `depth=2 width=16`; on few images, a search on a CPU trains this one
+        unless another is better beyond chance.
       choices: options by name, or a `choice` of options that do not always matter.
 
     Raises:
@@ -71,11 +74,16 @@ def space(
     every_task = (tasks,) if isinstance(tasks, Task) else tuple(tasks)
     combinations = math.prod(len(part.options) for part in made.values())
     kind = ListedFunctionSpace if combinations <= _LISTED else FunctionSpace
-    return kind(build, name, every_task, made, default_device)
+    made_space = kind(build, name, every_task, made, default_device)
+    if default_network is not None:
+        made_space.default_network = made_space.parse(default_network)
+    return made_space
 
 
 class FunctionSpace(ChoiceSpace):
     """Networks that a function builds, with choices that may depend on earlier ones."""
+
+    default_network: Int64[ndarray, "D"] | None = None
 
     def __init__(
         self,

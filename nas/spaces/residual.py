@@ -1,6 +1,6 @@
-"""`space=residual`: small ResNets, quick to train on a CPU, from 3 to 9 blocks.
+"""`space=residual`: small ResNets and plain networks of 3 to 9 blocks, quick to train on a CPU.
 
-With stride 1, kernel 3, width 16, growth 2 and 3 blocks it is ResNet-8 of MLPerf Tiny
+With stride 1, kernel 3, width 16, growth 2 and 3 blocks the ResNet is ResNet-8 of MLPerf Tiny
 (Banbury et al., NeurIPS Datasets and Benchmarks 2021).
 """
 
@@ -13,7 +13,7 @@ from torch import nn
 from common.types.task import Task
 from nas.spaces.function import space
 
-_MOST_WIDTH = 64
+_MOST_WIDTH, _MOST_PLAIN_WIDTH = 64, 128
 
 
 @final
@@ -41,12 +41,22 @@ class _Block(nn.Module):
 
 
 def residual(
-    task: Task, *, stride: int, kernel: int, width: int, growth: float, blocks: int
+    task: Task,
+    *,
+    stride: int,
+    kernel: int,
+    width: int,
+    growth: float,
+    blocks: int,
+    kind: str = "residual",
 ) -> nn.Module:
-    """A ResNet of three stages, each but the first of half the side and `growth` times the width.
+    """A network of three stages, each but the first of half the side and `growth` times the width.
 
-    Stages have as many blocks each; what is left over goes to the last ones.
+    Stages have as many blocks each; what is left over goes to the last ones. Those of a plain network are two
+    convolutions; it has no stem, and the maximum of 2 x 2 pixels after each stage.
     """
+    if kind == "plain":
+        return _plain(task, (kernel, stride), (width, growth), blocks)
     network = nn.Sequential(
         nn.Conv2d(task.channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
     )
@@ -61,12 +71,32 @@ def residual(
     )
 
 
+def _plain(
+    task: Task, convolution: tuple[int, int], widths: tuple[int, float], blocks: int
+) -> nn.Module:
+    (kernel, stride), (width, growth) = convolution, widths
+    network, inputs = nn.Sequential(), task.channels
+    for stage in range(3):
+        outputs = min(_MOST_PLAIN_WIDTH, int(width * growth**stage))
+        for number in range(2 * ((blocks + stage) // 3)):
+            step = stride if stage == number == 0 else 1
+            network.append(nn.Conv2d(inputs, outputs, kernel, step, kernel // 2, bias=False))
+            network.extend((nn.BatchNorm2d(outputs), nn.ReLU()))
+            inputs = outputs
+        network.append(nn.MaxPool2d(2, ceil_mode=True))
+    return network.extend(
+        (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, task.num_classes))
+    )
+
+
 SPACE = space(
     residual,
     default_device="here",
+    default_network="stride=1 kernel=3 width=32 growth=2.0 blocks=3 kind=plain",
     stride=[1, 2],
     kernel=[3, 5],
     width=[8, 16, 32],
     growth=[1.0, 1.5, 2.0],
     blocks=range(3, 10),
+    kind=["residual", "plain"],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.own_images import Order
+from nas.accuracy.own_images import Order, StagedConfig
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.supernet.stored import Inheriting
@@ -32,11 +33,12 @@ from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner, epochs_of_new, epochs_within
+from nas.spaces.function import FunctionSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import LEAST_SCORED, Candidates, draw, scored
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import LONGER, Jobs, Stages, stage_results
+from nas.trials.staged.stages import LONGER, Jobs, StageJob, Stages, stage_results
 from nas.trials.trial import Trials
 
 EPOCHS = (1, 3, 12, 36)
@@ -49,11 +51,17 @@ In the same time, 9 blocks that saw 240,000 images were 6 points below 3 blocks 
 (`benchmarks.from_scratch`); winners that saw 120,000 and 140,000 were 5 and 7 points below a plain CNN.
 """
 
-FEW_JUDGES, RANKED_LESS = 500, 0.5
+FEW_JUDGES, RANKED_LESS = 500, 0.25
 """Validation images below which rankings on a CPU have so much of their share of the time.
 
 On 150, accuracies of 20 networks after 12 epochs had deviations of 2 and 4 points; chance alone has 4.
 """
+
+_DEFAULT_IMAGES = 100_000
+"""What a space's default network must see in the time of the winner: so many images train a plain CNN."""
+
+_BEYOND_CHANCE = 2.0
+"""Standard deviations by which another network must surpass the default one, where few images judge."""
 
 _TIMED = 3
 """Networks that are timed, each larger, to find the largest that can be trained."""
@@ -105,13 +113,34 @@ class Staged(StagedSearch):
         return epochs_of_new(self._images, epochs) if is_longer else epochs
 
     def _stages(self, candidates: Candidates) -> Jobs:
-        return Stages(candidates, self._fidelities, self._ends_s, self._parallel)
+        always = tuple(self._places_of_default(candidates))
+        return Stages(candidates, self._fidelities, self._ends_s, self._parallel, always=always)
+
+    def _places_of_default(self, candidates: Candidates) -> list[int]:
+        """Position of the default network among the candidates; empty without."""
+        if self._default is None:
+            return []
+        places: list[int] = np.flatnonzero(
+            (candidates.architectures == self._default).all(-1)
+        ).tolist()
+        return places
+
+    @property
+    def _has_few_judges(self) -> bool:
+        """Whether short trainings on a CPU rank by little more than chance."""
+        is_few = not self._inherits and len(self._images.valid) < FEW_JUDGES
+        return is_few and device_named("auto").type == "cpu"
+
+    @property
+    def _default(self) -> Int64[ndarray, "D"] | None:
+        """The network that is trained where few images judge, unless another is better beyond chance."""
+        space, is_staged = self._problem.space, isinstance(self._rule, StagedConfig)
+        return space.default_network if is_staged and isinstance(space, FunctionSpace) else None
 
     @cached_property
     def _shares(self) -> dict[str, float]:
         """Shares of the time; the winner has what these leave."""
-        is_few = not self._inherits and len(self._images.valid) < FEW_JUDGES
-        less = RANKED_LESS if is_few and device_named("auto").type == "cpu" else 1.0
+        less = RANKED_LESS if self._has_few_judges else 1.0
         shares = self._rule.shares
         return {each: share if each == "scores" else less * share for each, share in shares.items()}
 
@@ -132,7 +161,7 @@ class Staged(StagedSearch):
 
     def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
         """Networks that are considered before all draws."""
-        return None
+        return None if self._default is None else self._default[None]
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
@@ -194,9 +223,13 @@ class Staged(StagedSearch):
             lambda at: epochs_within(images, rows[at], start, self._rule.recipe, winner_s),
             max(TRAINABLE_EPOCHS, TRAINABLE_IMAGES / len(images.train)),
         )
+        largest = float(candidates.flops[kept].max())
+        for at in self._places_of_default(candidates):
+            enough = epochs * largest / candidates.flops[at] * len(images.train) >= _DEFAULT_IMAGES
+            kept = np.union1d(kept, [at]) if enough else kept
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
-            f"{epochs_text(epochs)}"
+            f"{epochs_text(epochs)}{self._pixels('; they are ranked on images of {} pixels')}"
         )
         seconds = time.monotonic() - began_s
         return replace(candidates.rows(kept), draw_s=candidates.draw_s + seconds)
@@ -277,7 +310,32 @@ class Staged(StagedSearch):
         )
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
-        return self._winner_of(self._by_int8(order, ends_s - time.monotonic()), ends_s)
+        order = self._by_int8(order, ends_s - time.monotonic())
+        return self._winner_of(self._default_first(order), ends_s)
+
+    def _default_first(self, order: list[int]) -> list[int]:
+        """The default network before others that, trained for as long, are not better beyond chance."""
+        places = self._places_of_default(self._drawn_candidates)
+        is_other = bool(places) and order[:1] != places and self._images.metric == "accuracy"
+        if not (is_other and self._has_few_judges):
+            return order
+        results, judges = self._proposer.results, len(self._images.valid)
+        for fidelity in reversed(range(len(self._fidelities))):
+            jobs = [StageJob(at, fidelity) for at in (order[0], *places)]
+            if not all(job in results for job in jobs):
+                continue
+            best, default = (results[job].accuracy for job in jobs)
+            sd = math.sqrt((best * (1 - best) + default * (1 - default)) / judges)
+            if best - default > _BEYOND_CHANCE * sd:
+                return order
+            break
+        if not set(places) <= set(order):  # its training failed
+            return order
+        text = self._problem.space.text(self._drawn_candidates.architectures[places[0]])
+        self._say(
+            f"on {judges} validation images none is better than {text} beyond chance: it is trained"
+        )
+        return [*places, *(at for at in order if at not in places)]
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""

@@ -35,7 +35,7 @@ def space(request):
         pytest.importorskip("torch_pruning")
         from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
 
-        row = RESIDUAL.parse("stride=2 kernel=3 width=16 growth=2.0 blocks=4")
+        row = RESIDUAL.parse("stride=2 kernel=3 width=16 growth=2.0 blocks=4 kind=residual")
         return elastic_space(RESIDUAL.network(row, RESIDUAL_TASK), side=32)
     if request.param == "pretrained":  # of the first of 37: each is built at each of five sides
         return PretrainedSpace("pretrained", pool_of("")[:4])

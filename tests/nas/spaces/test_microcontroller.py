@@ -15,9 +15,9 @@ from nas.spaces.residual import SPACE as RESIDUAL
 from nas.spaces.traced_operations import operations_of
 
 REPORTED = [  # python -m benchmarks.microcontroller: arena and file
-    (RESIDUAL, "stride=1 kernel=3 width=16 growth=1.0 blocks=4", 57_584, 30_048),
-    (RESIDUAL, "stride=2 kernel=3 width=16 growth=1.5 blocks=3", 19_616, 46_096),
-    (RESIDUAL, "stride=2 kernel=5 width=8 growth=1.0 blocks=9", 19_008, 43_432),
+    (RESIDUAL, "stride=1 kernel=3 width=16 growth=1.0 blocks=4 kind=residual", 57_584, 30_048),
+    (RESIDUAL, "stride=2 kernel=3 width=16 growth=1.5 blocks=3 kind=residual", 19_616, 46_096),
+    (RESIDUAL, "stride=2 kernel=5 width=8 growth=1.0 blocks=9 kind=residual", 19_008, 43_432),
     (
         NAS_BENCH_201,
         "|nor_conv_1x1~0|+|avg_pool_3x3~0|none~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|",

@@ -13,7 +13,7 @@ TASK = SPACE.tasks["images"]
 
 
 def test_resnet_8_of_mlperf_tiny_is_a_row():
-    row = SPACE.parse("stride=1 kernel=3 width=16 growth=2.0 blocks=3")
+    row = SPACE.parse("stride=1 kernel=3 width=16 growth=2.0 blocks=3 kind=residual")
     network = SPACE.network(row, TASK)
     layers = [*network.modules()]
     biases = sum(layer.out_channels for layer in layers if isinstance(layer, nn.Conv2d))
@@ -29,7 +29,7 @@ def test_resnet_8_of_mlperf_tiny_is_a_row():
 
 @pytest.mark.parametrize("blocks", range(3, 10))
 def test_a_network_has_so_many_blocks_and_widths_up_to_64(blocks):
-    row = SPACE.parse(f"stride=2 kernel=5 width=32 growth=2.0 blocks={blocks}")
+    row = SPACE.parse(f"stride=2 kernel=5 width=32 growth=2.0 blocks={blocks} kind=residual")
     network = SPACE.network(row, TASK).eval()
     widths = [layer.out_channels for layer in network.modules() if isinstance(layer, nn.Conv2d)]
 
