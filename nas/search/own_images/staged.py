@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,7 +38,7 @@ from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import LEAST_SCORED, Candidates, draw, scored
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.staged.stages import LONGER, Jobs, StageJob, Stages, stage_results
+from nas.trials.staged.stages import LONGER, Jobs, Result, StageJob, Stages, stage_results
 from nas.trials.trial import Trials
 
 EPOCHS = (1, 3, 12, 36)
@@ -66,10 +66,11 @@ _BEYOND_CHANCE = 2.0
 _TIMED = 3
 """Networks that are timed, each larger, to find the largest that can be trained."""
 
-CPU_SIDE, CPU_SHRUNK = 16, 7
+CPU_SIDE, CPU_SHRUNK = 32, 7
 """Pixels of the images that rank on a CPU, and how many times smaller larger ones become at most.
 
-The winner sees whole images: sides of 32 pixels become 16, those of 224 become 32.
+The winner sees whole images: sides of 64 pixels become 32, those of 224, too. Winners that were ranked at 16
+pixels did not recover at 32 in the time that was left.
 """
 
 
@@ -113,17 +114,16 @@ class Staged(StagedSearch):
         return epochs_of_new(self._images, epochs) if is_longer else epochs
 
     def _stages(self, candidates: Candidates) -> Jobs:
-        always = tuple(self._places_of_default(candidates))
+        place = self._place_of_default(candidates)
+        always = () if place is None else (place,)
         return Stages(candidates, self._fidelities, self._ends_s, self._parallel, always=always)
 
-    def _places_of_default(self, candidates: Candidates) -> list[int]:
-        """Position of the default network among the candidates; empty without."""
+    def _place_of_default(self, candidates: Candidates) -> int | None:
+        """Position of the default network, or of the largest that differs in the fewest choices; None without."""
         if self._default is None:
-            return []
-        places: list[int] = np.flatnonzero(
-            (candidates.architectures == self._default).all(-1)
-        ).tolist()
-        return places
+            return None
+        changes = (candidates.architectures != self._default).sum(-1)
+        return int(np.lexsort((-candidates.flops, changes))[0])
 
     @property
     def _has_few_judges(self) -> bool:
@@ -160,8 +160,21 @@ class Staged(StagedSearch):
         return ends
 
     def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
-        """Networks that are considered before all draws."""
-        return None if self._default is None else self._default[None]
+        """Networks that are considered before all draws: the default one, and smaller ones with one other choice."""
+        space, default, task = self._problem.space, self._default, self._problem.task
+        if default is None:
+            return None
+        others = [
+            np.where(np.arange(len(default)) == position, option, default)
+            for position, options in enumerate(space.num_choices)
+            for option in range(options)
+        ]
+        rows = np.unique(np.stack([row for row in others if space.valid(row)]), axis=0)
+        flops = space.costs(rows, task)["flops"]
+        largest_first = rows[np.argsort(-flops, kind="stable")]
+        most = float(space.costs(default, task)["flops"])
+        first: Int64[ndarray, "k D"] = largest_first[np.sort(flops)[::-1] <= most]
+        return first
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
@@ -218,15 +231,18 @@ class Staged(StagedSearch):
         spent_s = max(shares["scores"] * self._seconds, began_s - self._began_s)
         left_s = max(self._seconds - spent_s, self._seconds / 10)
         winner_s = self._promised_s = left_s * (1 - sum(shares.values())) / (1 - shares["scores"])
-        kept, epochs = trainable(
-            candidates.flops,
-            lambda at: epochs_within(images, rows[at], start, self._rule.recipe, winner_s),
-            max(TRAINABLE_EPOCHS, TRAINABLE_IMAGES / len(images.train)),
-        )
-        largest = float(candidates.flops[kept].max())
-        for at in self._places_of_default(candidates):
-            enough = epochs * largest / candidates.flops[at] * len(images.train) >= _DEFAULT_IMAGES
-            kept = np.union1d(kept, [at]) if enough else kept
+
+        def epochs_of(at: int) -> float:
+            return epochs_within(images, rows[at], start, self._rule.recipe, winner_s)
+
+        enough = max(TRAINABLE_EPOCHS, TRAINABLE_IMAGES / len(images.train))
+        kept, epochs = trainable(candidates.flops, epochs_of, enough)
+        first = self._first_candidates()
+        for row in rows[:0] if first is None else first:
+            at = np.flatnonzero((rows == row).all(-1))
+            if len(at) and epochs_of(int(at[0])) * len(images.train) >= _DEFAULT_IMAGES:
+                kept = np.union1d(kept, at)
+                break
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
             f"{epochs_text(epochs)}{self._pixels('; they are ranked on images of {} pixels')}"
@@ -314,28 +330,17 @@ class Staged(StagedSearch):
         return self._winner_of(self._default_first(order), ends_s)
 
     def _default_first(self, order: list[int]) -> list[int]:
-        """The default network before others that, trained for as long, are not better beyond chance."""
-        places = self._places_of_default(self._drawn_candidates)
-        is_other = bool(places) and order[:1] != places and self._images.metric == "accuracy"
-        if not (is_other and self._has_few_judges):
+        """The order, where few images judge with the default network before what is not better beyond chance."""
+        place, judges = self._place_of_default(self._drawn_candidates), len(self._images.valid)
+        if place is None or not self._has_few_judges or self._images.metric != "accuracy":
             return order
-        results, judges = self._proposer.results, len(self._images.valid)
-        for fidelity in reversed(range(len(self._fidelities))):
-            jobs = [StageJob(at, fidelity) for at in (order[0], *places)]
-            if not all(job in results for job in jobs):
-                continue
-            best, default = (results[job].accuracy for job in jobs)
-            sd = math.sqrt((best * (1 - best) + default * (1 - default)) / judges)
-            if best - default > _BEYOND_CHANCE * sd:
-                return order
-            break
-        if not set(places) <= set(order):  # its training failed
-            return order
-        text = self._problem.space.text(self._drawn_candidates.architectures[places[0]])
-        self._say(
-            f"on {judges} validation images none is better than {text} beyond chance: it is trained"
-        )
-        return [*places, *(at for at in order if at not in places)]
+        changed = default_first(order, place, self._proposer.results, judges)
+        if changed != order:
+            text = self._problem.space.text(self._drawn_candidates.architectures[place])
+            self._say(
+                f"on {judges} validation images none is better than {text} beyond chance: it is trained"
+            )
+        return changed
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
@@ -397,6 +402,31 @@ class Staged(StagedSearch):
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words), keeps_best=True)
+
+
+def default_first(
+    order: list[int], default: int, results: Mapping[StageJob, Result], judges: int
+) -> list[int]:
+    """The default candidate before the others, unless the first is better beyond chance.
+
+    Both are compared after the longest training of the same length; without one the default is first.
+
+    Args:
+      order: candidates by their claim to win.
+      default: one of them, or it failed and the order stays.
+      results: of the trainings.
+      judges: validation images.
+    """
+    if default not in order:
+        return order
+    lengths = [job.fidelity for job in results if job.candidate == default]
+    shared = [at for at in lengths if StageJob(order[0], at) in results]
+    if shared:
+        best, usual = (results[StageJob(at, max(shared))].accuracy for at in (order[0], default))
+        sd = math.sqrt((best * (1 - best) + usual * (1 - usual)) / judges)
+        if best - usual > _BEYOND_CHANCE * sd:
+            return order
+    return [default, *(at for at in order if at != default)]
 
 
 def trainable(

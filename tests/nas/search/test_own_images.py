@@ -19,9 +19,10 @@ from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.own_images import StagedConfig, SupernetConfig
 from nas.accuracy.training.trained_folder import read_training, trained_folder
-from nas.search.own_images.staged import Staged, trainable
+from nas.search.own_images.staged import Staged, default_first, trainable
 from nas.search.own_images.staged_search import StagedSearch
 from nas.spaces.registry import space_named
+from nas.trials.staged.stages import Result, StageJob
 
 OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
 
@@ -94,7 +95,7 @@ def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
 
 @pytest.mark.parametrize(
     ("rule", "judges", "winner"),
-    [(StagedConfig, 150, 0.65), (StagedConfig, 500, 0.40), (SupernetConfig, 150, 0.40)],
+    [(StagedConfig, 150, 0.775), (StagedConfig, 500, 0.40), (SupernetConfig, 150, 0.40)],
 )
 def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(
     monkeypatch, rule, judges, winner
@@ -105,11 +106,34 @@ def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(
         _images=SimpleNamespace(valid=range(judges)),
         _inherits=rule is SupernetConfig,
     )
+    search._has_few_judges = Staged._has_few_judges.fget(search)
 
     shares = Staged._shares.func(search)
 
     assert 1 - sum(shares.values()) == pytest.approx(winner)
     assert shares["scores"] == rule.shares["scores"]
+
+
+@pytest.mark.parametrize(
+    ("best", "judges", "first"),
+    [(0.70, 150, 1), (0.72, 150, 0), (0.62, 2000, 1), (0.64, 2000, 0), (np.nan, 150, 1)],
+)
+def test_the_default_network_is_replaced_by_what_is_better_beyond_chance(best, judges, first):
+    results = {
+        StageJob(1, 0): Result(0.3, 1.0),
+        StageJob(1, 1): Result(0.6, 1.0),  # 5.7 points are two deviations on 2 x 150 images
+        StageJob(0, 0): Result(0.9, 1.0),
+        StageJob(0, 1): Result(best, 1.0),
+    }
+
+    assert default_first([0, 2, 1], 1, results, judges)[0] == first
+    assert default_first([0, 2], 1, results, judges) == [0, 2]
+
+
+def test_a_default_network_that_was_trained_for_no_length_of_the_first_is_first():
+    results = {StageJob(0, 1): Result(0.9, 1.0), StageJob(1, 0): Result(0.2, 1.0)}
+
+    assert default_first([0, 2, 1], 1, results, 150) == [1, 0, 2]
 
 
 def test_the_largest_that_can_be_trained_is_found_although_every_epoch_takes_a_while():

@@ -1,11 +1,14 @@
 """`space=residual`, by the published size of the network of it that MLPerf Tiny times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.from_scratch import plain_cnn
 from nas.spaces.registry import space_named
 
 SPACE = space_named("residual")
@@ -37,6 +40,17 @@ def test_a_network_has_so_many_blocks_and_widths_up_to_64(blocks):
     assert len(widths) == 1 + 2 * blocks + shortcuts
     assert max(widths) == 64
     assert network(torch.zeros(2, 3, 16, 16)).shape == (2, TASK.num_classes)
+
+
+def test_the_default_network_is_the_plain_cnn_that_it_is_compared_with():
+    task, default = replace(TASK, num_classes=5), SPACE.default_network
+    plain, network = plain_cnn(5).eval(), SPACE.network(default, task).eval()
+    weights = zip(network.state_dict(), plain.state_dict().values(), strict=True)
+    network.load_state_dict(dict(weights))
+    images = torch.randn(2, 3, 32, 32)
+
+    assert torch.equal(network(images), plain(images))
+    assert network(torch.zeros(2, 3, 5, 5)).shape == (2, 5)
 
 
 def test_what_counting_leaves_out_changes_no_count():
