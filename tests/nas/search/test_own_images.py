@@ -127,13 +127,19 @@ def test_the_default_network_is_replaced_by_what_is_better_beyond_chance(best, j
     }
 
     assert default_first([0, 2, 1], 1, results, judges)[0] == first
-    assert default_first([0, 2], 1, results, judges) == [0, 2]
 
 
 def test_a_default_network_that_was_trained_for_no_length_of_the_first_is_first():
     results = {StageJob(0, 1): Result(0.9, 1.0), StageJob(1, 0): Result(0.2, 1.0)}
 
     assert default_first([0, 2, 1], 1, results, 150) == [1, 0, 2]
+    assert default_first([0, 2], 3, results, 150) == [3, 0, 2]
+
+
+def test_a_default_network_whose_training_failed_is_not_preferred():
+    results = {StageJob(0, 0): Result(0.2, 1.0), StageJob(1, 0): Result(np.nan, 1.0)}
+
+    assert default_first([0, 2], 1, results, 150) == [0, 2]
 
 
 def test_the_largest_that_can_be_trained_is_found_although_every_epoch_takes_a_while():
