@@ -34,7 +34,6 @@ class Order(Enum):
 
     proxies = "proxies"
     supernet = "supernet"  # accuracy with inherited weights
-    chance = "chance"
 
 
 @final
@@ -128,24 +127,6 @@ class StagedConfig(OwnImagesConfig):
     """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
 
     by: ClassVar[str] = "staged"
-
-
-@final
-@dataclass
-class ProxyConfig(OwnImagesConfig):
-    """`accuracy=proxy`: the best by the proxies alone."""
-
-    by: ClassVar[str] = "proxy"
-    shares: ClassVar[Mapping[str, float]] = {**SHARES, "short": 0.0, "longer": 0.0}
-
-
-@final
-@dataclass
-class ShortConfig(OwnImagesConfig):
-    """`accuracy=short`: short and longer trainings of random candidates."""
-
-    by: ClassVar[str] = "short"
-    order: ClassVar[Order] = Order.chance
 
 
 @final

@@ -65,8 +65,6 @@ NAMES: dict[str, dict[str, str]] = {
         "surrogate": "nas.accuracy.table:SurrogateAccuracyConfig",
         "staged": "nas.accuracy.own_images:StagedConfig",
         "fine_tuning": "nas.accuracy.own_images:FineTuningConfig",
-        "proxy": "nas.accuracy.own_images:ProxyConfig",
-        "short": "nas.accuracy.own_images:ShortConfig",
         "supernet": "nas.accuracy.own_images:SupernetConfig",
         "inherited": "nas.accuracy.own_images:InheritedConfig",
     },
@@ -635,7 +633,7 @@ def _accuracy(
         raise UserError(f"accuracy=inherited is not for space={config.space}; leave it out")
     if not isinstance(chosen, OwnImagesConfig):
         raise UserError(
-            f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "
+            f"data={config.data}: networks are ranked by accuracy=staged or supernet; a "
             f"benchmark's numbers say nothing of your images"
         )
     recipe = usual_recipe(space.name) if chosen.recipe == "auto" else chosen.recipe

@@ -20,7 +20,7 @@ from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.own_images import Order, StagedConfig
+from nas.accuracy.own_images import Order
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.supernet.stored import Inheriting
@@ -120,10 +120,16 @@ class Staged(StagedSearch):
 
     def _place_of_default(self, candidates: Candidates) -> int | None:
         """Position of the default network, or of the largest that differs in the fewest choices; None without."""
+        near = self._near_default(candidates)
+        return near[0] if near else None
+
+    def _near_default(self, candidates: Candidates) -> list[int]:
+        """Positions by the number of choices that differ from the default network, then the largest first."""
         if self._default is None:
-            return None
+            return []
         changes = (candidates.architectures != self._default).sum(-1)
-        return int(np.lexsort((-candidates.flops, changes))[0])
+        near: list[int] = np.lexsort((-candidates.flops, changes)).tolist()
+        return near
 
     @property
     def _has_few_judges(self) -> bool:
@@ -134,7 +140,7 @@ class Staged(StagedSearch):
     @property
     def _default(self) -> Int64[ndarray, "D"] | None:
         """The network that is trained where few images judge, unless another is better beyond chance."""
-        space, is_staged = self._problem.space, isinstance(self._rule, StagedConfig)
+        space, is_staged = self._problem.space, self._rule.order is Order.proxies
         return space.default_network if is_staged and isinstance(space, FunctionSpace) else None
 
     @cached_property
@@ -160,21 +166,8 @@ class Staged(StagedSearch):
         return ends
 
     def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
-        """Networks that are considered before all draws: the default one, and smaller ones with one other choice."""
-        space, default, task = self._problem.space, self._default, self._problem.task
-        if default is None:
-            return None
-        others = [
-            np.where(np.arange(len(default)) == position, option, default)
-            for position, options in enumerate(space.num_choices)
-            for option in range(options)
-        ]
-        rows = np.unique(np.stack([row for row in others if space.valid(row)]), axis=0)
-        flops = space.costs(rows, task)["flops"]
-        largest_first = rows[np.argsort(-flops, kind="stable")]
-        most = float(space.costs(default, task)["flops"])
-        first: Int64[ndarray, "k D"] = largest_first[np.sort(flops)[::-1] <= most]
-        return first
+        """Networks that are considered before all draws."""
+        return None if self._default is None else self._default[None]
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
@@ -195,8 +188,6 @@ class Staged(StagedSearch):
             f"within {self._problem.limits.label}"
         )
         draws = self._trainable(draws)
-        if self._rule.order is Order.chance:
-            return draws.in_random_order(seed)
         began_s = time.monotonic()
 
         def check_time() -> None:
@@ -237,11 +228,10 @@ class Staged(StagedSearch):
 
         enough = max(TRAINABLE_EPOCHS, TRAINABLE_IMAGES / len(images.train))
         kept, epochs = trainable(candidates.flops, epochs_of, enough)
-        first = self._first_candidates()
-        for row in rows[:0] if first is None else first:
-            at = np.flatnonzero((rows == row).all(-1))
-            if len(at) and epochs_of(int(at[0])) * len(images.train) >= _DEFAULT_IMAGES:
-                kept = np.union1d(kept, at)
+        near, flops = self._near_default(candidates), candidates.flops
+        for at in [at for at in near if flops[at] <= flops[near[0]]][: 2 * _TIMED]:
+            if epochs_of(at) * len(images.train) >= _DEFAULT_IMAGES:
+                kept = np.union1d(kept, [at])
                 break
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "

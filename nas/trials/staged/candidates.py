@@ -65,11 +65,6 @@ class Candidates:
         """Duration of both stages."""
         return self.draw_s + self.score_s
 
-    def in_random_order(self, seed: int) -> Candidates:
-        """The same, preferred by chance."""
-        prior = np.random.default_rng([seed, 1]).permutation(len(self)).astype(np.float64)
-        return replace(self, prior=prior)
-
     def rows(self, which: ndarray) -> Candidates:
         """Some of them."""
         return replace(self, **{name: getattr(self, name)[which] for name in _COLUMNS})
