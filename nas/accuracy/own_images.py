@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import ClassVar, NoReturn, final
 
 import numpy as np
@@ -27,13 +26,6 @@ from nas.accuracy.learners.data import TrainingData, has_classes
 
 SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
 """Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""
-
-
-class Order(Enum):
-    """Order of the candidates before one is trained."""
-
-    proxies = "proxies"
-    supernet = "supernet"  # accuracy with inherited weights
 
 
 @final
@@ -85,7 +77,7 @@ class OwnImagesConfig(AccuracyConfig):
     recipe: str = "auto"  # of every training; auto: that of the space
 
     by: ClassVar[str]
-    order: ClassVar[Order] = Order.proxies
+    inherits: ClassVar[bool] = False  # weights of a supernet
     shares: ClassVar[Mapping[str, float]] = SHARES
 
     def build(self, space: Keys, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
@@ -106,7 +98,7 @@ class OwnImagesConfig(AccuracyConfig):
         """
         if self.draws < 2:
             raise UserError(f"accuracy.draws={self.draws} must be at least 2")
-        if self.order is Order.supernet and not isinstance(space, HasSupernet):
+        if self.inherits and not isinstance(space, HasSupernet):
             raise UserError(
                 f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
             )
@@ -135,7 +127,7 @@ class SupernetConfig(OwnImagesConfig):
     """`accuracy=supernet`: the best with inherited weights, which all trainings begin with."""
 
     by: ClassVar[str] = "supernet"
-    order: ClassVar[Order] = Order.supernet
+    inherits: ClassVar[bool] = True
     shares: ClassVar[Mapping[str, float]] = {"scores": 0.45, "short": 0.10, "longer": 0.05}
 
 
@@ -147,7 +139,7 @@ class InheritedConfig(OwnImagesConfig):
     recipe: str = "fine_tuning"
 
     by: ClassVar[str] = "inherited"
-    order: ClassVar[Order] = Order.supernet
+    inherits: ClassVar[bool] = True
     shares: ClassVar[Mapping[str, float]] = {"scores": 0.35, "short": 0.15, "longer": 0.10}
 
 

@@ -20,7 +20,6 @@ from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.own_images import Order
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.accuracy.supernet.stored import Inheriting
@@ -143,8 +142,10 @@ class Staged(StagedSearch):
     @property
     def _default(self) -> Int64[ndarray, "D"] | None:
         """The network that is trained where few images judge, unless another is better beyond chance."""
-        space, is_staged = self._problem.space, self._rule.order is Order.proxies
-        return space.default_network if is_staged and isinstance(space, FunctionSpace) else None
+        space = self._problem.space
+        if self._inherits or not isinstance(space, FunctionSpace):
+            return None
+        return space.default_network
 
     @cached_property
     def _shares(self) -> dict[str, float]:
@@ -246,7 +247,7 @@ class Staged(StagedSearch):
     def _scores(self, seconds: float, check: Callable[[], None]) -> Scores:
         """The signal that orders the candidates; a supernet is trained for most of these seconds first."""
         space, seed = self._problem.space, self._config.seed
-        if self._rule.order is Order.proxies:
+        if not self._inherits:
             return ProxyScores(space, self._images, seed)
         if not isinstance(space, HasSupernet):
             raise TypeError(f"{space.name} has no supernet")

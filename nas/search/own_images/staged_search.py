@@ -24,7 +24,7 @@ from latency.base import Latencies, LiveOracle
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
+from nas.accuracy.own_images import OwnImages, OwnImagesConfig
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
 from nas.accuracy.training.trained_folder import (
     PICTURES,
@@ -115,7 +115,7 @@ class StagedSearch(ABC):
     @property
     def _inherits(self) -> bool:
         """Whether networks begin with the weights of a supernet."""
-        return self._rule.order is Order.supernet
+        return self._rule.inherits
 
     @property
     def _parallel(self) -> int:

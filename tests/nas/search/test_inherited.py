@@ -15,7 +15,6 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.images.open import open_images
-from nas.accuracy.own_images import Order
 from nas.accuracy.slow import Fidelity
 from nas.accuracy.supernet.classifier import fit_classifier
 from nas.accuracy.supernet.stored import save_supernet
@@ -168,7 +167,7 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
         _config=SimpleNamespace(epochs=2, seed=0),
         _int8=Int8Files(space, print, in_tflite=False) if is_int8 else None,
         _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
-        _rule=SimpleNamespace(recipe="fine_tuning", order=Order.supernet),
+        _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
         _proposer=SimpleNamespace(results={}),
         _images=images,
         _folder=tmp_path,
