@@ -170,8 +170,20 @@ class Staged(StagedSearch):
         return ends
 
     def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
-        """Networks that are considered before all draws."""
-        return None if self._default is None else self._default[None]
+        """Networks that are considered before all draws: the default one, and smaller ones with one other choice."""
+        space, default, task = self._problem.space, self._default, self._problem.task
+        if default is None:
+            return None
+        others = [
+            np.where(np.arange(len(default)) == position, option, default)
+            for position, options in enumerate(space.num_choices)
+            for option in range(options)
+        ]
+        rows = np.unique(np.stack([row for row in others if space.valid(row)]), axis=0)
+        flops = space.costs(rows, task)["flops"]
+        smaller = flops <= float(space.costs(default, task)["flops"])
+        first: Int64[ndarray, "k D"] = rows[smaller][np.argsort(-flops[smaller], kind="stable")]
+        return first
 
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""

@@ -136,6 +136,20 @@ def test_a_default_network_that_was_trained_for_no_length_of_the_first_is_first(
     assert default_first([0, 2], 3, results, 150) == [3, 0, 2]
 
 
+def test_the_default_network_and_smaller_ones_near_it_are_considered_first():
+    space = space_named("residual")
+    problem = SimpleNamespace(space=space, task=space.tasks["images"])
+    search = SimpleNamespace(_problem=problem, _default=space.default_network)
+
+    rows = Staged._first_candidates(search)
+    flops = space.costs(rows, problem.task)["flops"]
+
+    assert (rows[0] == space.default_network).all()
+    assert ((rows[1:] != rows[0]).sum(-1) == 1).all()
+    assert (np.diff(flops) < 0).all()
+    assert flops[-1] < flops[0] / 10
+
+
 def test_a_default_network_whose_training_failed_is_not_preferred():
     results = {StageJob(0, 0): Result(0.2, 1.0), StageJob(1, 0): Result(np.nan, 1.0)}
 
