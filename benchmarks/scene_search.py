@@ -1,4 +1,4 @@
-"""Claim, open: a searched part of a segmenter or detector beats widths scaled alike, at equal measured time.
+"""Claim: a searched part of a segmenter or detector beats widths scaled alike, at equal measured time.
 
 The start, torchvision's network, is trained from new weights on composed scenes. T is the time of its part of
 equally scaled widths, by ONNX Runtime on one core; the product's search asks the same clock. Its winner is compared
