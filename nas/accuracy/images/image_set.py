@@ -29,9 +29,13 @@ class Target(Enum):
     multilabel = "multilabel"  # the labels that the name joins by +
 
 
+NO_LABEL = "none"
+"""Name of the class of images that have none of several labels."""
+
+
 def labels_of(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Labels that names of classes join by `+`, sorted."""
-    return tuple(sorted({label for name in classes for label in name.split("+")}))
+    return tuple(sorted({label for name in classes for label in name.split("+")} - {NO_LABEL}))
 
 
 def class_weights(labels: Int64[ndarray, "n"]) -> Float64[ndarray, "classes"]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from common.types.errors import UserError
-from nas.accuracy.images.image_set import ImageSet, Target, labels_of
+from nas.accuracy.images.image_set import NO_LABEL, ImageSet, Target, labels_of
 from nas.accuracy.learners.base import (
     ClassMetric,
     Findings,
@@ -247,7 +247,7 @@ class Multilabel(ShownLearner):
     def answer(self, output: Float[Tensor, "o"]) -> str:
         """The labels that are more probable than not."""
         names = zip(self.images.outputs, output.tolist(), strict=True)
-        return "+".join(name for name, logit in names if logit > 0) or "none"
+        return "+".join(name for name, logit in names if logit > 0) or NO_LABEL
 
     def _shown(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Findings:
         """F1 of each label that a test image has."""

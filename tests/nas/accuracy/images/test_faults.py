@@ -4,10 +4,12 @@ import shutil
 from itertools import combinations
 
 import pytest
+import torch
 from PIL import Image
 
 from common.types.errors import UserError
 from nas.accuracy.images.image_set import Target
+from nas.accuracy.learners.of_images import learner_of
 
 SPLITS = {"train/a": 30, "train/b": 30, "val/a": 20, "val/b": 20, "test/a": 20, "test/b": 20}
 
@@ -94,3 +96,13 @@ def test_a_value_or_combination_may_be_rare(class_folders, opened, target, mark)
 
     assert (len(images.train), len(images.valid), len(images.test)) == (22, 3, 3)
     assert images.target is target
+
+
+def test_none_is_the_name_of_images_without_a_label(class_folders, opened):
+    images = opened(class_folders({"none": 9, "a": 9, "a+b": 9}), target=Target.multilabel)
+
+    no_label = torch.tensor([images.classes.index("none")])
+    worth = learner_of(images).worth(torch.tensor([[-1.0, -1.0]]), no_label)
+
+    assert images.outputs == ("a", "b")
+    assert worth.tolist() == [1]
