@@ -99,7 +99,7 @@ class Found:
     @property
     def rule_of_thumb(self) -> Network | None:
         """What would be chosen without a search, as far as it was trained; None without one."""
-        return self.answer.rule_of_thumb
+        return self.answer.summary.rule_of_thumb
 
     @cached_property
     def trials(self) -> pa.Table:

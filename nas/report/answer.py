@@ -58,24 +58,9 @@ class Answer:
         return self.summary.best
 
     @property
-    def optimum(self) -> Network | None:
-        """The most accurate network of the whole space, where that was ranked."""
-        return self.summary.optimum
-
-    @property
-    def mode(self) -> Network | None:
-        """The network that the policy prefers."""
-        return self.summary.mode
-
-    @property
     def network(self) -> Network | None:
         """The network to use: the best, or the optimum of a ranked space if that is more accurate."""
         return self.summary.answer
-
-    @property
-    def rule_of_thumb(self) -> Network | None:
-        """What would be chosen without a search, as far as it was trained; None where it was not."""
-        return self.summary.rule_of_thumb
 
     @property
     def is_ranked(self) -> bool:
@@ -93,8 +78,8 @@ class Answer:
         unconfirmed = "" if self.status is not Status.unconfirmed else ", unconfirmed"
         roles = {
             f"best sample within {self.label}{unconfirmed}": self.best,
-            f"{self.optimum_name} within {self.label}": self.optimum,
-            "the policy's mode": self.mode,
+            f"{self.optimum_name} within {self.label}": self.summary.optimum,
+            "the policy's mode": self.summary.mode,
         }
         return {role: network for role, network in roles.items() if network is not None}
 
@@ -235,9 +220,12 @@ class Answer:
     @cached_property
     def ranked_figures(self) -> list[KeyFigure]:
         """The numbers of the network to use, where it is not the best trial."""
-        if not self.is_ranked or self.optimum is None:
+        if not self.is_ranked or self.summary.optimum is None:
             return []
-        return [*self.accuracy_figures(self.optimum), *self._latency_figures(self.optimum)]
+        return [
+            *self.accuracy_figures(self.summary.optimum),
+            *self._latency_figures(self.summary.optimum),
+        ]
 
     @property
     def rule_of_thumb_figures(self) -> list[KeyFigure]:
@@ -247,7 +235,7 @@ class Answer:
             for stage in self.summary.stages
             if stage.name == "original" and stage.accuracy is not None
         ]
-        rule = self.rule_of_thumb
+        rule = self.summary.rule_of_thumb
         if rule is None:
             return figures
         note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
@@ -370,7 +358,7 @@ class Answer:
 
     def _distance(self, best: Network) -> Iterator[KeyFigure]:
         """Points of accuracy below the optimum, where that is known."""
-        optimum = self.optimum
+        optimum = self.summary.optimum
         if self.status is Status.optimum:
             if self.expected_loss is None:
                 note = f"this is the exact optimum: nothing within {self.label} is more accurate"

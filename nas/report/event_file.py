@@ -21,26 +21,28 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 _QUEUE = 1000
 """Events that wait for the thread; with tensorboard's own ten a search waits for it at every point."""
 
+_FLUSH_S = 5.0
+"""A killed run loses no more of its curves than these seconds; the writer's own 120 are a run."""
+
 
 @final
 class EventFile:
     """Appends to a new file of a folder, in a thread of its own."""
 
-    def __init__(self, folder: Path, *, purge_from: int | None, flush_s: float) -> None:
+    def __init__(self, folder: Path, *, done: int = 0) -> None:
         """Begins the file.
 
         Args:
           folder: of all event files of a run.
-          purge_from: the step from which on what earlier files say is not shown; None to show all.
-          flush_s: how often what was written is handed to the operating system.
+          done: the step after which what earlier files say is not shown; 0 to show all.
 
         Raises:
           OSError: if it cannot be written, here and in every method.
         """
-        self._writer = EventFileWriter(str(folder), max_queue_size=_QUEUE, flush_secs=flush_s)
-        if purge_from is not None:
-            self._add(Event(file_version="brain.Event:2"), purge_from)
-            self._add(Event(session_log=SessionLog(status=SessionLog.START)), purge_from)
+        self._writer = EventFileWriter(str(folder), max_queue_size=_QUEUE, flush_secs=_FLUSH_S)
+        if done:
+            self._add(Event(file_version="brain.Event:2"), done + 1)
+            self._add(Event(session_log=SessionLog(status=SessionLog.START)), done + 1)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """A point of a curve."""

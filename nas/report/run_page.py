@@ -73,11 +73,11 @@ def run_page(
 def answer_parts(answer: Answer) -> list[PagePart | str]:
     """The network to use, the best sample, and what must be known of the numbers."""
     parts: list[PagePart | str] = []
-    if answer.is_ranked and answer.optimum is not None:
+    if answer.is_ranked and answer.summary.optimum is not None:
         numbers = "; ".join(
             f"{figure.label} {figure.value}, {figure.note}" for figure in answer.ranked_figures
         )
-        parts += [f"{answer.ranked_headline}: {numbers}.", f"`{answer.optimum.arch}`"]
+        parts += [f"{answer.ranked_headline}: {numbers}.", f"`{answer.summary.optimum.arch}`"]
     best = answer.best
     if best is None:
         parts.append(answer.headline)
@@ -178,7 +178,7 @@ def _front_of_space(problem: SearchProblem) -> list[tuple[float, str]]:
 
 
 def _architectures(answer: Answer, done: Trials, problem: SearchProblem) -> list[PagePart | str]:
-    best, optimum, space = answer.best, answer.optimum, problem.space
+    best, optimum, space = answer.best, answer.summary.optimum, problem.space
     texts = {}
     if best is not None:
         texts[f"best sample within {answer.label}"] = best.arch

@@ -24,7 +24,7 @@ _FEW_POSITIONS = 16
 def reported_networks(answer: Answer) -> Table:
     """The best sample, the optimum and what the policy prefers."""
     caption = f"The rank is that among the architectures within {answer.label}."
-    return _table(answer, answer.networks, caption if answer.optimum is not None else "")
+    return _table(answer, answer.networks, caption if answer.summary.optimum is not None else "")
 
 
 def best_networks(

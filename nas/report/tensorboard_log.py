@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 POINTS = 500
 """Points a curve: each is a mean over the last 100 samples, so more would show no more."""
 
-FLUSH_S = 5.0
-"""A killed run loses no more of its curves than these seconds; the writer's own 120 are a run."""
-
 # TensorBoard shows the groups before the slash in alphabetical order, so this one comes first
 _ACCURACY = "answer/accuracy, mean of the last 100"
 _LATENCY = "answer/latency_ms, mean of the last 100"
@@ -117,13 +114,9 @@ class TensorBoardLog:
         if self._writer is None:
             from nas.report.event_file import EventFile  # noqa: PLC0415 - a quarter of a second
 
-            self._writer = EventFile(
-                self._folder,
-                purge_from=self._done + 1 if self._done else None,
-                flush_s=FLUSH_S,
-            )
+            self._writer = EventFile(self._folder, done=self._done)
             # the same curve of a run of its own lies in the same chart
-            limit = EventFile(self._folder / "T", purge_from=None, flush_s=FLUSH_S)
+            limit = EventFile(self._folder / "T")
             for step in range(0, self._budget + 1, self._every):  # fewer would count as outliers
                 limit.scalar(_LATENCY, self._limit_ms, step)
             limit.close()

@@ -36,10 +36,10 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     if answer.best is not None:
         _print_arch(console, answer.best.arch, answer.best.index)
     print_figures(console, [*_winner(summary), *answer.rule_of_thumb_figures])
-    if answer.is_ranked and answer.optimum is not None:
+    if answer.is_ranked and answer.summary.optimum is not None:
         say(console, f"{answer.ranked_headline}:")
         print_figures(console, answer.ranked_figures)
-        _print_arch(console, answer.optimum.arch, answer.optimum.index)
+        _print_arch(console, answer.summary.optimum.arch, answer.summary.optimum.index)
     for note in answer.notes:
         say(console, note)
     if verbose:

@@ -193,14 +193,7 @@ class TrainingJob:
             tested_s = judged_s * len(images.test) / max(1, len(images.valid))
             return int(agreed((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds))
 
-        with TrainingProgress(
-            self._console,
-            tensorboard,
-            recipe.epochs,
-            done,
-            metric=images.metric,
-            items=images.items,
-        ) as progress:
+        with TrainingProgress(self._console, tensorboard, recipe.epochs, done, images) as progress:
             options = TrainingOptions(
                 seed=self._config.seed,
                 evaluate_every=recipe.epochs if is_judged_late else 1,

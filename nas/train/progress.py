@@ -10,10 +10,10 @@ from rich.console import Console
 
 from common.command.progress import progress_bar
 from common.types.units import epochs_text
+from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.trainer import Epoch
 from nas.report.event_file import EventFile
 
-_FLUSH_S = 5.0
 _LINES = 20
 
 
@@ -27,16 +27,11 @@ class TrainingProgress:
         tensorboard: Path | None,
         epochs: int,
         done: int,
-        *,
-        metric: str = "accuracy",
-        items: str = "images",
+        data: TrainingData,
     ) -> None:
         """Begins at the epoch after the `done` ones; without a folder there are no event files."""
-        self._console, self._metric, self._items = console, metric, items
-        self._events: EventFile | None = None
-        if tensorboard is not None:
-            purge_from = done + 1 if done else None
-            self._events = EventFile(tensorboard, purge_from=purge_from, flush_s=_FLUSH_S)
+        self._console, self._metric, self._items = console, data.metric, data.items
+        self._events = None if tensorboard is None else EventFile(tensorboard, done=done)
         self._every = max(1, epochs // _LINES)
         self._bar = progress_bar(console)
         self._task = self._bar.add_task("", total=epochs, completed=done)

@@ -136,7 +136,7 @@ def _row(root: Path, name: str) -> list[Cell] | None:
 
 def _finished(answer: Answer) -> list[Cell]:
     summary, settings, network = answer.summary, answer.summary.settings, answer.network
-    rule = answer.rule_of_thumb
+    rule = answer.summary.rule_of_thumb
     chance = ", no better than chance" if network is not None and network.at_chance else ""
     return [
         *overview(answer, network),

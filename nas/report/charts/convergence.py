@@ -56,9 +56,9 @@ def _best(done: Trials, feasible: Bool[ndarray, "n"], answer: Answer) -> Iterato
         at = np.append(rises, len(done) - 1)
         name = f"best within {answer.label} so far"
         yield line(name, at + 1, best[at], color=GREEN, width=2, shape="hv")
-    if answer.optimum is not None:
+    if answer.summary.optimum is not None:
         name = f"{answer.optimum_name} within {answer.label}"
-        yield _level(len(done), answer.optimum.accuracy.value, name, INK)
+        yield _level(len(done), answer.summary.optimum.accuracy.value, name, INK)
 
 
 def _figure(

@@ -159,14 +159,8 @@ def supernet_scores(
         console.print(f"supernet: {epochs_text(epochs)}{pixels}", soft_wrap=True)
         before = copied(module_of(shared).state_dict())
         try:
-            with TrainingProgress(
-                console,
-                path.parent / "tensorboard" / "supernet",
-                max(1, epochs),
-                done,
-                metric=images.metric,
-                items=images.items,
-            ) as progress:
+            folder = path.parent / "tensorboard" / "supernet"
+            with TrainingProgress(console, folder, max(1, epochs), done, images) as progress:
 
                 def on_epoch(epoch: Epoch) -> None:
                     progress(epoch)

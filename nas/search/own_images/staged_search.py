@@ -37,7 +37,6 @@ from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
-from nas.report.tensorboard_log import FLUSH_S
 from nas.search.journal import Asked, Event, Journal, JournalNote
 from nas.search.own_images.int8 import Int8Files, RankedNetwork
 from nas.search.own_images.winner import (
@@ -223,7 +222,7 @@ class StagedSearch(ABC):
         epochs = self._fidelities[int(trial.fidelity[0, 0])].epochs
         name = f"training-{trial.first + 1}-epochs-{epochs}"
         folder = self._begun.folder.tensorboard / name
-        events = EventFile(folder, purge_from=None, flush_s=FLUSH_S)
+        events = EventFile(folder)
         for epoch, loss in enumerate(evaluation.losses, 1):
             events.scalar("training/loss", loss, epoch)
         events.scalar(f"training/{self._images.metric}", evaluation.accuracy, epochs)

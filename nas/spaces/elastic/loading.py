@@ -57,7 +57,10 @@ def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> E
     if not side:
         raise UserError(f"network={named}: set side=, the pixels of its images")
     module = start_named(named, int(classes), int(side))
-    return elastic_space(module, weights or None, int(side), **settings)
+    space = elastic_space(module, weights or None, int(side), **settings)
+    if not weights:
+        space.origin = f"the untrained network {named}"
+    return space
 
 
 def elastic_space(

@@ -92,7 +92,7 @@ def test_the_distance_from_the_optimum_is_in_points_and_by_rank():
     gap = figure(answer, "gap")
     assert answer.status is Status.below
     assert gap.value == f"{100 * answer.summary.gap:.2f} points"
-    assert answer.optimum.accuracy.text in gap.note
+    assert answer.summary.optimum.accuracy.text in gap.note
     assert f"rank {answer.best.rank:,}" in gap.note
 
 
@@ -239,7 +239,7 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     untrained = answer_of(range(50), stages=(replace(stage, accuracy=None),))
     original = answer_of(range(50), stages=(replace(stage, name="original", fidelity="2 ms"),))
 
-    rule = answer.rule_of_thumb
+    rule = answer.summary.rule_of_thumb
     assert (rule.arch, rule.index, rule.fidelity) == (stage.favourite, 7, "frozen features")
     assert (rule.accuracy_searched, rule.latency_ms) == (accuracy, LATENCY_MS[7])
     (shown,) = answer.rule_of_thumb_figures

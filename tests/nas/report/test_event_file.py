@@ -26,7 +26,7 @@ def test_it_says_what_torchs_writer_says(tmp_path):
         theirs.add_text("sources", "a table")
         theirs.add_scalar("a", 0.5, 4)
 
-    ours = EventFile(tmp_path / "ours", purge_from=3, flush_s=5.0)
+    ours = EventFile(tmp_path / "ours", done=2)
     ours.text("sources", "a table")
     ours.scalar("a", 0.5, 4)
     ours.close()
