@@ -126,8 +126,8 @@ def test_where_the_whole_space_was_ranked_its_optimum_is_the_network_to_use():
     optimal = answer_of(range(SPACE.size))
     unranked = answer_of(range(50), problem_of(Oracle(instant=False)))
 
-    assert (below.is_ranked, below.network) == (True, below.optimum)
-    assert below.ranked_figures[0].value == below.optimum.accuracy.text
+    assert (below.is_ranked, below.network) == (True, below.summary.optimum)
+    assert below.ranked_figures[0].value == below.summary.optimum.accuracy.text
     assert (optimal.is_ranked, optimal.status) == (False, Status.optimum)
     assert (unranked.is_ranked, unranked.status) == (False, Status.unranked)
     assert "optimum" not in unranked.networks
@@ -245,7 +245,7 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     (shown,) = answer.rule_of_thumb_figures
     assert shown.value == rule.accuracy.text
     assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
-    assert (untrained.rule_of_thumb, untrained.rule_of_thumb_figures) == (None, [])
+    assert (untrained.summary.rule_of_thumb, untrained.rule_of_thumb_figures) == (None, [])
     (shown,) = original.rule_of_thumb_figures
     assert (shown.value, shown.note) == (f"{accuracy:.2%}", "2 ms")
 
