@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from common.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.learners.base import LearnerDescription, Metric, mean_metric
 from nas.accuracy.learners.of_images import Classification
@@ -57,9 +58,17 @@ class Embedding:
         return surprise.sum() / alike.any(1).sum().clamp(min=1)
 
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
-        """Share of the images whose nearest others, by the cosine, are mostly of their class."""
+        """Share of the images whose nearest others, by the cosine, are mostly of their class.
+
+        Raises:
+          UserError: if there is one image alone.
+        """
         pairs = [(normalize(network(images).float()), labels) for images, labels in batches]
         embedded, labels = (torch.cat(each) for each in zip(*pairs, strict=True))
+        if len(labels) < 2:
+            raise UserError(
+                "an embedding is judged by the nearest other images; there is one alone"
+            )
         right = []
         for at in torch.arange(len(labels), device=labels.device).split(_ROWS):
             alike = embedded[at] @ embedded.T

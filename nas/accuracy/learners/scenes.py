@@ -61,7 +61,7 @@ class Scenes:
     pixels: UInt8[Tensor, "n side side 3"]
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
-    _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, compare=False)
+    _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
     def of(cls, files: tuple[Path, ...], side: int, targets: Tensor, named: str) -> Scenes:

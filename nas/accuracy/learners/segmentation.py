@@ -124,7 +124,9 @@ class Segmentation:
         counts = self.confusion(network, (moved(each, device) for each in self.batches("test")))
         shown = (counts.sum(2) > 0).sum(0).tolist()
         values = zip(self.classes, shown, unions(counts.sum(0)).tolist(), strict=True)
-        of_images = [float(np.nanmean(unions(each))) for each in counts]
+        of_images = [  # an image without labels has nothing wrong
+            float(np.nanmean(unions(each))) if each.any() else 1.0 for each in counts
+        ]
         pictures = []
         for at in np.argsort(of_images)[:WORST].tolist():
             which = self.scenes.splits["test"][[at]]

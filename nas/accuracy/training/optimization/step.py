@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from common.types.errors import UserError
 from nas.accuracy.learners.base import blamed, scalar_loss
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.of_images import ImageLearner
@@ -311,12 +312,28 @@ class LearnerStep(Step):
         self._segment: tuple[Any, ...] = ()
 
     def load(self, *segment: Any) -> None:
-        """Begin with a batch, whose size is the learner's."""
+        """Begin with a batch, whose size is the learner's.
+
+        Raises:
+          UserError: if a step is captured, and the batch has other shapes than the first.
+        """
         self.loaded = 1
-        if not (self.is_captured and self._segment):
+        if not self.is_captured:
             self._segment = segment
             return
-        for held, tensor in zip(self._segment[0], segment[0], strict=True):
+        (batch,) = segment
+        if not self._segment:  # a copy, as the learner may keep its batches
+            self._segment = (tuple(tensor.clone() for tensor in batch),)
+            return
+        shapes, before = (
+            [tuple(each.shape) for each in every] for every in (batch, self._segment[0])
+        )
+        if shapes != before:
+            raise UserError(
+                f"learner={self._data.name} has equal steps, but batches of {before} and of {shapes}; "
+                "leave has_equal_steps out, or drop the last batch"
+            )
+        for held, tensor in zip(self._segment[0], batch, strict=True):
             held.copy_(tensor)  # where the captured step reads it
 
     def _parts(self) -> Sequence[tuple[Any, float]]:

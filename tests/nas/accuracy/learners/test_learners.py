@@ -142,6 +142,8 @@ def test_the_neighbours_of_an_embedding_by_hand():
     cosines = torch.tensor([0.1, 0.2]).cos() * 10
     surprise = [-(cosines[:1] - cosines.logsumexp(0)), -(cosines[0] - cosines[[0, 0]].logsumexp(0))]
     assert loss.item() == pytest.approx(float(surprise[0] + surprise[1]) / 2)
+    with pytest.raises(UserError, match="one alone"):
+        learner.metric(nn.Identity(), [(points[:1], torch.tensor([0]))])
 
 
 def test_findings_show_numbers_and_labels_of_the_test_images(digits):

@@ -47,6 +47,19 @@ def test_a_perfect_network_has_every_pixel(folder):
     assert findings.pictures[0].jpeg.startswith(b"\xff\xd8")
 
 
+def test_an_image_without_labels_is_not_among_the_worst(folder):
+    learner = Segmentation(str(folder), side=48)
+    unlabelled, labelled = learner.scenes.splits["test"]
+    learner.scenes.targets[unlabelled] = 255
+    learner.scenes.targets[labelled] = 0
+
+    findings = learner.findings(Perfect())
+
+    assert len(findings.pictures) == 2
+    assert "mIoU 100%" in findings.pictures[1].caption
+    assert "mIoU 100%" not in findings.pictures[0].caption
+
+
 def test_batches_are_as_many_each_time_and_mirror_images_with_their_masks(folder):
     learner = Segmentation(str(folder), side=48)
     torch.manual_seed(0)
