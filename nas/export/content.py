@@ -123,7 +123,7 @@ def fill(
         form for form, each in latencies.items() if searched and each.device == searched.device
     ]
     compared = (*timed, reference)[0]
-    ratio, comparison = compared_with_search(searched, latencies[compared])
+    comparison = compared_with_search(searched, latencies[compared])
     if compared is not reference:
         comparison = f"{compared.file} {comparison}"
     record = Export(
@@ -164,7 +164,6 @@ def fill(
             float(expected.abs().max()),
             dynamic,
         ),
-        ratio_to_oracle=ratio,
         comparison=comparison,
         notes=(
             *subject.notes,

@@ -78,7 +78,6 @@ class Export:
     sample: int  # test images in the export
     calibration: str | None  # images that int8 was calibrated on, in words
     compared: FormComparison
-    ratio_to_oracle: float | None  # fp32 median over the run's latency, of the same device only
     comparison: str  # the same in words; empty without a search
     notes: tuple[str, ...]  # what the user should know before relying on it
     environment: Environment
@@ -131,12 +130,11 @@ class Export:
         yield from (f"note: {note}" for note in self.notes)
 
 
-def compared_with_search(searched: Searched | None, here: Latency) -> tuple[float | None, str]:
-    """A median as a multiple of what the run knew, where both are of one device; and in words."""
+def compared_with_search(searched: Searched | None, here: Latency) -> str:
+    """A median as a multiple of what the run knew, where both are of one device."""
     if searched is None:
-        return None, ""
+        return ""
     if here.device != searched.device:
-        return None, "not compared: another device (board, runtime, precision or batch)"
+        return "not compared: another device (board, runtime, precision or batch)"
     ratio = here.median_ms / searched.latency_ms
-    words = Kind[searched.latency_kind].words
-    return ratio, f"{ratio:.3f} times what the search knew, {words}"
+    return f"{ratio:.3f} times what the search knew, {Kind[searched.latency_kind].words}"

@@ -25,7 +25,6 @@ from nas.report.summary import Summary, predicted_shares
 from nas.spaces.base import ComparedOptima
 from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
-from nas.trials.statistics import WINDOW
 
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
 _WHY_FLAGGED = {
@@ -258,7 +257,6 @@ class Answer:
         if not summary.stages:  # of stages, the latencies were known before a training
             share = share_text(summary.feasible_share)
             figures += [KeyFigure(f"trials within {self.label}", share, self._space)]
-            figures += self._settled()
         if summary.mode_gap is not None:
             gap = max(summary.mode_gap, 0.0)
             note = "at the maximum of its reward" if gap == 0 else "below the maximum of its reward"
@@ -385,24 +383,6 @@ class Answer:
             return f"{share_text(share)} of the space"
         low, high = map(share_text, interval)
         return f"about {share_text(share)} of the space ({low} to {high})"
-
-    def _settled(self) -> Iterator[KeyFigure]:
-        summary = self.summary
-        each = [("latency", "T", summary.sample_within_T)]
-        each += [
-            (_cost_name(limit.cost), symbol, limit.sample_within)
-            for symbol, limit in summary.limits.items()
-        ]
-        for name, symbol, trial in each:
-            label = f"mean {name} settled"
-            if trial is not None:
-                note = f"trials; within {symbol} from there on"
-                yield KeyFigure(label, f"at {trial:,}", note, Tone.good)
-                continue
-            note = f"that of the last {WINDOW} is beyond {symbol}"
-            if summary.samples < WINDOW:
-                note = f"known from {WINDOW} trials on"
-            yield KeyFigure(label, "not yet", note, Tone.bad)
 
     def _notes(self) -> Iterator[str]:
         summary, network = self.summary, self.network

@@ -186,10 +186,10 @@ class Int8Files:
             network, images, side, is_winner=True, in_tflite=self._in_tflite, tuned=weights
         )
         after = replace(
-            after,
-            fp32_ms=before.fp32_ms,
-            int8_ms=before.int8_ms,
-            is_slower=before.is_slower,
+            before,  # with its latencies
+            valid=after.valid,
+            test=after.test,
+            in_fp32=after.in_fp32,
             tuned_epochs=epochs,
             untuned=before.valid.fraction,
         )

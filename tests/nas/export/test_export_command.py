@@ -109,7 +109,6 @@ def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_o
     assert here["device"] != record["searched"]["device"]
     assert here["samples"] == 5
     assert 0 < here["median_ms"] <= here["p95_ms"]
-    assert record["ratio_to_oracle"] is None
     assert "another device" in printed
 
 
@@ -123,9 +122,8 @@ def test_the_same_device_gets_the_ratio(run, exported):
     searched = replace(find(run, None, None).searched, device="board/onnxruntime/fp32/b1")
     searched = replace(searched, latency_ms=here.median_ms / 1.5)
 
-    ratio, words = compared_with_search(searched, here)
+    words = compared_with_search(searched, here)
 
-    assert ratio == pytest.approx(1.5)
     assert "1.500 times" in words
     assert Kind.regression.words in words
 

@@ -213,21 +213,12 @@ def test_a_network_for_several_devices_has_its_latency_on_each():
     assert "latency" not in there
 
 
-def test_the_cost_of_a_further_limit_is_a_share_of_it_and_settles_on_its_own():
+def test_the_cost_of_a_further_limit_is_a_share_of_it():
     answer = answer_of(range(1000), problem_of(limits=limits_on_parameters(400_000.0)))
     parameters = answer.summary.best.costs["parameters"]
 
     assert figure(answer, "parameters").value == f"{parameters / 1e6:.3g} M"
     assert figure(answer, "parameters").note == f"{parameters / 400_000:.0%} of P = 0.4 M"
-    assert {"mean latency settled", "mean parameters settled"} <= labels(answer)
-
-
-def test_a_mean_settles_after_a_window_and_not_where_latencies_were_known_before():
-    few = searched(range(50)).summary
-    stage = StageResult("draw", 50, 50, 1.0)
-
-    assert figure(Answer(few), "mean latency settled").tone is Tone.bad
-    assert "mean latency settled" not in labels(Answer(replace(few, stages=(stage,))))
 
 
 def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
