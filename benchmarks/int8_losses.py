@@ -52,7 +52,7 @@ from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import TrainingOptions
 from nas.accuracy.training.untrained import own_side, resize, resized
 from nas.export.accuracy import classes_of, prepared
-from nas.export.int8 import Int8Source, _Rounding, calibration
+from nas.export.int8 import Int8Source, calibration
 from nas.search.own_images.int8 import FINALISTS, PREDICTED
 from nas.spaces.elastic.space import ElasticSpace
 from nas.spaces.pretrained.padding import with_static_padding
@@ -64,12 +64,11 @@ from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
 
 SPACES = ("mobilenet_v3", "pretrained", "residual", "elastic")
-PREDICTIONS = ("confidence", "corrected", "margins", "centred")
 FILES = ("fp32", "int8", "default", "uncorrected")
 TIMED = FILES[:3]
 COLUMNS = (
     "network", "space", "variant", "side", "epochs", "valid_images", "valid_fp32", "valid_int8", "images", *FILES,
-    "flips", "half_0", "half_1", *PREDICTIONS, *(f"{name}_ms" for name in TIMED),
+    "flips", "half_0", "half_1", "confidence", *(f"{name}_ms" for name in TIMED),
 )  # fmt: skip
 MOST_MACS = 60e6
 KEPT = (
@@ -143,32 +142,6 @@ def by_default(onnx: bytes, batches: Iterable[np.ndarray]) -> bytes:
         fp32.write_bytes(onnx)
         quantize_static(str(fp32), str(int8), Reader(batches))
         return int8.read_bytes()
-
-
-def predictions(source):
-    """Losses that are predicted, by name, in points: see `Int8Source.predicted_loss`.
-
-    `corrected`: the same after a correction of biases; `margins`: chance that the noise of the outputs, normal, turns the
-    two likeliest classes round, times what that costs; `centred`: the same where the noise has mean 0.
-    """
-    rounding = _Rounding(source.network, source.images, source.side)
-    exact, noise = rounding.exact, rounding.rounded() - rounding.exact
-    after = _Rounding(source.corrected, source.images, source.side).rounded()
-    shares = exact.softmax(1)
-    answers = exact.argmax(1, keepdim=True)
-    taken = [
-        (shares - outputs.softmax(1)).gather(1, answers).mean()
-        for outputs in (exact + noise, after)
-    ]
-    first, second = exact.topk(2, 1).indices.T
-    at = torch.arange(len(exact))
-    margin, worth = exact[at, first] - exact[at, second], shares[at, first] - shares[at, second]
-    turned = noise[at, second] - noise[at, first]
-    spread = turned.std().clamp(min=1e-9)
-    normal = torch.distributions.Normal(0.0, 1.0)
-    chances = [normal.cdf(-(margin - shift) / spread) for shift in (turned.mean(), 0.0)]
-    values = (*taken, *((chance * worth).mean() for chance in chances))
-    return {name: 100 * float(value) for name, value in zip(PREDICTIONS, values, strict=True)}
 
 
 @cache
@@ -253,7 +226,7 @@ def begin(judging, images):
     write = partial(onnx_bytes, examples=[torch.from_numpy(example)], dynamic_batch=True)
     source, fp32 = Int8Source(network, images, job.side), write(network)
     contents = {"fp32": fp32, "int8": source.onnx(write, AT_ONCE).content}
-    judging.about |= predictions(source)
+    judging.about["confidence"] = 100 * source.predicted_loss  # points
     if not job.variant:
         contents["default"] = by_default(fp32, calibration(images, job.side, 1))
         contents["uncorrected"] = quantised(fp32, calibration(images, job.side, AT_ONCE))
@@ -374,7 +347,6 @@ class Plan:
     )  # validation and test images that all are judged on first
 
 
-SMOKE = Plan(1, 1, 1, 1, 2, 1, 3, -1.0, (250, 500))
 TINY = Plan(1, 1, 1, 2, 2, 1, 2, -1.0, (40, 60))
 
 
@@ -719,13 +691,6 @@ def of_losses(table):
         yield f"{name}: {slower} of {sum(map(is_timed, table))} slower than fp32"
 
 
-def pooled(row):
-    """Points that int8 loses on test and validation images together."""
-    test, valid = row["images"], row["valid_images"]
-    lost = test * (row["fp32"] - row["int8"]) + valid * (row["valid_fp32"] - row["valid_int8"])
-    return 100 * lost / (test + valid)
-
-
 def ranked(predicted, lost):
     """Spearman's coefficient with a 95 % interval over networks."""
     pairs = np.array(
@@ -743,19 +708,10 @@ def ranked(predicted, lost):
 
 
 def of_predictions(table):
-    """How predicted losses rank the true ones."""
-    truths = {
-        "test images": [points(row, "int8") for row in table],
-        "with validation images": [pooled(row) for row in table],
-        "without corrected biases": [points(row, "uncorrected") for row in table],
-        "ONNX Runtime's default": [points(row, "default") for row in table],
-    }
-    for name in PREDICTIONS:
-        ranks = [
-            f"{truth} {ranked([row[name] for row in table], lost)}"
-            for truth, lost in truths.items()
-        ]
-        yield f"predicted by {name}, Spearman, n = {len(table)}: {'; '.join(ranks)}"
+    """How the predicted losses of `Int8Source` rank the true ones."""
+    predicted = [row["confidence"] for row in table]
+    ranks = [f"{name} {ranked(predicted, [points(row, name) for row in table])}" for name in LOSING]
+    yield f"predicted losses, Spearman, n = {len(table)}: {'; '.join(ranks)}"
     halves = ([row[f"half_{half}"] for row in table] for half in range(HALVES))
     yield f"halves of the test images agree at {ranked(*halves)}"
     noise = [100 * np.sqrt(row["flips"]) / row["images"] for row in table]
@@ -881,8 +837,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="*")
     parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--side-by-side", type=int, default=6)
-    parser.add_argument("--smoke", action="store_const", dest="plan", const=SMOKE, default=Plan())
-    parser.add_argument("--tiny", action="store_const", dest="plan", const=TINY)
+    parser.add_argument("--tiny", action="store_const", dest="plan", const=TINY, default=Plan())
     settings = parser.parse_args()
     settings.out.mkdir(parents=True, exist_ok=True)
     run(settings)
