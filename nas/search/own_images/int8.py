@@ -147,7 +147,7 @@ class Int8Files:
         from nas.accuracy.training.rounding import ROUNDED, tuned_with_rounding  # noqa: PLC0415 - imports torch.ao
         from nas.export.accuracy import prepared  # noqa: PLC0415 - imports onnxruntime
 
-        left_s = ends_s - time.monotonic()
+        left_s = max(0.0, ends_s - time.monotonic())
         epoch_s = _ROUNDING_COSTS * training.seconds / max(1, training.epochs)
         if left_s < epoch_s:
             self._say(
