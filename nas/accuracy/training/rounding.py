@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,15 +18,12 @@ from torch.nn.utils import parametrize
 
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.recipe import Recipe, recipe_named
-from nas.accuracy.training.trainer import Epoch, Trained, TrainingOptions, train
+from nas.accuracy.training.trainer import Trained, TrainingOptions, train
 from nas.accuracy.training.untrained import resize
-
-ROUNDED_EPOCHS = 3
-"""Epochs of a tuning with rounding, at most."""
 
 ROUNDED = replace(
     recipe_named("fine_tuning"),
-    epochs=ROUNDED_EPOCHS,
+    epochs=3,  # at most
     batch_size=128,
     most_steps=None,
     warm_up=0.1,
@@ -70,21 +65,16 @@ def tuned_with_rounding(
     Raises:
       DivergedTrainingError: if the loss is not finite.
     """
-
-    def left(epoch: Epoch) -> int:
-        return (
-            recipe.epochs
-            if math.isinf(ends_s)
-            else int((ends_s - time.monotonic()) / epoch.seconds)
-        )
-
     rounded = with_rounding(network, inputs)
     resize(rounded, inputs.shape[-1], images.side)
     options = TrainingOptions(
         keeps_best=True,
-        epochs_left=left,
+        epochs_left=lambda epoch: int(
+            min(recipe.epochs, (ends_s - time.monotonic()) / epoch.seconds)
+        ),
         stop=lambda: time.monotonic() > ends_s,
-        subnetworks=uncaptured,
+        # steps are launched anew: torch.ao reads numbers from the GPU, which no capture allows
+        subnetworks=lambda *_: [lambda: None],
         shapes_vary=True,
     )
     trained = train(rounded, images, recipe, options)
@@ -118,11 +108,6 @@ def tuned_weights(rounded: nn.Module) -> dict[str, Tensor]:
         for name, weight in rounded.state_dict().items()
         if _INPUT not in name and ".parametrizations.weight.0." not in f".{name}"
     }
-
-
-def uncaptured(network: nn.Module, step: int) -> Sequence[Any]:  # noqa: ARG001 - `Subnetworks`
-    """The whole network in each step, launched anew: torch.ao reads numbers from the GPU, which no capture allows."""
-    return ((lambda: None),)
 
 
 def _round_input(layer: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
