@@ -90,7 +90,7 @@ def fill(
         network = initialised(space, architecture, task, config.seed)
     else:
         network = with_weights(space, architecture, task, subject.weights)
-    inputs = _compared_inputs(subject)
+    inputs, compared_on = _compared_inputs(subject)
     expected = outputs_of(network, torch.from_numpy(inputs))
     int8 = ExportPrecision.int8 in subject.precisions(config)
     source = int8_source(network, subject) if int8 else None
@@ -159,7 +159,7 @@ def fill(
         calibration=_calibration_text(source, subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
-            _compared_of(subject),
+            compared_on,
             _allowed(config, expected.numpy()),
             float(expected.abs().max()),
             dynamic,
@@ -188,20 +188,15 @@ def fill(
     return record
 
 
-def _compared_of(subject: ExportSubject) -> str:
-    if isinstance(subject.images, LearnerData):
-        return "training inputs"
-    return "noise" if subject.images is None else "test images"
-
-
-def _compared_inputs(subject: ExportSubject) -> Inputs:
-    """Images that the forms of the network are compared on: of the test split, or noise without one."""
+def _compared_inputs(subject: ExportSubject) -> tuple[Inputs, str]:
+    """Images that the forms of the network are compared on, and what they are."""
     if isinstance(subject.images, LearnerData):
         example: Inputs = subject.images.inputs(IMAGES).numpy()
-        return np.resize(example, (IMAGES, *example.shape[1:]))
-    if subject.images is not None:
-        return prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
-    return _noise(subject, IMAGES)
+        return np.resize(example, (IMAGES, *example.shape[1:])), "training inputs"
+    if subject.images is None:
+        return _noise(subject, IMAGES), "noise"
+    images = prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
+    return images, "test images"
 
 
 def _noise(subject: ExportSubject, count: int) -> Inputs:
