@@ -46,8 +46,7 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
         print_figures(console, answer.search_figures)
         console.print(_table(answer))
         return
-    facts = [f for f in answer.search_figures if not f.label.startswith("mean ")]
-    say(console, "; ".join(_sentence(figure) for figure in facts))
+    say(console, "; ".join(_sentence(figure) for figure in answer.search_figures))
 
 
 def print_figures(console: Console, figures: Sequence[KeyFigure]) -> None:
