@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -97,7 +96,6 @@ class FineTuningTrial:
     num_classes: int
     frozen_s: float = math.inf
     """Time for the features of one network; fewer images are taken where it is too short."""
-    kept: Collection[bytes] = ()  # rows whose trainings leave a checkpoint, to go on from
 
     def __call__(
         self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
@@ -111,10 +109,8 @@ class FineTuningTrial:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             network = self.network(architecture, images.task)
-        checkpoint = None
-        if architecture.tobytes() in self.kept:
-            checkpoint = tuned_checkpoint(self.network.heads, architecture, fidelity, seed)
-            checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint = tuned_checkpoint(self.network.heads, architecture, fidelity, seed)
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
         length = fidelity.epochs
         options = TrainingOptions(
             seed=seed, evaluate_every=length, checkpoint=checkpoint, checkpoint_every=length

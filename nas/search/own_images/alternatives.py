@@ -134,18 +134,19 @@ class ComparedSearch(StagedSearch):
 
     def _train_from_scratch(self) -> None:
         """Train a network with new weights in its share of the time, if that is long enough."""
-        seconds = self._rule.shares["scratch"] * self._seconds
+        begun_s = self._elapsed_s if self._scratch is None else self._scratch.after_s
+        share_s = self._rule.shares["scratch"] * self._seconds
+        ends_s = share_s + min(begun_s, self._ranking_ends_s)  # later is the winner's time
         if self._scratch is None:
-            planned = self._planned_from_scratch(seconds)
+            planned = self._planned_from_scratch(ends_s - self._elapsed_s)
             if planned is None:
                 return
             self._scratch = replace(planned, after_s=self._elapsed_s)
             self._note("scratch", self._scratch)
         if self._from_scratch is not None:
             return
-        left_s = self._scratch.after_s + seconds - self._elapsed_s
         try:
-            self._train(self._scratch, time.monotonic() + left_s)
+            self._train(self._scratch, time.monotonic() + ends_s - self._elapsed_s)
         except UserError as error:
             self._say(f"{self._scratch.arch}, from scratch: {error}; the search goes on without it")
         forget_checkpoint(self._folder, self._scratch.arch)
@@ -171,6 +172,8 @@ class ComparedSearch(StagedSearch):
         """As in every search; then each alternative that is better, or that stands in for one that failed."""
         trained: list[tuple[Winner, Training]] = []
         accuracy, failure = -math.inf, None
+        judged = 2 * len(self._images.valid) + len(self._images.test)
+        left_s -= self._tunings.judging_s(self._proposer.results, judged)  # to hand it over
         try:
             trained = super()._trained_in_full(order, left_s)
             accuracy = self._judged(trained[-1][1])
@@ -221,35 +224,41 @@ class ComparedSearch(StagedSearch):
         return Alternative(self._scratch, accuracy, words, training)
 
     def _rule_of_thumb_as_ranked(self) -> Alternative | None:
-        """The rule of thumb by its best fine-tuning, or with nothing but its head."""
+        """The rule of thumb by its best fine-tuning, or with nothing but its head where that seems better."""
         results = self._proposer.results
         jobs = self._tunings.of_rule_of_thumb(results)
         best = max(jobs, key=lambda job: (job.fidelity > 0, results[job].accuracy), default=None)
         if best is None:
             return None
-        heads = (job for job in jobs if self._fidelities[job.fidelity].epochs == FROZEN)
-        return max(
-            map(self._as_it_was, dict.fromkeys([best, *heads])), key=lambda each: each.accuracy
-        )
+        least = results[best].accuracy
+        others = (job for job in jobs if job.fidelity == 0 and results[job].accuracy > least)
+        return max(map(self._as_it_was, (best, *others)), key=lambda each: each.accuracy)
 
     def _as_it_was(self, job: StageJob) -> Alternative:
         """A network as it was ranked."""
         candidates, tuned = self._drawn_candidates, self._fidelities[job.fidelity]
-        row, file = candidates.architectures[job.candidate], None
-        if tuned.epochs != FROZEN:
-            file = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
-        network, images, side = self._tuned(row, file)
-        if self._int8 is None:
-            answers = classes_of(network, images.valid, images).cpu().numpy()
-            accuracy = weighted_accuracy(answers, images.valid.labels)
-        else:
-            accuracy = self._int8.of_network(network, images, side).valid.fraction
+        row = candidates.architectures[job.candidate]
+        accuracy = self._proposer.results[job].accuracy
+        if self._int8 is not None or tuned.epochs == FROZEN:  # judged in another way
+            file = None if tuned.epochs == FROZEN else self._tuned_file(job)
+            network, images, side = self._tuned(row, file)
+            if self._int8 is not None:
+                accuracy = self._int8.of_network(network, images, side).valid.fraction
+            else:
+                answers = classes_of(network, images.valid, images).cpu().numpy()
+                accuracy = weighted_accuracy(answers, images.valid.labels)
         arch, ms = self._space.text(row), float(candidates.latency_ms[job.candidate])
         kind = int(candidates.latency_kind[job.candidate])
         epochs = max(1, tuned.epochs)  # an epoch of what was not tuned, if that is better
         winner = Winner(arch, self._rule.recipe, epochs, tuned.epochs, ms, kind, tuned.rate)
         words = f"the rule of thumb, {arch}, had {accuracy:.2%} by {tuned.name} when it was ranked"
         return Alternative(winner, accuracy, words)
+
+    def _tuned_file(self, job: StageJob) -> Path:
+        """Checkpoint of a fine-tuning that ranked."""
+        row = self._drawn_candidates.architectures[job.candidate]
+        tuned = self._fidelities[job.fidelity]
+        return tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
 
     def _tuned(
         self, row: Int64[ndarray, "D"], file: Path | None
@@ -268,4 +277,5 @@ class ComparedSearch(StagedSearch):
             return start
         tuned = Fidelity("", epochs, winner.rate)
         path = tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
-        return replace(start, continues=path, words=f"{start.words}; as it was ranked")
+        how = "as it was ranked" if winner.epochs == epochs else "gone on from its ranking"
+        return replace(start, continues=path, words=f"{start.words}; {how}")

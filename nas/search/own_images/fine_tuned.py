@@ -74,18 +74,8 @@ class FineTuned(ComparedSearch):
 
     def _trainings(self) -> SlowAccuracySource:
         recipe, classes = recipe_named(self._rule.recipe), len(self._images.classes)
-        stages, rows = self._tunings, self._tunings.candidates.architectures
-        is_kept = (self._int8 is not None) | (
-            stages.network == stages.network[stages.rule_of_thumb]
-        )
         return Evaluated(
-            FineTuningTrial(
-                self._pretrained,
-                recipe,
-                classes,
-                stages.frozen_s,
-                {row.tobytes() for row in rows[is_kept]},
-            ),
+            FineTuningTrial(self._pretrained, recipe, classes, self._tunings.frozen_s),
             self._fidelities,
             workers=self._executor,
             slots=self._parallel,
@@ -128,7 +118,7 @@ class FineTuned(ComparedSearch):
     @cached_property
     def _ends_s(self) -> dict[str, float]:
         shares, spent_s = self._rule.shares, self._scored_s
-        left_s = max(self._seconds - spent_s, self._seconds / 2)
+        left_s = max(self._seconds - spent_s, self._seconds / 10)
         frozen_s = spent_s + left_s * shares["frozen"] / (1 - shares["scores"])
         short_s = frozen_s + left_s * shares["short"] / (1 - shares["scores"])
         ends = {"scores": spent_s, "frozen": frozen_s, "short": short_s, "longer": short_s}
@@ -291,8 +281,14 @@ class FineTuned(ComparedSearch):
         space, stages, results = self._space, self._tunings, self._proposer.results
         left_s = ends_s - time.monotonic()
         order = self._by_int8(stages.order(results, left_s).tolist(), left_s)
+        claims, ranked = self._claims(left_s), None
+        if order and self._int8 is None:
+            ranked = stages.reached(results, claims, order[0])
+        if ranked is not None:
+            order = [ranked.candidate, *order]
+            claims[ranked.candidate] = results[ranked].accuracy
         scratch = None
-        if order and self._needs_new_weights(self._claims(left_s)[order[0]]):
+        if order and self._needs_new_weights(claims[order[0]]):
             scratch = self._planned_from_scratch(ends_s - time.monotonic())
         if scratch is not None:
             order = [self._candidate(scratch.arch), *order]
@@ -302,11 +298,16 @@ class FineTuned(ComparedSearch):
         recipe, deepest = self._rule.recipe, int(stages.depth[at])
         row = self._drawn_candidates.architectures[at]
         images, left_s = self._images_of(row), ends_s - time.monotonic()
-        fit = epochs_within(images, row, Start(self._pretrained), recipe, left_s) * COSTS[deepest]
+        fit = epochs_within(images, row, Start(self._pretrained), recipe, left_s)
+        if ranked is not None and at == ranked.candidate:
+            tuned = self._fidelities[ranked.fidelity]
+            epochs = max(tuned.epochs, min(tuned.epochs + int(fit), self._most_epochs(recipe)))
+            return Winner(space.text(row), recipe, epochs, tuned.epochs, ms, kind, tuned.rate)
+        fit *= COSTS[deepest]
         least = max(1.0, min(LEAST_EPOCHS, LEAST_IMAGES / len(images.train)))
         enough = (each for each in range(deepest, 0, -1) if fit / COSTS[each] >= least)
         depth = next(enough, 0)
-        epochs = max(1, min(int(fit / COSTS[depth]), self._most_epochs(self._rule.recipe)))
+        epochs = max(1, min(int(fit / COSTS[depth]), self._most_epochs(recipe)))
         arch = space.text(space.tuned_to(row, depth))
         return Winner(arch, recipe, epochs, 0, ms, kind, stages.rate(results))
 

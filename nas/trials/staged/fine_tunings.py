@@ -216,6 +216,32 @@ class FineTunings:
                 gained[tried.rate] = gained.get(tried.rate, 0.0) + difference
         return max(gained, key=lambda rate: (gained[rate], rate == 1), default=1.0)
 
+    def reached(
+        self, results: Mapping[StageJob, Result], claims: Float64[ndarray, "n"], first: int
+    ) -> StageJob | None:
+        """The best fine-tuning, where a training of the candidate that claims most would hardly surpass it.
+
+        Accuracies are compared as forecasts are, without luck; of another network, less a deviation.
+        """
+        forecast, worth = self.forecast(results), {}
+        for job, result in results.items():
+            epochs = self.fidelities[job.fidelity].epochs
+            if epochs and not np.isnan(result.accuracy):
+                expected = forecast.accuracy(np.full(len(self.depth), float(epochs)))
+                worth[job] = float(expected[job.candidate])
+        best = max(worth, key=lambda job: (worth[job], results[job].accuracy), default=None)
+        if best is None:
+            return None
+        is_other = self.network[first] != self.network[best.candidate]
+        claimed = claims[first] - is_other * forecast.sd[first]
+        return best if worth[best] >= claimed else None
+
+    def judging_s(self, results: Mapping[StageJob, Result], images: int) -> float:
+        """Time that the tuned rule of thumb takes on so many images; 0 where it was not tuned."""
+        if not any(job.fidelity for job in self.of_rule_of_thumb(results)):
+            return 0.0
+        return float(self.forecast(results).pass_s[self.rule_of_thumb]) * images / self.images[0]
+
     def order(
         self, results: Mapping[StageJob, Result], seconds: float | None = None
     ) -> Int64[ndarray, "k"]:

@@ -32,8 +32,11 @@ COSTS = (0.6, 1.0, 2.0)
 SHARES = (0.0, 0.16, 0.32)
 """Share of the errors of frozen features that tuning corrects in the end, by its depth."""
 
-HALF_EPOCHS = 3.0
-"""Epochs that correct half of that."""
+HALF_EPOCHS, FITTED_IMAGES = 3.0, 5_000
+"""Epochs that correct half of that, of so many images at most; of more, by the root of their number fewer.
+
+Of 45,000, MobileNetV2 0.5 at 96 had corrected 0.40, 0.53, 0.57 of the errors after 1, 3, 4: half by about one.
+"""
 
 SLOPE = 0.2
 """Difference in accuracy on the user's images for a difference of 1 in published accuracy."""
@@ -161,7 +164,8 @@ class Forecast:
 
     def _gain(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """What tuning is expected to add, before a trial has shown it."""
-        share = np.array(SHARES)[self.depth] * epochs / (epochs + HALF_EPOCHS)
+        half = HALF_EPOCHS * min(1.0, FITTED_IMAGES / self.images[0]) ** 0.5
+        share = np.array(SHARES)[self.depth] * epochs / (epochs + half)
         return np.asarray((1 - self._faded(epochs)) * share)
 
     @cached_property

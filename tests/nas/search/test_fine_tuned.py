@@ -31,6 +31,7 @@ from nas.spaces.pretrained.timm_library import timm
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
+from nas.trials.staged.fine_tunings import FineTunings
 
 try:
     timm()
@@ -178,6 +179,29 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
     assert [sample["fidelity"] for sample in samples[-2:]] == [3, 4]
 
 
+@pytest.mark.parametrize("fit", [0.0, 1.0])
+def test_what_no_training_can_reach_in_the_time_left_is_handed_over_as_it_was_ranked(
+    searched, monkeypatch, fit
+):
+    monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
+    monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.zeros(100))  # no time, no claim
+    monkeypatch.setattr(nas.search.own_images.fine_tuned, "epochs_within", lambda *_: fit)
+    monkeypatch.setattr(nas.search.own_images.winner, "MORE", 1)
+
+    folder, summary = searched()
+
+    training = read_training(trained_folder(folder, summary["best"]["arch"]))
+    samples = pq.read_table(folder / "samples.parquet").to_pylist()
+    ranked = [s for s in samples if s["fidelity"] in {1, 2} and s["arch"] == training.arch]
+    assert training.epochs == 1 + fit
+    assert training.accuracies[0] is None  # an epoch of its ranking, not of its own training
+    assert min(s["accuracy"] for s in ranked) <= training.valid.fraction
+    assert "replaced" not in {stage["name"] for stage in summary["stages"]}
+    if not fit:
+        assert training.seconds == 0.0
+        assert training.valid.fraction in {s["accuracy"] for s in ranked}
+
+
 @pytest.mark.usefixtures("trained")
 def test_trainings_that_fail_do_not_end_the_search(searched, monkeypatch):
     staged = nas.search.own_images.staged_search
@@ -215,6 +239,7 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
 ):
     monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
     monkeypatch.setattr(FineTuned, "_rule_of_thumb_as_ranked", lambda *_: None)
+    monkeypatch.setattr(FineTunings, "reached", lambda *_: None)
 
     _, summary = searched()
 
@@ -245,6 +270,21 @@ def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
     scratch, again, winner, winner_again, *_ = trained
     assert (again, winner_again) == (scratch, winner)
     assert read_training(trained_folder(folder, scratch.arch)).epochs == scratch.epochs
+
+
+def test_no_network_from_scratch_is_tried_in_the_time_of_the_winner(monkeypatch):
+    asked_s = []
+    monkeypatch.setattr(
+        FineTuned, "_planned_from_scratch", lambda _, seconds: asked_s.append(seconds)
+    )
+    for name, seconds in (("_elapsed_s", 70.0), ("_seconds", 100.0), ("_ranking_ends_s", 60.0)):
+        monkeypatch.setattr(FineTuned, name, seconds)
+    search = FineTuned.__new__(FineTuned)
+    search._scratch, search._rule = None, SimpleNamespace(shares={"scratch": 0.06})
+
+    search._train_from_scratch()
+
+    assert asked_s == [-4.0]  # in 6 s after the ranking, of which 10 are over
 
 
 def test_the_time_before_an_interruption_counts(tmp_path):

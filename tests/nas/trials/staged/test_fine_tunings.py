@@ -79,6 +79,23 @@ def test_what_cannot_be_tuned_long_enough_is_worth_less_than_what_can():
     assert plan.network[plan.order(results, 40_000.0)[0]] == 1
 
 
+@pytest.mark.parametrize(("left_s", "is_as_ranked"), [(30.0, True), (400.0, False)])
+def test_what_was_ranked_is_worth_more_than_a_training_without_time(left_s, is_as_ranked):
+    """45,000 images: 30 s trained the first network by its frozen features to 87.24 %."""
+    plan = plan_of([1.2, 14.3], [0.58, 0.67], full_s=255.0, images=(50_000, 5_000))
+    results = {
+        StageJob(0, 0): Result(0.7047, 1.2),
+        StageJob(3, 0): Result(0.6721, 14.3),
+        StageJob(5, 1): Result(0.8970, 86.0),
+    }
+
+    forecast, first = plan.forecast(results), int(plan.order(results, left_s)[0])
+    claims = forecast.accuracy(np.minimum(left_s / forecast.epoch_s, plan.epochs))
+
+    assert plan.reached(results, claims, first) == (StageJob(5, 1) if is_as_ranked else None)
+    assert plan.judging_s(results, 15_000) == pytest.approx(14.3 * 0.3)
+
+
 def test_where_time_is_plenty_the_rule_of_thumb_is_tuned_for_as_long_as_the_best():
     plan = plan_of([1, 1.5, 2, 3], [0.7, 0.7, 0.7, 0.75], full_s=4000, images=(4000, 4000))
 
