@@ -78,7 +78,7 @@ class LayerModel:
 
     def doubt_us(self, layers: Sequence[str]) -> Float64[ndarray, "n"]:
         """Microseconds by which the trees disagree on each layer."""
-        return np.multiply(self.predict_us(layers), self._by_kind(layers, _KindModel.spread))
+        return np.asarray(self.predict_us(layers) * self._by_kind(layers, _KindModel.spread))
 
     def _by_kind(
         self,
