@@ -116,13 +116,18 @@ def test_a_device_without_layers_is_refused_by_its_name():
         tables.open_layer_table("none/onnxruntime/fp32/b1")
 
 
-@pytest.mark.parametrize("board", ["epyc-vm", "xeon-vm"])
 @pytest.mark.parametrize(
-    ("precision", "kind"),
-    [("fp32", "Conv.nchwc float depthwise"), ("int8", "QLinearConv uint8 depthwise")],
+    ("device", "kind"),
+    [
+        ("epyc-vm/onnxruntime/fp32/b1", "Conv.nchwc float depthwise"),
+        ("epyc-vm/onnxruntime/int8/b1", "QLinearConv uint8 depthwise"),
+        ("xeon-vm/onnxruntime/fp32/b1", "Conv.nchwc float depthwise"),
+        ("xeon-vm/onnxruntime/int8/b1", "QLinearConv uint8 depthwise"),
+        ("h200/torch-graph/fp32/b1", "Conv float32 depthwise"),
+    ],
 )
-def test_layers_of_the_embedded_tables_are_predicted_from_others(board, precision, kind):
-    table = tables.open_layer_table(f"{board}/onnxruntime/{precision}/b1")
+def test_layers_of_the_embedded_tables_are_predicted_from_others(device, kind):
+    table = tables.open_layer_table(device)
     layers, us = zip(
         *(
             (layer, us)
