@@ -22,9 +22,10 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import has_classes
 from nas.accuracy.training.checkpoint import weights_of
 from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.trained_folder import Training
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.staged import Staged
-from nas.search.own_images.winner import Winner
+from nas.search.own_images.winner import Winner, valid_accuracy
 from nas.search.strategy import Begun
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start
@@ -206,6 +207,44 @@ class Inherited(Staged):
         if self._begins_with(winner) >= self._worth(self._original[0], self._whole):
             return winner
         return self._winner_of([int(is_whole.argmax()), *order], ends_s)
+
+    def _trained_in_full(self, order: list[int], left_s: float) -> list[tuple[Winner, Training]]:
+        """As in every search; then a rule of thumb as it was ranked, if that is better."""
+        trained = super()._trained_in_full(order, left_s)
+        training = trained[-1][1]
+        int8 = self._int8_of_winner(training)
+        accuracy = valid_accuracy(training) if int8 is None else int8.valid.fraction
+        try:
+            rule = self._better_rule(training.arch, accuracy)
+        except UserError as error:  # slower when timed again
+            self._say(f"the rule of thumb: {error}; so it is not handed over")
+            return trained
+        if rule is None:
+            return trained
+        rule = self._decide(rule)
+        return [*trained, (rule, self._train(rule, time.monotonic()))]
+
+    def _better_rule(self, arch: str, accuracy: float) -> Winner | None:
+        """The best rule of thumb as it was ranked, confirmed, if it is above an architecture's accuracy."""
+        stages = self._proposer.stages
+        better: list[tuple[float, int, Winner]] = []
+        for at in stages.always if isinstance(stages, Stages) else ():
+            ranked, text = (
+                self._ranked_epochs(at),
+                self._space.text(self._drawn_candidates.architectures[at]),
+            )
+            rule = Winner(text, self._rule.recipe, max(1, ranked), ranked, 0.0, 0)
+            if text != arch and (worth := self._begins_with(rule)) > accuracy:
+                better.append((worth, at, rule))
+        if not better:
+            return None
+        worth, at, rule = max(better, key=lambda each: each[0])
+        _, ms, kind = self._confirmed([at])
+        self._say(
+            f"the rule of thumb, {rule.arch}, had {worth:.2%} when it was ranked; the winner has "
+            f"{accuracy:.2%}: it is handed over"
+        )
+        return replace(rule, latency_ms=ms, latency_kind=kind)
 
     def _begins_with(self, winner: Winner) -> float:
         """Worth of the better weights that a winner's training begins with."""

@@ -23,7 +23,7 @@ from nas.search.own_images.inherited import Inherited
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.elastic.loading import elastic_space
 from nas.trials.staged.candidates import Candidates
-from nas.trials.staged.stages import Result, StageJob
+from nas.trials.staged.stages import Result, StageJob, Stages
 
 pytest.importorskip("torch_pruning")
 
@@ -179,6 +179,40 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
     network = search._start(decided).network(rows[winner], images.task)
     is_trained_one = torch.equal(network[0].weight, space.whole[0].weight)
     assert is_trained_one == bool(winner)
+
+
+@pytest.mark.parametrize("is_better", [False, True])
+def test_the_rule_of_thumb_is_handed_over_where_it_was_better_when_it_was_ranked(
+    tmp_path, is_better, capsys
+):
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    images = open_images("digits", side=8, cache=tmp_path / "cache")
+    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=8)
+    shared = space.supernet(images.task)
+    fit_classifier(shared, images)
+    save_supernet(tmp_path / "supernet.safetensors", shared)
+    rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
+    columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
+    candidates = Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0)
+    stages = Stages(candidates, (), {}, always=(1,))
+    vars(search).update(
+        _candidates=candidates,
+        _config=SimpleNamespace(epochs=2, seed=0),
+        _int8=None,
+        _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
+        _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
+        _proposer=SimpleNamespace(results={}, stages=stages),
+        _images=images,
+        _folder=tmp_path,
+        _say=print,
+    )
+
+    rule = search._better_rule(space.text(rows[0]), 0.0 if is_better else 1.0)
+
+    assert (rule and rule.arch) == (space.text(rows[1]) if is_better else None)
+    assert ("the winner has 0.00%" in capsys.readouterr().out) == is_better
+    assert search._better_rule(space.text(rows[1]), 0.0) is None  # it is the winner itself
 
 
 class Board:
