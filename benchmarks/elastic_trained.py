@@ -18,7 +18,6 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
 - kernels: MobileNetV4 small, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
   Once-for-All's, could give.
-- probe: how long kernels of a new network are looked for; `WITHOUT_CUDNN=1` trains MobileNets without them.
 
 With `--taylor`, channels are kept by first-order Taylor on training images instead of magnitude.
 
@@ -54,11 +53,12 @@ from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
 from nas.accuracy.supernet.training import inherited, recalibrate, train_supernet
 from nas.accuracy.training.evaluation import accuracy_of, device_named
-from nas.accuracy.training.optimization.kernels import Kernels, computed_by, kernels_for
+from nas.accuracy.training.optimization.kernels import computed_by, kernels_for
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch, train
 from nas.accuracy.training.untrained import resize
+from nas.spaces.elastic.groups import is_depthwise
 from nas.spaces.elastic.space import ElasticSpace
 from nas.spaces.pretrained.padding import PaddedConvolution, with_static_padding
 from nas.spaces.pretrained.timm_library import timm
@@ -72,9 +72,6 @@ SIDE = 128
 SIDES = (64, 80, 96, 112, 128)
 WIDTHS = ("100", "075", "050")
 RANDOM, SEEDS, HALF = 20, 3, 0.5
-WITHOUT_CUDNN = (
-    os.environ.get("WITHOUT_CUDNN") == "1"
-)  # trainings of MobileNets, where `probe` says so
 FASTNAS = "ModelOpt, FastNAS"
 PRUNING_STEPS = 10  # of torch-pruning
 TUNING = replace(
@@ -215,7 +212,12 @@ def tune(networks, recipe, teacher, seed, absorbs):
             with kernels_of_parts(network):
                 absorb_statistics(network.to(batch.device), batch)
     options = TrainingOptions(
-        seed=seed, evaluate_every=recipe.epochs, teacher=teacher, shapes_vary=WITHOUT_CUDNN
+        seed=seed,
+        evaluate_every=recipe.epochs,
+        teacher=teacher,
+        shapes_vary=any(
+            map(is_depthwise, networks[0].modules())
+        ),  # kernels are looked for too long
     )
     with TrainingPool(images, side_by_side=3) as pool:
         futures = [pool.submit(lambda own=own: own, recipe, options) for own in networks]
@@ -933,35 +935,10 @@ def interval(first, second):
     return " to ".join(f"{value:.2f}" for value in np.nanquantile(values, [0.05, 0.95]))
 
 
-def probe(out):
-    """Seconds to find kernels for a network that is new, and of a step of 512 images, with cuDNN and without it."""
-    device = device_named("auto")
-    on_gpu = device.type == "cuda"
-    (timm().create_model("resnet18").to(device)(torch.zeros(2, 3, 64, 64, device=device)))
-    network = timm().create_model("mobilenetv2_100", num_classes=10)
-    wide = timm().create_model("mobilenetv2_075", num_classes=10)
-    for kernels in (Kernels.guessed, Kernels.without_cudnn):
-        seconds = []
-        for each in (network, wide):
-            part = copy.deepcopy(each).to(device, memory_format=torch.channels_last)
-            batch = torch.zeros(512 if on_gpu else 2, 3, SIDE, SIDE, device=device)
-            batch = batch.to(memory_format=torch.channels_last)
-            for _ in range(8):
-                began_s = time.monotonic()
-                with computed_by(kernels, device), torch.autocast(device.type, torch.bfloat16):
-                    part(batch).sum().backward()
-                if on_gpu:
-                    torch.cuda.synchronize()
-                seconds.append(time.monotonic() - began_s)
-        line = {"kernels": kernels.value, "first_s": seconds[8], "step_s": min(seconds[1:8])}
-        with out.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-
 def main():
     """Run a case, or print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("mobilenet", "resnet", "kernels", "probe", "summary"))
+    parser.add_argument("case", choices=("mobilenet", "resnet", "kernels", "summary"))
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--blocks", type=int, default=27)
@@ -976,9 +953,6 @@ def main():
     args = parser.parse_args()
     if args.case == "summary":
         summary(args.paths[0])
-        return
-    if args.case == "probe":
-        probe(args.paths[0])
         return
     data, out = args.paths
     out.mkdir(parents=True, exist_ok=True)

@@ -26,18 +26,7 @@ def memory(
 
 @cache
 def _of_block(block: BlockShape) -> _Part:
-    inputs, hidden, outputs, kernel, stride, squeeze, hard_swish = block.setting
-    build = partial(
-        Block,
-        inputs,
-        hidden,
-        outputs,
-        kernel=kernel,
-        stride=stride,
-        squeeze=squeeze,
-        hard_swish=hard_swish,
-    )
-    return _part(build, inputs, block.side)
+    return _part(partial(Block, block.setting), block.inputs, block.side)
 
 
 @cache

@@ -44,18 +44,9 @@ class SqueezeExcite(nn.Module):
 class Block(nn.Module):
     """Expands by 1x1, filters each channel, projects by 1x1; the input is added if shapes agree."""
 
-    def __init__(
-        self,
-        inputs: int,
-        hidden: int,
-        outputs: int,
-        *,
-        kernel: int,
-        stride: int,
-        squeeze: int,
-        hard_swish: bool,
-    ) -> None:
+    def __init__(self, setting: tuple[int, int, int, int, int, int, bool]) -> None:
         super().__init__()
+        inputs, hidden, outputs, kernel, stride, squeeze, hard_swish = setting
         activation = nn.Hardswish if hard_swish else nn.ReLU
         layers: list[nn.Module] = []
         if hidden != inputs:
@@ -91,20 +82,7 @@ class MobileNet(nn.Module):
     ) -> None:
         super().__init__()
         self.stem = ConvNorm(channels, blocks[0][0], 3, stride=2, activation=nn.Hardswish)
-        self.blocks = nn.Sequential(
-            *(
-                Block(
-                    inputs,
-                    hidden,
-                    outputs,
-                    kernel=kernel,
-                    stride=stride,
-                    squeeze=squeeze,
-                    hard_swish=hard_swish,
-                )
-                for inputs, hidden, outputs, kernel, stride, squeeze, hard_swish in blocks
-            )
-        )
+        self.blocks = nn.Sequential(*map(Block, blocks))
         self.final = ConvNorm(blocks[-1][2], final, 1, activation=nn.Hardswish)
         self.mean = nn.AdaptiveAvgPool2d(1)
         self.features = nn.Sequential(nn.Conv2d(final, features, 1, bias=False), nn.Hardswish())

@@ -135,15 +135,7 @@ class SharedMobileNet(nn.Module):
         shared = self.network.get_submodule(f"blocks.{place}")
         if block not in self._modules_of:
             with torch.device("meta"):
-                self._modules_of[block] = BlockModule(
-                    block.inputs,
-                    block.hidden,
-                    block.outputs,
-                    kernel=block.kernel,
-                    stride=block.stride,
-                    squeeze=block.squeeze,
-                    hard_swish=block.hard_swish,
-                )
+                self._modules_of[block] = BlockModule(block.setting)
         module = self._modules_of[block].train(self.training)
         weights = {**dict(shared.named_parameters()), **dict(shared.named_buffers())}
         shapes = module.state_dict()
