@@ -1,7 +1,7 @@
 """Claim: parts of a trained network, of `space=elastic`, beat the networks that others hand out or cut.
 
-    $ python -m benchmarks.elastic_trained mobilenet IMAGES OUT --weights FOLDER --seconds 1100 --core 0
-    $ python -m benchmarks.elastic_trained resnet IMAGES OUT --blocks 27 --seconds 900 --core 1
+    $ python -m benchmarks.elastic_trained mobilenet IMAGES OUT --weights FOLDER --seconds 700 --core 0
+    $ python -m benchmarks.elastic_trained resnet IMAGES OUT --blocks 27 --seconds 580 --core 0
     $ python -m benchmarks.elastic_trained kernels IMAGES OUT --seconds 200 --core 1
     $ python -m benchmarks.elastic_trained summary OUT
 
