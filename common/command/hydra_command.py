@@ -297,6 +297,11 @@ def user_errors(command: str, *also: type[Exception]) -> Iterator[None]:
 
 def _in_one_line(error: Exception) -> str:
     """What is wrong, and what is allowed, from the fields of the error where it has them."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, UserError):  # of a resolver
+            return str(behind)
+        behind = behind.__context__
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         names = [option for option in error.options if not option.endswith("_schema")]

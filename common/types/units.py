@@ -82,7 +82,7 @@ def _physical(  # noqa: PLR0917 - called in two places
     value = float(number) * per[unit or milli]
     if not LEAST_MS <= value <= MOST_MS:
         raise UserError(
-            f"{name}={text} is not a positive {kind} of at most {MOST_MS:g} {milli}; write for example {first}"
+            f"{name}={text} is not {article} {kind} from {LEAST_MS:g} to {MOST_MS:g} {milli}; write for example {first}"
         )
     if not unit:
         raise UserError(
@@ -118,11 +118,13 @@ def _positive(value: float, otherwise: str, example: str) -> float:
 
 
 def memory_bytes(name: str, text: str) -> int:
-    """Bytes of a memory such as 256kB, 1MiB or 65536.
+    """Bytes of a memory such as 256kB or 1MiB.
 
     Raises:
-      UserError: if it is not a positive size.
+      UserError: if it is not a positive size, or has no unit.
     """
+    if re.fullmatch(r"[0-9.]+", text):
+        raise UserError(f"{name}={text} has no unit; write {name}={text}kB if kilobytes are meant")
     try:
         return parse_bytes(text)
     except ValueError as error:
