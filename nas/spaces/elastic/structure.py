@@ -261,8 +261,14 @@ def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterator[int]:
-    """Sides of images, multiples of 32, 16, 8 or 4, that the network gives outputs of the same shapes for."""
+    """Sides of images, multiples of 32, 16, 8 or 4, that the network gives outputs of the same shapes for.
+
+    Boxes and masks are in pixels of one side, which is not cut.
+    """
     side = example.shape[-1]
+    if any(tensor.ndim > 2 for tensor in outputs):
+        yield side
+        return
     step = 32 if side > 128 else 16 if side == 128 else 8 if side >= 64 else 4
     smaller = {step * round(side * fraction / step) for fraction in SIDE_FRACTIONS}
     for pixels in sorted(pixels for pixels in smaller if 8 <= pixels < side):

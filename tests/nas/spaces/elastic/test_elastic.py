@@ -100,6 +100,15 @@ def test_widths_kernels_blocks_and_the_side_are_choices(space):
     assert set(space.structure.whole) == {"5"}
 
 
+def test_the_side_of_boxes_is_no_choice():
+    layers = [*Mobile()][:-3]
+    boxes = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Conv2d(16, 8, 1), nn.Flatten(2))
+
+    space = elastic_space(boxes, side=32)
+
+    assert space.choices["side"] == (32,)
+
+
 def test_the_largest_row_is_the_network_itself(space):
     images = torch.randn(2, 3, 32, 32)
 
