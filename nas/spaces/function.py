@@ -31,14 +31,21 @@ class Choice:
 
     options: tuple[Any, ...]
     when: Callable[..., bool] | None = None  # of choices before it, by their names
+    is_first_written: bool = True  # in the texts of architectures
 
 
-def choice(options: Iterable[Any], when: Callable[..., bool] | None = None) -> Choice:
+def choice(
+    options: Iterable[Any],
+    when: Callable[..., bool] | None = None,
+    *,
+    is_first_written: bool = True,
+) -> Choice:
     """Options that matter only where `when` is true of earlier choices, its parameters' names.
 
-    Where they do not matter, the function is given the first option.
+    Where they do not matter, the function is given the first option. A choice that a space gains keeps
+    the texts of its saved networks with `is_first_written=False`: they leave out the first option.
     """
-    return Choice(tuple(options), when)
+    return Choice(tuple(options), when, is_first_written)
 
 
 def space(
@@ -97,6 +104,11 @@ class FunctionSpace(ChoiceSpace):
         self.tasks = {task.name: task for task in tasks}
         self.choices = {key: part.options for key, part in choices.items()}
         self._build = build
+        self._unwritten = {
+            f"{key}={part.options[0]}".replace(" ", "_")
+            for key, part in choices.items()
+            if not part.is_first_written
+        }
         if not self.choices:
             raise UserError(f"space={name} has no choices; name some: space(build, depth=[2, 3])")
         for key, options in self.choices.items():
@@ -135,6 +147,21 @@ class FunctionSpace(ChoiceSpace):
             on[..., position] = true[tuple(np.moveaxis(inside, -1, 0))]
             rows[..., position] *= on[..., position]
         return on
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write an architecture as `position=option`, without options that are not written."""
+        return self._written(super().text(architecture))
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote, or the same with the options that are not written.
+
+        Raises:
+          UserError: if the text is no architecture of this space.
+        """
+        return super().parse(self._written(text))
+
+    def _written(self, text: str) -> str:
+        return " ".join(word for word in text.split() if word not in self._unwritten)
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The network that the function builds."""

@@ -11,7 +11,7 @@ from typing import Any, final
 from torch import nn
 
 from common.types.task import Task
-from nas.spaces.function import space
+from nas.spaces.function import choice, space
 
 _MOST_WIDTH, _MOST_PLAIN_WIDTH = 64, 128
 
@@ -98,5 +98,5 @@ SPACE = space(
     width=[8, 16, 32],
     growth=[1.0, 1.5, 2.0],
     blocks=range(3, 10),
-    kind=["residual", "plain"],
+    kind=choice(["residual", "plain"], is_first_written=False),
 )

@@ -42,6 +42,16 @@ def test_a_network_has_so_many_blocks_and_widths_up_to_64(blocks):
     assert network(torch.zeros(2, 3, 16, 16)).shape == (2, TASK.num_classes)
 
 
+def test_texts_from_before_plain_networks_are_those_of_the_same_networks():
+    text = "stride=2 kernel=5 width=32 growth=1.5 blocks=4"
+    row = SPACE.parse(text)
+
+    assert SPACE.chosen(row)["kind"] == "residual"
+    assert SPACE.text(row) == text  # by which the folder of a trained network is named
+    assert (SPACE.parse(f"{text} kind=residual") == row).all()
+    assert SPACE.text(SPACE.parse(f"{text} kind=plain")) == f"{text} kind=plain"
+
+
 def test_the_default_network_is_the_plain_cnn_that_it_is_compared_with():
     task, default = replace(TASK, num_classes=5), SPACE.default_network
     plain, network = plain_cnn(5).eval(), SPACE.network(default, task).eval()
