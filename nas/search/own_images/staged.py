@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -239,16 +239,17 @@ class Staged(StagedSearch):
         left_s = max(self._seconds - spent_s, self._seconds / 10)
         winner_s = self._promised_s = left_s * (1 - sum(shares.values())) / (1 - shares["scores"])
 
+        @cache
         def epochs_of(at: int) -> float:
             return epochs_within(images, rows[at], start, self._rule.recipe, winner_s)
 
         enough = max(TRAINABLE_EPOCHS, TRAINABLE_IMAGES / len(images.train))
         kept, epochs = trainable(candidates.flops, epochs_of, enough)
         near, flops = self._near_default(candidates), candidates.flops
-        for at in [at for at in near if flops[at] <= flops[near[0]]][: 2 * _TIMED]:
-            if epochs_of(at) * len(images.train) >= _DEFAULT_IMAGES:
-                kept = np.union1d(kept, [at])
-                break
+        smaller = [at for at in near if flops[at] <= flops[near[0]]][: 2 * _TIMED]
+        kept = with_first(
+            kept, smaller, lambda at: epochs_of(at) * len(images.train) >= _DEFAULT_IMAGES
+        )
         self._say(
             f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
             f"{epochs_text(epochs)}{self._pixels('; they are ranked on images of {} pixels')}"
@@ -332,21 +333,28 @@ class Staged(StagedSearch):
         )
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
-        order = self._by_int8(order, ends_s - time.monotonic())
-        return self._winner_of(self._default_first(order), ends_s)
-
-    def _default_first(self, order: list[int]) -> list[int]:
-        """The order, where few images judge with the default network before what is not better beyond chance."""
-        place, judges = self._place_of_default(self._drawn_candidates), len(self._images.valid)
-        if place is None or not self._has_few_judges or self._images.metric != "accuracy":
-            return order
+        place, judges = self._preferred, len(self._images.valid)
+        if place is None:
+            return self._winner_of(self._by_int8(order, ends_s - time.monotonic()), ends_s)
         changed = default_first(order, place, self._proposer.results, judges)
-        if changed != order:
+        trained = [at for at in changed if at != place or self._ranked_epochs(at)]
+        untrained = [
+            at for at in changed if at not in trained
+        ]  # what int8 loses of it says nothing
+        chosen = [*untrained, *self._by_int8(trained, ends_s - time.monotonic())]
+        if chosen[:1] == [place] != order[:1]:
             text = self._problem.space.text(self._drawn_candidates.architectures[place])
             self._say(
                 f"on {judges} validation images none is better than {text} beyond chance: it is trained"
             )
-        return changed
+        return self._winner_of(chosen, ends_s)
+
+    @property
+    def _preferred(self) -> int | None:
+        """Position of the default network where few images judge: only what is better beyond chance replaces it."""
+        if not self._has_few_judges or self._images.metric != "accuracy":
+            return None
+        return self._place_of_default(self._drawn_candidates)
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
@@ -383,6 +391,9 @@ class Staged(StagedSearch):
         claims = np.zeros(len(self._drawn_candidates))
         for job in sorted(self._proposer.results, key=lambda job: job.fidelity):
             claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
+        place = self._preferred
+        if place is not None and claims[place]:  # else int8 would order by chance
+            claims[place] += beyond_chance(claims.max(), claims[place], len(self._images.valid))
         return claims
 
     def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
@@ -429,10 +440,22 @@ def default_first(
     shared = [at for at in lengths if StageJob(order[0], at) in results]
     if shared:
         best, usual = (results[StageJob(at, max(shared))].accuracy for at in (order[0], default))
-        sd = math.sqrt((best * (1 - best) + usual * (1 - usual)) / judges)
-        if best - usual > _BEYOND_CHANCE * sd:
+        if best - usual > beyond_chance(best, usual, judges):
             return order
     return [default, *(at for at in order if at != default)]
+
+
+def beyond_chance(best: float, usual: float, judges: int) -> float:
+    """Difference of two accuracies on so many images that chance alone hardly has."""
+    return _BEYOND_CHANCE * math.sqrt((best * (1 - best) + usual * (1 - usual)) / judges)
+
+
+def with_first(
+    kept: Int64[ndarray, "k"], near: Iterable[int], is_enough: Callable[[int], bool]
+) -> Int64[ndarray, "n"]:
+    """Positions that are kept, with the first that is one of them or has time for enough epochs."""
+    first = next((at for at in near if at in kept or is_enough(at)), None)
+    return kept if first is None else np.union1d(kept, [first])
 
 
 def trainable(
