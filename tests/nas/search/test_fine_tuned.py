@@ -258,6 +258,7 @@ def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
         with pytest.raises(AssertionError, match="130"):
             searched()
     folder = only_run(tmp_path / "runs")
+    monkeypatch.setattr(FineTunings, "reached", lambda *_: None)  # else nothing is left to train
     monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 3.0)
     with monkeypatch.context() as patched:
         allowed = iter([lambda *_: None] * trained[0].epochs)
