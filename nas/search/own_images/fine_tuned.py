@@ -181,7 +181,7 @@ class FineTuned(ComparedSearch):
             except UnmeasuredError as error:
                 skipped[at] = True
                 self._say(f"{space.text(rows[first[at]])}: {error}")
-            self._tell(f"timed {tried + 1:,} of {len(first):,} networks")
+            self._tell(f"networks timed: {tried + 1:,} of {len(first):,}")
             check()
         answered = Latencies(measured[group], kinds[group])
         drawn = self._candidates_of(rows, prior, flops, answered, time.monotonic() - began_s)

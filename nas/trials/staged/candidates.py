@@ -206,7 +206,7 @@ def _measure(
                 break
             continue
         number += 1
-        tell(f"timed {number - 1:,} networks, {within:,} are within {problem.limits.label}")
+        tell(f"networks timed: {number - 1:,}; within {problem.limits.label}: {within:,}")
         try:
             answered = problem.oracle.answer(rows[[i]])
         except UnmeasuredError:
