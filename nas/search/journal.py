@@ -26,6 +26,7 @@ from common.types.errors import UserError
 from common.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.base import SearchSpace
+from nas.spaces.function import completed
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 
@@ -204,7 +205,8 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
     return Trials(ratios=ratios, **stored)
 
 
-def _in_space(rows: Int64[ndarray, "n D"], problem: SearchProblem) -> Int64[ndarray, "n D"]:
+def _in_space(rows: Int64[ndarray, "n d"], problem: SearchProblem) -> Int64[ndarray, "n D"]:
+    rows = completed(rows, problem.space)
     if rows.shape[1:] != (len(problem.space.num_choices),) or not problem.space.valid(rows).all():
         raise ValueError("it holds a row that is no architecture")
     return rows

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy import ndarray
 
 from common.types.errors import UserError
 from common.types.task import Task
-from nas.spaces.base import ChoiceSpace
+from nas.spaces.base import ChoiceSpace, SearchSpace
 
 if TYPE_CHECKING:
     from torch import nn
@@ -104,6 +105,9 @@ class FunctionSpace(ChoiceSpace):
         self.tasks = {task.name: task for task in tasks}
         self.choices = {key: part.options for key, part in choices.items()}
         self._build = build
+        self.gained_last = sum(
+            1 for _ in takewhile(lambda part: not part.is_first_written, [*choices.values()][::-1])
+        )
         self._unwritten = {
             f"{key}={part.options[0]}".replace(" ", "_")
             for key, part in choices.items()
@@ -177,6 +181,13 @@ class FunctionSpace(ChoiceSpace):
         import cloudpickle  # noqa: PLC0415 - as above
 
         vars(self).update(state, _build=cloudpickle.loads(state["_build"]))
+
+
+def completed(rows: Int64[ndarray, "n d"], space: SearchSpace) -> Int64[ndarray, "n D"]:
+    """Rows from before the space gained its last choices, with the first options of these."""
+    missing = len(space.num_choices) - rows.shape[-1]
+    gained = space.gained_last if isinstance(space, FunctionSpace) else 0
+    return np.pad(rows, ((0, 0), (0, missing))) if 0 < missing <= gained else rows
 
 
 @final

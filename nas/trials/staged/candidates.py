@@ -21,6 +21,7 @@ from latency.models.confidence import of_residuals
 from latency.models.regression import fit, held_out_ms
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
+from nas.spaces.function import completed
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import with_margin
 from nas.trials.trial import Trials
@@ -313,6 +314,7 @@ def candidates_of(values: Mapping[str, Any], space: SearchSpace) -> Candidates:
         name: np.array(values[name], dtype)
         for name, dtype in zip(_COLUMNS, (np.int64, float, np.int8, float, float), strict=True)
     }
+    typed["architectures"] = completed(typed["architectures"], space)
     typed |= {name: int(values[name]) for name in ("drawn", "distinct", "within")}
     typed |= {name: float(values[name]) for name in ("draw_s", "score_s")}
     candidates = Candidates(**typed)

@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.from_scratch import plain_cnn
+from nas.spaces.function import completed
 from nas.spaces.registry import space_named
 
 SPACE = space_named("residual")
@@ -50,6 +51,17 @@ def test_texts_from_before_plain_networks_are_those_of_the_same_networks():
     assert SPACE.text(row) == text  # by which the folder of a trained network is named
     assert (SPACE.parse(f"{text} kind=residual") == row).all()
     assert SPACE.text(SPACE.parse(f"{text} kind=plain")) == f"{text} kind=plain"
+
+
+def test_rows_from_before_plain_networks_are_those_of_the_same_networks():
+    before, row = (
+        np.array([[1, 1, 2, 1, 1]]),
+        SPACE.parse("stride=2 kernel=5 width=32 growth=1.5 blocks=4"),
+    )
+
+    assert (completed(before, SPACE) == row).all()
+    assert completed(before[:, :4], SPACE).shape == (1, 4)  # of another space
+    assert completed(row[None], SPACE).tolist() == [row.tolist()]
 
 
 def test_the_default_network_is_the_plain_cnn_that_it_is_compared_with():
