@@ -82,24 +82,20 @@ def space(
     every_task = (tasks,) if isinstance(tasks, Task) else tuple(tasks)
     combinations = math.prod(len(part.options) for part in made.values())
     kind = ListedFunctionSpace if combinations <= _LISTED else FunctionSpace
-    made_space = kind(build, name, every_task, made, default_device)
-    if default_network is not None:
-        made_space.default_network = made_space.parse(default_network)
-    return made_space
+    return kind(build, name, every_task, made, default_device, default_network)
 
 
 class FunctionSpace(ChoiceSpace):
     """Networks that a function builds, with choices that may depend on earlier ones."""
 
-    default_network: Int64[ndarray, "D"] | None = None
-
-    def __init__(
+    def __init__(  # noqa: PLR0917 - called by `space` alone
         self,
         build: Callable[..., nn.Module],
         name: str,
         tasks: Sequence[Task],
         choices: Mapping[str, Choice],
         default_device: str | None,
+        default_network: str | None,
     ) -> None:
         self.name, self.default_device = name, default_device
         self.tasks = {task.name: task for task in tasks}
@@ -123,6 +119,7 @@ class FunctionSpace(ChoiceSpace):
             for position, (key, part) in enumerate(choices.items())
             if part.when is not None
         ]
+        self.default_network = None if default_network is None else self.parse(default_network)
 
     def _condition(
         self, key: str, when: Callable[..., bool]
