@@ -65,6 +65,7 @@ class LiveBoards:
         )
         self._pool, self._export = connected.pool, connected.export
         self._boards = connected.pool.boards
+        self.keeps_order = len(self._boards) == 1  # several share a queue that is full at once
         identity = self._boards[0].identity
         board, _, runtime = identity.device(connected.settings).partition("/")
         self.device_id = f"{config.board or board}/{runtime}"

@@ -46,6 +46,8 @@ _FREE = (
 class ThisMachine:
     """Measures networks in this process, pinned to its processors and watched."""
 
+    keeps_order = True
+
     def __init__(
         self,
         config: MeasureConfig,

@@ -19,11 +19,10 @@ from common.command.exit_status import plain_interrupts
 from common.command.hydra_command import typed_hydra_command
 from common.files.atomic_file import remove_unfinished
 from common.files.file_lock import held
-from common.types.task import Task
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import Measurement, append, judged, layers_of, mend, read
+from latency.measuring.journal import append, judged, layers_of, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
 from latency.models.layer_choice import choose_doubtful
@@ -40,6 +39,8 @@ from nas.spaces.registry import space_named
 _CANDIDATES = 3
 """Networks among which each is chosen by the layers that are least known; of all, the choice is no better."""
 _MOST_CANDIDATES = 60  # each is exported for its layers, a second or more
+_TOLD_AFTER = 10
+"""Exported candidates after which the user is told how many are."""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -125,22 +126,68 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
     """Measure what is pending; returns networks whose times are implausibly fast and not yet confirmed."""
     for journal in subject.journals(folder):
         mend(journal)
-
-    def rows() -> Rows:
-        drift, correct = config.quiet.control_drift, config.correct_drift
-        journals = [read(path) for path in subject.journals(folder)]
-        return doubted(
-            [row for lines in journals for row in judged(lines, drift, correct=correct)], space
-        )
+    before = _rows(config, subject, space, folder)
+    profiled = [layers_of(row) for row in before if not row["disturbances"]]
+    pending = _told_pending(order, before, folder, console)
 
     def is_enough() -> bool:
         """Whether as many distinct layers as asked for were timed undisturbed."""
         return config.layers is not None and has_layers(profiled, config.layers)
 
-    before = rows()
-    profiled = [layers_of(row) for row in before if not row["disturbances"]]
-    quiet = [row["arch"] for row in before if not row["disturbances"]]
-    pending = _pending(order, quiet)  # disturbed networks are measured again
+    if not pending or is_enough():
+        return []
+    until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
+    total, rounds = subject.rounds(pending, folder)
+    ended = done = 0
+    due = FEWEST_NETWORKS if config.layers and subject.keeps_order else math.inf
+    choose = partial(_doubtful_first, config, space, folder.device_id, until_s, console)
+    with closing(rounds):  # whatever ends this, hogs end with it
+        for journal, measured in track(rounds, "measuring", total=total, console=console):
+            append(journal, measured)
+            ended += 1
+            profiled += [list(each.layers) for each in measured if each.is_undisturbed]
+            for line in (
+                line for each in measured[:1] for line in (*each.drift, *each.disturbances)
+            ):
+                say(console, f"flagged: {line}")
+            if is_enough():
+                break
+            done += max(1, len(measured))
+            if ended == total:
+                continue
+            if len(profiled) >= due and time.monotonic() < until_s:
+                due = 2 * len(profiled)
+                pending[done:] = choose(pending[done:], profiled)
+            if time.monotonic() >= until_s:
+                console.print(
+                    f"minutes={config.minutes:g} are over; the same command goes on "
+                    f"({ended:,} of {total:,} rounds are done)"
+                )
+                return []
+    lines = _rows(config, subject, space, folder)
+    undisturbed = {row["arch"] for row in lines if not row["disturbances"]}
+    return sorted({row["arch"] for row in lines if row["disturbances"] == FAST} - undisturbed)
+
+
+def _rows(
+    config: MeasureConfig,
+    subject: LiveBoards | ThisMachine,
+    space: SearchSpace,
+    folder: MeasurementFolder,
+) -> Rows:
+    """Lines of all journals, those disturbed that were or that the others contradict."""
+    drift, correct = config.quiet.control_drift, config.correct_drift
+    journals = [read(path) for path in subject.journals(folder)]
+    return doubted(
+        [row for lines in journals for row in judged(lines, drift, correct=correct)], space
+    )
+
+
+def _told_pending(
+    order: list[str], before: Rows, folder: MeasurementFolder, console: Console
+) -> list[str]:
+    """What is still to be measured, of which the user is told: disturbed networks are measured again."""
+    pending = _pending(order, [row["arch"] for row in before if not row["disturbances"]])
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
     again = f", {len(disturbed):,} networks again, as they were disturbed" if disturbed else ""
     console.print(
@@ -148,57 +195,35 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         f"{len(pending):,} to go{again} -> {folder.path}",
         soft_wrap=True,
     )
-    if not pending or is_enough():
-        return []
-    until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
-    total, rounds = subject.rounds(pending, folder)
-    ended = done = 0
-    due, task = FEWEST_NETWORKS, task_named(space, config.dataset)
-    with closing(rounds):  # whatever ends this, hogs end with it
-        for journal, measured in track(rounds, "measuring", total=total, console=console):
-            append(journal, measured)
-            ended += 1
-            profiled += [list(each.layers) for each in measured if each.is_undisturbed]
-            if is_enough():
-                break
-            done += max(1, len(measured))
-            if config.layers and len(profiled) >= due:
-                due = 2 * len(profiled)
-                say(
-                    console,
-                    f"choosing by the layers of {len(profiled)} networks which to time next",
-                )
-                pending[done:] = _doubtful_first(
-                    pending[done:], profiled, folder.device_id, space, task
-                )
-            _say_flags(measured[:1], console)
-            if ended < total and time.monotonic() >= until_s:
-                console.print(
-                    f"minutes={config.minutes:g} are over; the same command goes on "
-                    f"({ended:,} of {total:,} rounds are done)"
-                )
-                return []
-    lines = rows()
-    undisturbed = {row["arch"] for row in lines if not row["disturbances"]}
-    return sorted({row["arch"] for row in lines if row["disturbances"] == FAST} - undisturbed)
+    return pending
 
 
-def _say_flags(measured: Sequence[Measurement], console: Console) -> None:
-    for each in measured:
-        for line in (*each.drift, *each.disturbances):
-            say(console, f"flagged: {line}")
-
-
-def _doubtful_first(
+def _doubtful_first(  # noqa: PLR0917 - called above alone
+    config: MeasureConfig,
+    space: SearchSpace,
+    device: str,
+    until_s: float,
+    console: Console,
     pending: list[str],
     profiled: list[list[LayerTime]],
-    device: str,
-    space: SearchSpace,
-    task: Task,
 ) -> list[str]:
-    """Pending networks with those first, of three times as many as are profiled, whose layers are least known."""
+    """Pending networks with those first, of three times as many as are profiled, whose layers are least known.
+
+    When the time is over while candidates are exported, the order stays.
+    """
+    task = task_named(space, config.dataset)
     candidates = [*dict.fromkeys(pending)][: min(_CANDIDATES * len(profiled), _MOST_CANDIDATES)]
-    layers = [layers_in_space(device, space, task, space.parse(text)) for text in candidates]
+    say(
+        console,
+        f"choosing which of {len(candidates)} networks to time next, by the layers of {len(profiled)}",
+    )
+    layers: list[list[str]] = []
+    for text in candidates:
+        if time.monotonic() >= until_s:
+            return pending
+        layers.append(layers_in_space(device, space, task, space.parse(text)))
+        if len(layers) % _TOLD_AFTER == 0 and len(layers) < len(candidates):
+            say(console, f"{len(layers)} of {len(candidates)} are exported")
     chosen = choose_doubtful(profiled, layers, sum(map(len, profiled)))
     first = [candidates[number] for number in chosen]
     return first + _pending(pending, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from functools import partial
@@ -9,13 +10,16 @@ from functools import partial
 import numpy as np
 import psutil
 import pytest
+from rich.console import Console
 
 import latency.models.layer_table
 import latency.probe.config
 import nas.measure.command
 from common.files.keyed_table import read_csv_table
 from latency.measuring.journal import layers_of, read
+from latency.measuring.settings import MeasureConfig
 from latency.models.layers import fit_layers
+from nas.measure.plan import completed, plan
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 QUICK = (
@@ -36,6 +40,7 @@ QUICK = (
     "board=board",
 )
 SLUG = "board-onnxruntime-fp32-b1"
+TASK = SPACE.tasks["imagenet16"]
 
 
 @pytest.fixture
@@ -238,3 +243,54 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
     assert table.networks == 2
     seen = [layer for row in rows[1:] for layer, _ in layers_of(row)]
     assert {*table.layers} == {*seen}
+
+
+@pytest.fixture
+def doubtful(monkeypatch):
+    """Layers of the candidates of each choice; from two networks on, the last candidate is chosen."""
+    choices = []
+
+    def last(_, candidates, __):
+        choices.append(candidates)
+        return [len(candidates) - 1]
+
+    monkeypatch.setattr(nas.measure.command, "FEWEST_NETWORKS", 2)
+    monkeypatch.setattr(nas.measure.command, "choose_doubtful", last)
+    monkeypatch.setattr(latency.models.layer_table, "FEWEST_NETWORKS", 2)
+    monkeypatch.setattr(latency.models.layer_table, "fit_layers", partial(fit_layers, trees=0))
+    return choices
+
+
+def test_networks_of_doubtful_layers_are_timed_next(run, tmp_path, doubtful):
+    settings = completed(
+        MeasureConfig(networks=4, layers=10_000, space=SPACE.name, device="cmd://"), TASK
+    )
+    order = [SPACE.text(row) for row in plan(settings, SPACE)]
+
+    assert run("device=cmd://", "networks=4", "layers=10000")[0] == 0
+
+    (journal,) = journals(tmp_path)
+    assert [row["arch"] for row in read(journal)] == [*order[:2], order[3], order[2]]
+    assert [len(candidates) for candidates in doubtful] == [2]
+    assert all(layers for candidates in doubtful for layers in candidates)
+
+
+def test_two_boards_share_a_queue_in_which_nothing_is_chosen(run, over_ssh, tmp_path, doubtful):
+    ssh, reach = over_ssh
+
+    assert run(f"device=[cmd://,{ssh}]", reach, "networks=4", "layers=10000")[0] == 0
+
+    assert sum(len(read(path)) for path in journals(tmp_path)) == 4
+    assert not doubtful
+
+
+def test_no_candidate_is_exported_after_the_time(doubtful):
+    pending, lines = ["no network"], Console(record=True, file=io.StringIO())
+    settings = MeasureConfig(space=SPACE.name, dataset=TASK.name)
+
+    order = nas.measure.command._doubtful_first(
+        settings, SPACE, "a/onnxruntime/fp32/b1", 0.0, lines, pending, [[]]
+    )
+
+    assert order == pending
+    assert not doubtful
