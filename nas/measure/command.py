@@ -127,8 +127,11 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
     for journal in subject.journals(folder):
         mend(journal)
     before = _rows(config, subject, space, folder)
-    profiled = [layers_of(row) for row in before if not row["disturbances"]]
-    pending = _told_pending(order, before, folder, console)
+    quiet = [
+        row for row in before if not row["disturbances"] and (layers_of(row) or not config.layers)
+    ]  # the folder may be of a command without layers
+    profiled = [layers_of(row) for row in quiet]
+    pending = _told_pending(order, before, quiet, folder, console)
 
     def is_enough() -> bool:
         """Whether as many distinct layers as asked for were timed undisturbed."""
@@ -145,7 +148,9 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
             ended += 1
-            profiled += [list(each.layers) for each in measured if each.is_undisturbed]
+            profiled += [
+                list(each.layers) for each in measured if each.is_undisturbed and each.layers
+            ]
             for line in (
                 line for each in measured[:1] for line in (*each.drift, *each.disturbances)
             ):
@@ -184,10 +189,10 @@ def _rows(
 
 
 def _told_pending(
-    order: list[str], before: Rows, folder: MeasurementFolder, console: Console
+    order: list[str], before: Rows, quiet: Rows, folder: MeasurementFolder, console: Console
 ) -> list[str]:
     """What is still to be measured, of which the user is told: disturbed networks are measured again."""
-    pending = _pending(order, [row["arch"] for row in before if not row["disturbances"]])
+    pending = _pending(order, [row["arch"] for row in quiet])
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
     again = f", {len(disturbed):,} networks again, as they were disturbed" if disturbed else ""
     console.print(

@@ -244,6 +244,13 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
     seen = [layer for row in rows[1:] for layer, _ in layers_of(row)]
     assert {*table.layers} == {*seen}
 
+    lines = journal.read_text().splitlines(keepends=True)
+    # As a command without layers= writes them.
+    journal.write_text("".join([*lines[:-1], lines[-1].rpartition(',"')[0] + ",\n"]))
+    assert run("device=cmd://", "networks=3", "layers=5")[0] == 0
+    assert [bool(layers_of(row)) for row in read(journal)] == [True, True, False, True]
+    assert latency.models.layer_table.read_layer_table(path).networks == 2
+
 
 @pytest.fixture
 def doubtful(monkeypatch):
