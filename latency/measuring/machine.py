@@ -230,6 +230,11 @@ class ThisMachine:
         from runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
+        if config.layers is not None and not torch.cuda.is_available():
+            raise UserError(
+                f"layers={config.layers}: torch finds no GPU for device=cuda here; device=cmd:// times layers of "
+                f"this machine's processor"
+            )
         torch.set_num_threads(config.threads)
         stream = beside.stream if beside is not None and device is Device.cuda else None
 

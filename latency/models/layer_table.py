@@ -211,13 +211,17 @@ def open_layer_table(device: str) -> LayerTable:
     path = find_layer_table(device)
     if path is not None:
         return read_layer_table(path)
+    raise UserError(
+        f"latency=layers: device={device} has no measured layers in {data_folder()}; {ways_to_layers()}"
+    )
+
+
+def ways_to_layers() -> str:
+    """Devices whose layers come with the package, and how to measure those of others, in words."""
     embedded = ", ".join(
         json.loads(each.read_text())["device"] for each in sorted(EMBEDDED.glob("*.json"))
     )
-    raise UserError(
-        f"device={device} has no measured layers in {data_folder()}; `python -m nas.measure "
-        f"layers=400 device=<board>` writes it, and {embedded or 'none'} come with the package"
-    )
+    return f"layers of {embedded} come with the package, `python -m nas.measure layers=400 device=ssh://<board>` measures others"
 
 
 def read_layer_table(path: Path) -> LayerTable:

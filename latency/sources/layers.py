@@ -22,7 +22,12 @@ from common.types.kind import Kind
 from common.types.task import Task
 from latency.base import Latencies, LatencyConfig, LatencyOracle, LiveOracle, Space
 from latency.models.confidence import ResidualUncertainty
-from latency.models.layer_table import LayerTable, find_layer_table, open_layer_table
+from latency.models.layer_table import (
+    LayerTable,
+    find_layer_table,
+    open_layer_table,
+    ways_to_layers,
+)
 from latency.probe.agent import OnnxRuntime
 from latency.probe.config import exported
 from latency.probe.layer_times import layer_times
@@ -186,7 +191,7 @@ class LayersLatencyConfig(LatencyConfig):
         if _DEVICE.fullmatch(device) is None:
             raise UserError(
                 f"latency=layers: device={device} is not of the form <board>/onnxruntime/fp32/b1, "
-                f"<board>/onnxruntime/int8/b1 or <board>/torch-graph/fp32/b1"
+                f"<board>/onnxruntime/int8/b1 or <board>/torch-graph/fp32/b1; {ways_to_layers()}"
             )
         table = open_layer_table(device)
         return LayersLatency(

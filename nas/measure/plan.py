@@ -62,7 +62,7 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
             f"give one of the two"
         )
     if config.layers is not None:
-        config = _of_layers(config)
+        config = _completed_for_layers(config)
     if config.scenario is not None and config.is_remote:
         raise UserError(
             f"scenario={config.scenario}: hogs run beside the networks of this machine; install "
@@ -75,20 +75,34 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
     return config
 
 
-def _of_layers(config: MeasureConfig) -> MeasureConfig:
+def _completed_for_layers(config: MeasureConfig) -> MeasureConfig:
     """The settings of a measurement of layers: by ONNX Runtime's profile, or in graphs of this machine's GPU."""
-    is_graph = (config.addresses, config.backend, config.precision, config.scenario) == (
-        *("cuda", Backend.graph, Precision.fp32),
-        None,
-    )
-    is_profile = config.is_remote and config.latency.runtime in {Runtime.auto, Runtime.onnxruntime}
-    if (config.layers or 0) < 1 or config.probes is not None or not (is_graph or is_profile):
+    named, runtime = f"layers={config.layers}", config.latency.runtime
+    if (config.layers or 0) < 1:
+        raise UserError(f"{named} must be at least 1: the number of distinct layers to time")
+    if config.probes is not None:
+        raise UserError(f"{named} chooses the networks itself; leave out probes= and transfer=true")
+    if config.is_remote:
+        if runtime not in {Runtime.auto, Runtime.onnxruntime}:
+            raise UserError(
+                f"{named}: latency.runtime={runtime.value} times no layers; take latency.runtime=onnxruntime"
+            )
+        latency = replace(config.latency, runtime=Runtime.onnxruntime)
+        return replace(config, repeats=config.repeats or 0, latency=latency)
+    if config.addresses != "cuda":
         raise UserError(
-            f"layers={config.layers}: give a number of distinct layers, no probes, and latency.runtime=onnxruntime with "
-            f"the address of a board (device=cmd:// is this machine), or device=cuda backend=graph precision=fp32"
+            f"{named}: device={config.addresses} times no layers; take device=cmd:// for this machine's processor, "
+            f"the address of a board, or device=cuda backend=graph"
         )
-    latency = replace(config.latency, runtime=Runtime.onnxruntime) if is_profile else config.latency
-    return replace(config, repeats=config.repeats or 0, latency=latency)
+    if config.backend is not Backend.graph or config.precision is not Precision.fp32:
+        backend = (config.backend or Backend.torch).value
+        raise UserError(
+            f"{named}: backend={backend} precision={config.precision.value} times no layers; of a GPU take "
+            f"backend=graph precision=fp32"
+        )
+    if config.scenario is not None:
+        raise UserError(f"{named}: layers are timed alone; leave out scenario={config.scenario}")
+    return replace(config, repeats=config.repeats or 0)
 
 
 def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:

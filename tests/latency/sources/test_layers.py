@@ -97,7 +97,11 @@ def test_the_layers_of_a_live_board_are_those_of_its_table(device, has_table):
     assert model is None or model.device == device
 
 
-@pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1"])
-def test_a_device_without_onnx_runtime_is_refused_by_its_name(device):
-    with pytest.raises(UserError, match=f"device={device}"):
+@pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1", DEVICE])
+def test_a_device_without_layers_is_refused_and_those_that_have_some_are_named(device):
+    with pytest.raises(UserError, match=f"device={device} ") as refused:
         LayersLatencyConfig().build(device, SPACE, next(iter(SPACE.tasks.values())))
+
+    (line,) = str(refused.value).splitlines()
+    assert "h200/torch-graph/fp32/b1" in line
+    assert "nas.measure layers=" in line

@@ -395,7 +395,18 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
         ({"board": "../x"}, r"board=\.\./x "),
         ({"out": ""}, "out= is empty"),
         ({"scenario": "hog", "device": "ssh://jetson"}, "scenario=hog"),
-        ({"layers": 5, "device": "cmd://", "latency": BoardsConfig(Runtime.torch)}, "layers=5"),
+        (
+            {"layers": 5, "device": "cmd://", "latency": BoardsConfig(Runtime.torch)},
+            r"layers=5: latency\.runtime=torch",
+        ),
+        ({"layers": -4, "device": "cmd://"}, "layers=-4 must be at least 1"),
+        ({"layers": 5, "device": "cmd://", "networks": None, "probes": 9}, "probes="),
+        ({"layers": 5, "device": "cpu"}, "device=cpu times no layers"),
+        ({"layers": 5, "device": "cuda"}, "backend=torch precision=fp32 times no layers"),
+        (
+            {"layers": 5, "device": "cuda", "backend": Backend.graph, "scenario": "hog"},
+            "leave out scenario=hog",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
