@@ -1,6 +1,6 @@
 """`latency=layers`: a network takes as long as its layers, which a model of measured layers predicts.
 
-The times are those of the device, the layers are told here. For ONNX Runtime the network is exported and optimised,
+The times are those of the device, the layers are listed on this machine. For ONNX Runtime the network is exported and optimised,
 which fuses layers alike wherever the processor's vectors are as wide; for graphs of a GPU they are the operations that torch dispatches.
 """
 
@@ -112,6 +112,10 @@ class LayersLatency:
     def network_ms(self, architecture: Int64[ndarray, "D"]) -> float:
         """Milliseconds of one network."""
         text = self.space.text(architecture)
+        if (
+            not self._predicted_ms
+        ):  # the first question fits the model, for a minute on a busy machine
+            self.tell(f"fitting a model to {len(self.table.layers):,} layers of {self.device}")
         if text not in self._predicted_ms:
             layers = layers_in_space(self.device, self.space, self.task, architecture)
             self._predicted_ms[text] = self.table.predict_ms(layers)

@@ -132,8 +132,8 @@ def write_layers(
     write_layer_table(path, table, {"space": config.space, "date": _now(), **facts})
     say(
         console,
-        f"{len(table.layers):,} distinct layers in {table.networks:,} networks -> {path}; networks are predicted "
-        f"with {table.quality}\n"
+        f"{len(table.layers):,} distinct layers of {config.layers:,} asked for, in {table.networks:,} networks -> {path}; "
+        f"networks are predicted with {table.quality}\n"
         f"next: NAS_DATA={folder.path} python -m nas.search latency=layers device={folder.device_id} space=",
     )
     return path

@@ -51,7 +51,8 @@ def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle
     assert (answered.ms[:2] == answered.ms[2:]).all()
     assert oracle.known(rows).all()
     assert oracle.uncertainty.sd > 0
-    assert "Conv" in lines[0]
+    assert lines[0] == f"fitting a model to 2 layers of {DEVICE}"
+    assert "Conv" in lines[1]
     assert all("Add" not in line for line in lines)  # which were measured
     assert sum("Conv.nchwc float larger" in line for line in lines) == 1
 

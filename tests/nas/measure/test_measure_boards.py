@@ -233,7 +233,7 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
             [lines[0], ",".join([*fields[:disturbed], "a load", *fields[disturbed + 1 :]]), ""]
         )
     )
-    status, _, stderr = run("device=cmd://", "networks=3", "layers=5")
+    status, stdout, stderr = run("device=cmd://", "networks=3", "layers=5")
 
     assert (status, stderr) == (0, "")
     rows = read(journal)
@@ -243,6 +243,7 @@ def test_layers_are_timed_inside_networks_until_there_are_enough(run, tmp_path, 
     assert table.networks == 2
     seen = [layer for row in rows[1:] for layer, _ in layers_of(row)]
     assert {*table.layers} == {*seen}
+    assert f"{len(table.layers)} distinct layers of 5 asked for, in 2 networks" in stdout
 
     lines = journal.read_text().splitlines(keepends=True)
     # As a command without layers= writes them.
