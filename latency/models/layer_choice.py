@@ -20,18 +20,21 @@ _TREES = 8
 def choose_doubtful(
     profiled: Sequence[Sequence[LayerTime]], candidates: Sequence[Sequence[str]], timings: int
 ) -> list[int]:
-    """Numbers of the candidates, given by their layers, to profile next: of `timings` layers together, or a network more."""
+    """Numbers of the candidates to profile next, the best first, until they have `timings` layers together.
+
+    Each candidate is the list of its layers; the last of those chosen may exceed `timings`.
+    """
     times: dict[str, list[float]] = {}
     for layer, taken_us in (each for network in profiled for each in network):
         times.setdefault(layer, []).append(taken_us)
     model = fit_layers(
         [*times], np.array([np.median(each) for each in times.values()]), trees=_TREES
     )
-    words = [*dict.fromkeys([*times, *(layer for each in candidates for layer in each)])]
-    sizes = np.log2(regression_inputs(words).sum(axis=1)) // 2
-    region = dict(zip(words, zip(map(kind_of, words), sizes.tolist(), strict=True), strict=True))
-    us = dict(zip(words, model.predict_us(words).tolist(), strict=True))
-    doubt_us = dict(zip(words, model.doubt_us(words).tolist(), strict=True))
+    layers = [*dict.fromkeys([*times, *(layer for each in candidates for layer in each)])]
+    sizes = np.log2(regression_inputs(layers).sum(axis=1)) // 2
+    region = dict(zip(layers, zip(map(kind_of, layers), sizes.tolist(), strict=True), strict=True))
+    us = dict(zip(layers, model.predict_us(layers).tolist(), strict=True))
+    doubt_us = dict(zip(layers, model.doubt_us(layers).tolist(), strict=True))
     weights: Counter[tuple[str, float]] = Counter()
     for network in candidates:
         total_us = sum(us[layer] for layer in network)
@@ -39,10 +42,10 @@ def choose_doubtful(
             weights[region[layer]] += 0 if layer in times else doubt_us[layer] / total_us
     timed, counts = {*times}, Counter(region[layer] for layer in times)
 
-    def gain(number: int) -> float:
-        new = {*candidates[number]} - timed
+    def gain(candidate: int) -> float:
+        new = {*candidates[candidate]} - timed
         weighed = (weights[region[layer]] / (1 + counts[region[layer]]) for layer in new)
-        return sum(weighed) / len(candidates[number])
+        return sum(weighed) / len(candidates[candidate])
 
     chosen: list[int] = []
     left = [number for number, network in enumerate(candidates) if network]

@@ -83,14 +83,14 @@ class LayerModel:
     def _by_kind(
         self,
         layers: Sequence[str],
-        of: Callable[[_KindModel, Float64[ndarray, "n F"]], Float64[ndarray, "n"]],
+        predict: Callable[[_KindModel, Float64[ndarray, "n F"]], Float64[ndarray, "n"]],
     ) -> Float64[ndarray, "n"]:
         numbers = np.empty(len(layers))
         names = np.array([kind if (kind := kind_of(each)) in self.kinds else "" for each in layers])
         features = _features(layers)
         with threadpool_limits(1):
             for name in np.unique(names):
-                numbers[names == name] = of(self.kinds[str(name)], features[names == name])
+                numbers[names == name] = predict(self.kinds[str(name)], features[names == name])
         return numbers
 
 

@@ -1,8 +1,11 @@
 """Operations of a torch network in words, and their times inside a captured CUDA graph.
 
-An operation is what torch dispatches, in the words of `latency.models.layers`::
+An operation is what torch dispatches, in words: its name, its inputs with biases last, and its output, each a
+number format and a shape::
 
     Conv float32[1,16,64,64] float32[32,16,3,3] > float32[1,32,32,32]
+
+Convolutions and products of matrices have the names of ONNX, others those of torch.
 """
 
 from __future__ import annotations
