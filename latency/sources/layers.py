@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -32,9 +32,6 @@ from latency.probe.agent import OnnxRuntime
 from latency.probe.config import exported
 from latency.probe.layer_times import layer_times
 from latency.probe.settings import BoardPrecision
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 _GRAPH = "/torch-graph/"
 _DEVICE = re.compile(
@@ -134,17 +131,6 @@ class LayersLatency:
             )
 
 
-def layers_of(device: str, network: nn.Module, images: Tensor) -> list[str]:
-    """Layers of an fp32 network in words, as the device's runtime has them."""
-    if _GRAPH in device:
-        from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
-
-        return operations(network.eval(), images)
-    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-
-    return _fused(onnx_bytes(network, [images]))
-
-
 def layers_in_space(
     device: str, space: Space, task: Task, architecture: Int64[ndarray, "D"]
 ) -> list[str]:
@@ -154,14 +140,16 @@ def layers_in_space(
         return []
     batch_size = int(match["batch"])
     if _GRAPH in device:
+        from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
+
         images = space.example_input(architecture, task, batch_size)
-        return layers_of(device, space.network(architecture, task), images)
+        return operations(space.network(architecture, task).eval(), images)
     precision = BoardPrecision(match["precision"])
     text = space.text(architecture)
-    return _fused(exported(space, task, batch_size, text, "onnx", precision=precision))
+    return fused_layers(exported(space, task, batch_size, text, "onnx", precision=precision))
 
 
-def _fused(onnx: bytes) -> list[str]:
+def fused_layers(onnx: bytes) -> list[str]:
     """Layers of a network in words, as ONNX Runtime fuses them on this machine."""
     profiled = OnnxRuntime("CPUExecutionProvider", threads=1).layers(onnx, runs=1)
     return [layer for layer, _ in layer_times(profiled, onnx)]

@@ -24,7 +24,9 @@ from benchmarks.papers.schedule_metrics import finish_spread_ms, overlap
 from benchmarks.papers.steps import ExperimentStep, interleaved, one_line
 from benchmarks.papers.workloads import MIXES, Model, Workload, source
 from latency.models.layer_table import open_layer_table
-from latency.sources.layers import layers_of
+from latency.sources.layers import fused_layers
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.operations import operations
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, QueueTime
@@ -164,8 +166,8 @@ def _predicted_ms(
     for each in {each.name: each for each in sources}.values():
         x = each.x.cpu()
         network = copy.deepcopy(each.module).cpu()
-        on_gpu = gpu.predict_ms(layers_of(gpu.device, network, x))
-        predicted_ms[each.name] = on_gpu, cpu.predict_ms(layers_of(cpu.device, network, x))
+        on_gpu = gpu.predict_ms(operations(network.eval(), x))
+        predicted_ms[each.name] = on_gpu, cpu.predict_ms(fused_layers(onnx_bytes(network, [x])))
     return predicted_ms
 
 
