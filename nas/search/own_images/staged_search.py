@@ -149,7 +149,10 @@ class StagedSearch(ABC):
                 if note.name == "candidates":
                     self._candidates = candidates_of(note.value, self._problem.space)
                 elif note.name == "winner":
-                    self._winners.append(typed_record(note.value, Winner))
+                    winner = typed_record(note.value, Winner)
+                    self._winners.append(winner)
+                    if self._int8 is not None:
+                        self._int8.seconds, self._int8.loses_much = winner.int8_s, winner.loses_much
                 elif note.name == "scratch":
                     self._scratch = typed_record(note.value, Winner)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -352,6 +355,8 @@ class StagedSearch(ABC):
     def _decide(self, winner: Winner) -> Winner:
         """Keep a decision, which a resumed search goes on with."""
         winner = replace(winner, after_s=self._elapsed_s)
+        if (int8 := self._int8) is not None:
+            winner = replace(winner, int8_s=int8.seconds, loses_much=int8.loses_much)
         self._note("winner", winner)
         self._winners.append(winner)
         return winner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -31,9 +32,13 @@ from nas.accuracy.training.trainer import train
 from nas.export.accuracy import prepared
 from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
 from nas.report.summary import Int8Accuracy
+from nas.search.journal import read_journal
 from nas.search.own_images.int8 import Int8Files
+from nas.search.own_images.staged import Staged
+from nas.search.own_images.winner import Winner
 from nas.spaces.function import space
 from nas.spaces.registry import space_named
+from nas.trials.problem import SearchProblem
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 
@@ -269,3 +274,32 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
     assert timed.is_slower == is_slower == any("slower than fp32" in line for line in lines)
     assert is_slower == ("slower than fp32" in timed.note)
     assert (timed.int8_ms is None) == (kind is Kind.missing)
+
+
+def test_a_resumed_search_keeps_as_much_time_for_the_tuning(tmp_path):
+    problem = object.__new__(SearchProblem)
+    vars(problem).update(space=space_named("nas_bench_201"))
+    folder = SimpleNamespace(journal=tmp_path / "journal.jsonl")
+
+    def search(int8):
+        staged = object.__new__(Staged)
+        vars(staged).update(
+            _begun=SimpleNamespace(folder=folder),
+            _config=SimpleNamespace(hours=1.0),
+            _int8=int8,
+            _problem=problem,
+            _ranked_from_s=time.monotonic(),
+            _spent_s=2600.0,
+            _winners=[],
+        )
+        return staged
+
+    before, after = (Int8Files(problem.space, print) for _ in range(2))
+    before.seconds, before.loses_much = 2.0, True
+    search(before)._decide(Winner("(1)", "fine_tuning", 9, 0, 1.0, 0))
+
+    resumed = search(after)
+    resumed.restore(read_journal(folder.journal, problem))
+
+    assert (after.seconds, after.loses_much) == (2.0, True)
+    assert resumed._int8_s == pytest.approx(3 * 2.0 + 0.2 * 1000, abs=1)
