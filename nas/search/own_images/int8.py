@@ -131,14 +131,18 @@ class Int8Files:
         if tuned_until_s is None or accuracy.lost <= MOST_LOST or not has_classes(images):
             return accuracy
         file = folder / INT8_WEIGHTS
-        if not file.is_file():
-            tuned = self._tuned(network, images, side, training, tuned_until_s)
-            if tuned is None:
-                return accuracy
-            write_tuned(file, *tuned)
-        else:
+        if file.is_file():  # of an interrupted search, which found that it helps
             tuned = with_weights(self._space, row, images.task, file), tuned_epochs_of(file)
-        return self._better(accuracy, network, tuned, images=images, side=side, file=file)
+            return self._of_tuned(accuracy, network, tuned, images, side)
+        new = self._tuned(network, images, side, training, tuned_until_s)
+        if new is None:
+            return accuracy
+        after = self._of_tuned(accuracy, network, new, images, side)
+        if after.valid.fraction > accuracy.valid.fraction:
+            write_tuned(file, *new)
+            return after
+        self._say("that does not help: int8 files have the weights of fp32")
+        return accuracy
 
     def _tuned(
         self, network: nn.Module, images: ImageSet, side: int, training: Training, ends_s: float
@@ -168,17 +172,15 @@ class Int8Files:
             return None
         return tuned, trained.epochs
 
-    def _better(
+    def _of_tuned(
         self,
         before: Int8Accuracy,
         network: nn.Module,
         tuned: tuple[nn.Module, int],
-        *,
         images: ImageSet,
         side: int,
-        file: Path,
     ) -> Int8Accuracy:
-        """Accuracy of the better int8 file on the validation images; the weights of a worse one are removed."""
+        """The same with the accuracy of the int8 file of weights that were tuned for so many epochs."""
         from nas.export.int8 import int8_accuracy  # noqa: PLC0415 - imports onnxruntime
 
         weights, epochs = tuned
@@ -194,11 +196,7 @@ class Int8Files:
             untuned=before.valid.fraction,
         )
         self._say(f"{after.valid_text}; {after.tuned_text}")
-        if after.valid.fraction > before.valid.fraction:
-            return after
-        file.unlink()
-        self._say("that does not help: int8 files have the weights of fp32")
-        return before
+        return after
 
     def _with_latencies(
         self, accuracy: Int8Accuracy, row: Int64[ndarray, "D"], oracle: LatencyOracle

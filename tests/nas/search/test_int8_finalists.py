@@ -26,7 +26,6 @@ from nas.accuracy.training.trained_folder import (
     Judged,
     Training,
     write_trained,
-    write_tuned,
 )
 from nas.accuracy.training.trainer import train
 from nas.export.accuracy import prepared
@@ -231,15 +230,19 @@ def test_a_winner_that_int8_costs_much_is_tuned_with_rounding_where_time_is_left
     assert resumed == tuned
 
 
-def test_a_tuning_that_does_not_help_leaves_the_weights(images, tmp_path, monkeypatch):
-    monkeypatch.setattr("nas.export.int8.MOST_LOST", -1.0)
+def test_weights_of_a_tuning_that_does_not_help_are_not_written(images, tmp_path, monkeypatch):
+    monkeypatch.setattr("nas.export.int8._IN_FP32", ())
+    monkeypatch.setattr("nas.accuracy.training.rounding.ROUNDED", replace(ROUNDED, lr=0.0))
     made = Coarse(2000.0)
+    train(made, images, replace(recipe_named("from_scratch:none"), epochs=8))
     write_trained(tmp_path, made.state_dict(), training(images))
-    write_tuned(tmp_path / INT8_WEIGHTS, made, 1)
-    files = Int8Files(COARSE, print)
+    lines = []
+    files = Int8Files(COARSE, lines.append)
 
-    accuracy = files.of_training(training(images), images, tmp_path, Oracle(), time.monotonic())
+    until_s = time.monotonic() + 1000
+    accuracy = files.of_training(training(images), images, tmp_path, Oracle(), until_s)
 
+    assert "does not help" in lines[-1]
     assert accuracy.untuned is None
     assert not (tmp_path / INT8_WEIGHTS).exists()
 
