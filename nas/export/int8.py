@@ -18,7 +18,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from common.types.errors import UserError
-from nas.accuracy.images.image_set import Images, weighted_accuracy
+from nas.accuracy.images.image_set import (
+    standard_error_of_difference,
+    weighted_accuracy,
+)
 from nas.accuracy.learners.data import LearnerData, TrainingData, has_classes
 from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import classes_of, prepared
@@ -293,12 +296,6 @@ def int8_accuracy(
     if not has_classes(images):
         raise TypeError(f"{images.title} has no classes")
 
-    def judged(session: Session, split: Images) -> Judged:
-        classes = classes_of(session, split, images, side, 1)
-        if split is images.valid:
-            return Judged(weighted_accuracy(classes, split.labels), len(split))
-        return Judged(float((classes == split.labels).mean()), len(split))
-
     example = torch.from_numpy(prepared(images.train, images, side, slice(1)))
     fp32 = onnx_bytes(network.cpu().eval(), [example])
     source = Int8Source(tuned or network, images, side)
@@ -312,7 +309,23 @@ def int8_accuracy(
             session, in_fp32 = OnnxSession(int8.content), int8.in_fp32
     except ValueError as refused:
         raise UserError(str(refused)) from refused
-    sessions = OnnxSession(fp32), session
-    valid_fp32, valid = (judged(session, images.valid) for session in sessions)
-    test_fp32, test = (judged(session, images.test) if is_winner else None for session in sessions)
-    return Int8Accuracy(valid_fp32, valid, test_fp32, test, in_tflite=in_tflite, in_fp32=in_fp32)
+    sessions, labels = (OnnxSession(fp32), session), images.valid.labels
+    answers = [classes_of(each, images.valid, images, side, 1) for each in sessions]
+    valid_fp32, valid = (
+        Judged(weighted_accuracy(classes, labels), len(labels)) for classes in answers
+    )
+
+    def tested(session: Session) -> Judged:
+        classes = classes_of(session, images.test, images, side, 1)
+        return Judged(float((classes == images.test.labels).mean()), len(images.test))
+
+    test_fp32, test = (tested(each) if is_winner else None for each in sessions)
+    return Int8Accuracy(
+        valid_fp32,
+        valid,
+        test_fp32,
+        test,
+        in_tflite=in_tflite,
+        in_fp32=in_fp32,
+        lost_se=standard_error_of_difference(*answers, labels),
+    )

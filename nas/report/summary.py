@@ -103,6 +103,7 @@ class Int8Accuracy:
     in_fp32: tuple[str, ...] = ()  # layers that stay in fp32, as they lose most
     tuned_epochs: int = 0  # with rounding, of the int8 file's weights
     untuned: float | None = None  # accuracy on the validation images without these epochs
+    lost_se: float = 0.0  # standard error of `lost`, by the images where the files differ
 
     @property
     def lost(self) -> float:

@@ -29,6 +29,7 @@ from nas.accuracy.training.trained_folder import (
 from nas.accuracy.training.trainer import DivergedTrainingError
 from nas.accuracy.training.untrained import own_side
 from nas.report.summary import Int8Accuracy
+from nas.search.own_images.winner import BEYOND_CHANCE
 from nas.spaces.base import SearchSpace
 
 FINALISTS = 3
@@ -69,9 +70,9 @@ class Int8Files:
         as_ranked: Callable[[int], RankedNetwork | None],
     ) -> list[int]:
         """The first candidates that were trained by their claim less what int8 loses, then the others."""
-        from nas.export.int8 import MOST_LOST, Int8Source  # noqa: PLC0415 - imports onnxruntime
+        from nas.export.int8 import Int8Source  # noqa: PLC0415 - imports onnxruntime
 
-        worth, lost = {}, {}
+        worth, loses_much = {}, {}
         trained_networks = {
             at: ranked
             for at in order[:PREDICTED]
@@ -83,13 +84,13 @@ class Int8Files:
         }
         for at in sorted(expected, key=lambda at: -expected[at])[:FINALISTS]:
             accuracy = self.of_network(*trained_networks[at])
-            worth[at], lost[at] = claims[at] - accuracy.lost, accuracy.lost
+            worth[at], loses_much[at] = claims[at] - accuracy.lost, _loses_much(accuracy)
             self._say(
                 f"finalist {self._space.text(architectures[at])}: "
                 f"{accuracy.valid_text}; predicted loss {claims[at] - expected[at]:.2%}"
             )
         best = sorted(worth, key=lambda at: -worth[at])
-        self.loses_much = any(lost[at] > MOST_LOST for at in best[:1])
+        self.loses_much = any(loses_much[at] for at in best[:1])
         return [*best, *(at for at in order if at not in worth)]
 
     def of_network(
@@ -118,7 +119,6 @@ class Int8Files:
 
         What loses much is tuned with rounding until a time on the monotonic clock; None: it is not.
         """
-        from nas.export.int8 import MOST_LOST  # noqa: PLC0415 - imports onnxruntime
         from nas.export.network import with_weights  # noqa: PLC0415 - imports onnxruntime
 
         key, row = (training.arch, training.seconds), self._space.parse(training.arch)
@@ -128,7 +128,7 @@ class Int8Files:
             accuracy = self.of_network(network, images, side, is_winner=True)
             self._of_trainings[key] = self._with_latencies(accuracy, row, oracle)
         accuracy = self._of_trainings[key]
-        if tuned_until_s is None or accuracy.lost <= MOST_LOST or not has_classes(images):
+        if tuned_until_s is None or not _loses_much(accuracy) or not has_classes(images):
             return accuracy
         file = folder / INT8_WEIGHTS
         if file.is_file():  # of an interrupted search, which found that it helps
@@ -230,3 +230,10 @@ class Int8Files:
                 f"fp32 file there, and search for it with precision=fp32"
             )
         return timed
+
+
+def _loses_much(accuracy: Int8Accuracy) -> bool:
+    """Whether int8 loses more on the validation images than it may, and than chance explains."""
+    from nas.export.int8 import MOST_LOST  # noqa: PLC0415 - imports onnxruntime
+
+    return accuracy.lost > max(MOST_LOST, BEYOND_CHANCE * accuracy.lost_se)

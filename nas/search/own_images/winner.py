@@ -34,6 +34,9 @@ TRAINED_IMAGES = 600_000
 Of 1,199 photos, 3 blocks of stride 2 learn 66.4 % in 200 epochs, and 69.7 % in 500.
 """
 
+BEYOND_CHANCE = 2.0
+"""Standard errors beyond which a difference of accuracies on validation images is not taken for chance."""
+
 _REPORTED_S = 3.0
 """Time for the report after the training."""
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from common.types.kind import Kind
 from latency.base import Latencies
-from nas.accuracy.images.image_set import Images
+from nas.accuracy.images.image_set import Images, standard_error_of_difference
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.rounding import ROUNDED
@@ -32,7 +32,7 @@ from nas.export.accuracy import prepared
 from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
 from nas.report.summary import Int8Accuracy
 from nas.search.journal import read_journal
-from nas.search.own_images.int8 import Int8Files
+from nas.search.own_images.int8 import Int8Files, _loses_much
 from nas.search.own_images.staged import Staged
 from nas.search.own_images.winner import Winner
 from nas.spaces.function import space
@@ -245,6 +245,22 @@ def test_weights_of_a_tuning_that_does_not_help_are_not_written(images, tmp_path
     assert "does not help" in lines[-1]
     assert accuracy.untuned is None
     assert not (tmp_path / INT8_WEIGHTS).exists()
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "loses_much"), [(1, 0, False), (5, 0, True), (9, 4, False)]
+)
+def test_what_chance_explains_is_not_much_to_lose(worse, better, loses_much):
+    labels = np.tile(np.arange(10), 18)[:179]
+    exact, rounded = labels.copy(), labels.copy()
+    rounded[:worse] += 1
+    exact[worse : worse + better] += 1
+
+    error = standard_error_of_difference(exact, rounded, labels)
+    exactly, in_int8 = (Judged(float((each == labels).mean()), 179) for each in (exact, rounded))
+
+    assert error == pytest.approx((worse + better) ** 0.5 / 179)
+    assert _loses_much(Int8Accuracy(exactly, in_int8, None, None, lost_se=error)) == loses_much
 
 
 @pytest.mark.parametrize(
