@@ -18,7 +18,7 @@ from torch.nn.utils import parametrize
 
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.recipe import Recipe, recipe_named
-from nas.accuracy.training.trainer import Trained, TrainingOptions, train
+from nas.accuracy.training.trainer import Epoch, Trained, TrainingOptions, train
 from nas.accuracy.training.untrained import resize
 
 ROUNDED = replace(
@@ -53,26 +53,34 @@ def tuned_with_rounding(
     *,
     ends_s: float = math.inf,
 ) -> tuple[nn.Module, Trained]:
-    """A copy on the CPU, tuned for int8; as good as the network where that helps none of the validation images.
+    """Tune a copy on the CPU for int8.
 
     Args:
       network: trained.
       images: that it was trained on.
       inputs: of its side; the ranges of activations begin with theirs.
       recipe: with the augmentation of its training.
-      ends_s: end of the last epoch but the first, on the monotonic clock.
+      ends_s: on the monotonic clock; none but the first epoch begins that would end later.
+
+    Returns:
+      The most accurate weights on the validation images, with rounding; those before the tuning if no epoch is
+      better. And the training.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.
     """
     rounded = with_rounding(network, inputs)
     resize(rounded, inputs.shape[-1], images.side)
+
+    def epochs_left(ended: Epoch) -> int:
+        return int(min(recipe.epochs, (ends_s - time.monotonic()) / ended.seconds))
+
+    left: list[int] = []
     options = TrainingOptions(
         keeps_best=True,
-        epochs_left=lambda epoch: int(
-            min(recipe.epochs, (ends_s - time.monotonic()) / epoch.seconds)
-        ),
-        stop=lambda: time.monotonic() > ends_s,
+        epochs_left=epochs_left,
+        on_epoch=lambda ended: left.append(epochs_left(ended)),
+        stop=lambda: left[-1] < 1,
         # steps are launched anew: torch.ao reads numbers from the GPU, which no capture allows
         subnetworks=lambda *_: [lambda: None],
         shapes_vary=True,

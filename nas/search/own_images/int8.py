@@ -39,7 +39,7 @@ PREDICTED = 8
 """Candidates among which the finalists are those of the best claims less the loss predicted for int8."""
 
 _ROUNDING_COSTS = 3.0
-"""Time of an epoch with rounding, as a multiple of one without, on a CPU."""
+"""Time of an epoch with rounding, as a multiple of one without: a guess, until the first one is timed."""
 
 _BEGUN_WITH = 128
 """Training images that ranges of activations begin with."""

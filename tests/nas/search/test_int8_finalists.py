@@ -20,7 +20,7 @@ from latency.base import Latencies
 from nas.accuracy.images.image_set import Images, standard_error_of_difference
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.rounding import ROUNDED
+from nas.accuracy.training.rounding import ROUNDED, tuned_with_rounding
 from nas.accuracy.training.trained_folder import (
     INT8_WEIGHTS,
     Judged,
@@ -293,6 +293,17 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
     assert timed.is_slower == is_slower == any("slower than fp32" in line for line in lines)
     assert is_slower == ("slower than fp32" in timed.note)
     assert (timed.int8_ms is None) == (kind is Kind.missing)
+
+
+@pytest.mark.parametrize(("left_s", "epochs"), [(1e-4, 1), (1000.0, ROUNDED.epochs)])
+def test_no_epoch_begins_that_would_end_too_late(images, monkeypatch, left_s, epochs):
+    clock = SimpleNamespace(monotonic=lambda: 0.0)  # it stands still: the time is not over
+    monkeypatch.setattr("nas.accuracy.training.rounding.time", clock)
+    inputs = torch.from_numpy(prepared(images.train, images, 8, slice(32)))
+
+    _, trained = tuned_with_rounding(network(), images, inputs, ends_s=left_s)
+
+    assert trained.epochs == epochs
 
 
 def test_a_resumed_search_keeps_as_much_time_for_the_tuning(tmp_path):
