@@ -221,11 +221,18 @@ def _content(weights: Mapping[str, Tensor], about: dict[str, str] | None = None)
 
 
 def tuned_epochs_of(file: Path) -> int:
-    """Epochs with rounding of weights in a file."""
-    from safetensors import safe_open  # noqa: PLC0415 - imports torch
+    """Epochs with rounding of weights in a file.
 
-    with safe_open(file, "pt") as weights:
-        return int(weights.metadata()["epochs"])
+    Raises:
+      UserError: if it is damaged, or another kind of file.
+    """
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - imports torch
+
+    try:
+        with safe_open(file, "pt") as weights:
+            return int((weights.metadata() or {})["epochs"])
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise UserError(f"{file} does not hold weights tuned for int8: {error}") from error
 
 
 def read_training(folder: Path) -> Training:
