@@ -282,7 +282,7 @@ def _onnx_files(
         fp32 = written(network)
         OnnxSession(fp32)
     except (RuntimeError, ValueError) as refused:
-        raise UserError(f"opset={config.opset}: {refused}; replace the layer") from refused
+        raise UserError(f"opset={config.opset}: {refused}") from refused
     files, unknown, mixed = {ExportPrecision.fp32: fp32}, [], ""
     wanted = subject.precisions(config)
     if ExportPrecision.fp16 in wanted:

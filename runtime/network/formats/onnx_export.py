@@ -74,7 +74,10 @@ def onnx_bytes(
             rf"{operator[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs))
         )
         where = f" (at {line[1]})" if line else ""
-        raise RuntimeError(f"torch cannot export this network to ONNX: {reason}{where}") from error
+        way_out = "; replace the layer" if operator else ""
+        raise RuntimeError(
+            f"torch cannot export this network to ONNX: {reason}{where}{way_out}"
+        ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         exporter.setLevel(level)

@@ -133,8 +133,13 @@ def test_a_module_that_onnx_cannot_express_is_refused():
         def forward(self, x):
             return torch.linalg.svd(x)[0]
 
-    with pytest.raises(RuntimeError, match=r"ONNX: \S"):
+    with pytest.raises(RuntimeError, match=r"'aten::linalg_svd'.*replace the layer$"):
         onnx_bytes(Sorted(), [torch.ones(2, 2)])
+
+
+def test_no_layer_is_to_be_replaced_where_none_is_named():
+    with pytest.raises(RuntimeError, match=r"ONNX: .*opset_version: 3$"):
+        onnx_bytes(nn.Linear(2, 2), [torch.ones(2, 2)], opset=3)
 
 
 def test_a_disk_that_is_full_is_not_called_an_error_of_torch():
