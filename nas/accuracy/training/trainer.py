@@ -107,6 +107,7 @@ class TrainingOptions:
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
+    captures: bool = True  # a GPU launches each step as a whole, where it can
     teacher: nn.Module | None = None  # whose outputs are learnt beside the labels
     shapes_vary: bool = False  # layers of the subnetworks have thousands of shapes; see `Kernels`
 
@@ -288,6 +289,7 @@ class _Training:
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
         self._subnetworks, self._asked = options.subnetworks, recipe
+        self._captures = options.captures
         self._batches: Batches | LearnerBatches
         self.step: ImageStep | LearnerStep
         self._batches, self.step = sources.begin(network, recipe, options.seed, options.teacher)
@@ -454,7 +456,7 @@ class _Training:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
             self._advance = self.step
-            alone = self._subnetworks is None and place()[1] == 1
+            alone = self._captures and self._subnetworks is None and place()[1] == 1
             if self._slot is not None and self.step.is_captured and alone:
                 self._advance = self._slot.captured(self.step)
         return self._advance
