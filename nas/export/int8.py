@@ -302,17 +302,17 @@ def int8_accuracy(
     in_fp32: tuple[str, ...] = ()
     try:
         if in_tflite:
-            exact = tflite_bytes(source.corrected, example)
-            session: Session = tflite_session(tflite_quantised(exact, source.calibration(1)))
+            tflite = tflite_bytes(source.corrected, example)
+            session: Session = tflite_session(tflite_quantised(tflite, source.calibration(1)))
         else:
             int8 = source.onnx(partial(onnx_bytes, examples=[example]))
             session, in_fp32 = OnnxSession(int8.content), int8.in_fp32
     except ValueError as refused:
         raise UserError(str(refused)) from refused
     sessions, labels = (OnnxSession(fp32), session), images.valid.labels
-    answers = [classes_of(each, images.valid, images, side, 1) for each in sessions]
+    exact, rounded = (classes_of(each, images.valid, images, side, 1) for each in sessions)
     valid_fp32, valid = (
-        Judged(weighted_accuracy(classes, labels), len(labels)) for classes in answers
+        Judged(weighted_accuracy(classes, labels), len(labels)) for classes in (exact, rounded)
     )
 
     def tested(session: Session) -> Judged:
@@ -327,5 +327,5 @@ def int8_accuracy(
         test,
         in_tflite=in_tflite,
         in_fp32=in_fp32,
-        lost_se=standard_error_of_difference(*answers, labels),
+        lost_se=standard_error_of_difference(exact, rounded, labels),
     )
