@@ -31,7 +31,7 @@ from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner, epochs_of_new, epochs_within
+from nas.search.own_images.winner import BEYOND_CHANCE, Winner, epochs_of_new, epochs_within
 from nas.spaces.function import FunctionSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
@@ -61,9 +61,6 @@ _DEFAULT_IMAGES = 20_000
 
 A plain CNN that saw 23,000 photos had 68.8 %, one of 0.4 times its multiply-accumulates that saw 54,000 had 67.6 %.
 """
-
-_BEYOND_CHANCE = 2.0
-"""Standard deviations by which another network must surpass the default one, where few images judge."""
 
 _TIMED = 3
 """Networks that are timed, each larger, to find the largest that can be trained."""
@@ -447,7 +444,7 @@ def default_first(
 
 def beyond_chance(best: float, usual: float, judges: int) -> float:
     """Difference of two accuracies on so many images that chance alone hardly has."""
-    return _BEYOND_CHANCE * math.sqrt((best * (1 - best) + usual * (1 - usual)) / judges)
+    return BEYOND_CHANCE * math.sqrt((best * (1 - best) + usual * (1 - usual)) / judges)
 
 
 def with_first(
