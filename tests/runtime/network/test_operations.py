@@ -49,6 +49,7 @@ def test_kinds_of_operations_are_those_of_fused_layers():
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_operations_of_a_graph_take_as_long_as_the_graph():
     network, images = Block().eval().cuda(), torch.zeros(64, 8, 256, 256, device="cuda")
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
