@@ -240,7 +240,7 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
         ("['synthetic-board@12ms or ']", "nothing is not device@time"),
         ("['synthetic-board@12ms or synthetic-board@9ms']", "is twice on one board"),
         ("['synthetic-board@12ms or nowhere@9ms']", "nowhere"),
-        ("['synthetic-board@12ms or synthetic-npu@0ms']", "not a positive time"),
+        ("['synthetic-board@12ms or synthetic-npu@0ms']", "is not a time from"),
         ("['synthetic-board@12ms or synthetic-npu@9']", "has no unit"),
         ("['synthetic-board@12ms or synthetic-npu@1ms']", "cannot be met on synthetic-npu"),
     ],
