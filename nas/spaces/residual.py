@@ -6,6 +6,7 @@ With stride 1, kernel 3, width 16, growth 2 and 3 blocks the ResNet is ResNet-8 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 from torch import nn
@@ -56,7 +57,8 @@ def residual(
     convolutions; it has no stem, and the maximum of 2 x 2 pixels after each stage.
     """
     if kind == "plain":
-        return _plain(task, (kernel, stride), (width, growth), blocks)
+        widths = [min(_MOST_PLAIN_WIDTH, int(width * growth**stage)) for stage in range(3)]
+        return _plain(task, widths, kernel=kernel, stride=stride, blocks=blocks)
     network = nn.Sequential(
         nn.Conv2d(task.channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
     )
@@ -72,12 +74,10 @@ def residual(
 
 
 def _plain(
-    task: Task, convolution: tuple[int, int], widths: tuple[int, float], blocks: int
+    task: Task, widths: Sequence[int], *, kernel: int, stride: int, blocks: int
 ) -> nn.Module:
-    (kernel, stride), (width, growth) = convolution, widths
     network, inputs = nn.Sequential(), task.channels
-    for stage in range(3):
-        outputs = min(_MOST_PLAIN_WIDTH, int(width * growth**stage))
+    for stage, outputs in enumerate(widths):
         for number in range(2 * ((blocks + stage) // 3)):
             step = stride if stage == number == 0 else 1
             network.append(nn.Conv2d(inputs, outputs, kernel, step, kernel // 2, bias=False))

@@ -16,6 +16,7 @@ from numpy import ndarray
 from torch import nn
 
 from common.types.errors import UserError
+from common.types.task import Task
 from common.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
@@ -32,7 +33,7 @@ from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import BEYOND_CHANCE, Winner, epochs_of_new, epochs_within
-from nas.spaces.function import FunctionSpace
+from nas.spaces.base import HasDefaultNetwork, SearchSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import LEAST_SCORED, Candidates, draw, scored
@@ -113,17 +114,11 @@ class Staged(StagedSearch):
         return epochs_of_new(self._images, epochs) if is_longer else epochs
 
     def _stages(self, candidates: Candidates) -> Jobs:
-        place = self._place_of_default(candidates)
-        always = () if place is None else (place,)
+        always = tuple(self._near_default(candidates)[:1])
         return Stages(candidates, self._fidelities, self._ends_s, self._parallel, always=always)
 
-    def _place_of_default(self, candidates: Candidates) -> int | None:
-        """Position of the default network, or of the largest that differs in the fewest choices; None without."""
-        near = self._near_default(candidates)
-        return near[0] if near else None
-
     def _near_default(self, candidates: Candidates) -> list[int]:
-        """Positions by the number of choices that differ from the default network, then the largest first."""
+        """Positions by the number of choices that differ from the default network, then the largest first; none without."""
         if self._default is None:
             return []
         changes = (candidates.architectures != self._default).sum(-1)
@@ -140,7 +135,7 @@ class Staged(StagedSearch):
     def _default(self) -> Int64[ndarray, "D"] | None:
         """The network that is trained where few images judge, unless another is better beyond chance."""
         space = self._problem.space
-        if self._inherits or not isinstance(space, FunctionSpace):
+        if self._inherits or not isinstance(space, HasDefaultNetwork):
             return None
         return space.default_network
 
@@ -166,25 +161,10 @@ class Staged(StagedSearch):
             ends[stage] = spent_s
         return ends
 
-    def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
-        """Networks that are considered before all draws: the default one, and smaller ones with one other choice."""
-        space, default, task = self._problem.space, self._default, self._problem.task
-        if default is None:
-            return None
-        others = [
-            np.where(np.arange(len(default)) == position, option, default)
-            for position, options in enumerate(space.num_choices)
-            for option in range(options)
-        ]
-        rows = np.unique(np.stack([row for row in others if space.valid(row)]), axis=0)
-        flops = space.costs(rows, task)["flops"]
-        smaller = flops <= float(space.costs(default, task)["flops"])
-        first: Int64[ndarray, "k D"] = rows[smaller][np.argsort(-flops[smaller], kind="stable")]
-        return first
-
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
-        first = self._first_candidates()
+        space, task, default = self._problem.space, self._problem.task, self._default
+        first = None if default is None else smaller_neighbours(space, default, task)
         seed, room_s = self._config.seed, self._seconds * self._shares["scores"]
         draws = draw(
             self._problem,
@@ -351,7 +331,7 @@ class Staged(StagedSearch):
         """Position of the default network where few images judge: only what is better beyond chance replaces it."""
         if not self._has_few_judges or self._images.metric != "accuracy":
             return None
-        return self._place_of_default(self._drawn_candidates)
+        return next(iter(self._near_default(self._drawn_candidates)), None)
 
     def _winner_of(self, order: list[int], ends_s: float) -> Winner:
         """The first candidate that is confirmed, with as many epochs as fit."""
@@ -416,6 +396,22 @@ class Staged(StagedSearch):
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
         return Start(self._network(None), continues, "; ".join(words), keeps_best=True)
+
+
+def smaller_neighbours(
+    space: SearchSpace, network: Int64[ndarray, "D"], task: Task
+) -> Int64[ndarray, "k D"]:
+    """A network, and those of no more multiply-accumulates with one other choice; the largest first."""
+    others = [
+        np.where(np.arange(len(network)) == position, option, network)
+        for position, options in enumerate(space.num_choices)
+        for option in range(options)
+    ]
+    rows = np.unique(np.stack([row for row in others if space.valid(row)]), axis=0)
+    flops = space.costs(rows, task)["flops"]
+    smaller = flops <= float(space.costs(network, task)["flops"])
+    first: Int64[ndarray, "k D"] = rows[smaller][np.argsort(-flops[smaller], kind="stable")]
+    return first
 
 
 def default_first(

@@ -19,7 +19,13 @@ from common.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.own_images import StagedConfig, SupernetConfig
 from nas.accuracy.training.trained_folder import read_training, trained_folder
-from nas.search.own_images.staged import Staged, default_first, trainable, with_first
+from nas.search.own_images.staged import (
+    Staged,
+    default_first,
+    smaller_neighbours,
+    trainable,
+    with_first,
+)
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import Winner
 from nas.spaces.registry import space_named
@@ -140,11 +146,10 @@ def test_a_default_network_that_was_trained_for_no_length_of_the_first_is_first(
 
 def test_the_default_network_and_smaller_ones_near_it_are_considered_first():
     space = space_named("residual")
-    problem = SimpleNamespace(space=space, task=space.tasks["images"])
-    search = SimpleNamespace(_problem=problem, _default=space.default_network)
+    task = space.tasks["images"]
 
-    rows = Staged._first_candidates(search)
-    flops = space.costs(rows, problem.task)["flops"]
+    rows = smaller_neighbours(space, space.default_network, task)
+    flops = space.costs(rows, task)["flops"]
 
     assert (rows[0] == space.default_network).all()
     assert ((rows[1:] != rows[0]).sum(-1) == 1).all()
