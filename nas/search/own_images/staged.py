@@ -395,7 +395,8 @@ class Staged(StagedSearch):
             )
             pixels = self._pixels(" on images of {} pixels")
             words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
-        return Start(self._network(None), continues, "; ".join(words), keeps_best=True)
+        keeps_best = self._inherits  # of hundreds of epochs, few images find the best by chance
+        return Start(self._network(None), continues, "; ".join(words), keeps_best=keeps_best)
 
 
 def smaller_neighbours(
