@@ -13,7 +13,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich.console import Console
 
-from common.command.console import PlainConsole
+from common.command.console import PlainConsole, say
 from common.command.exit_status import USER_ERROR, one_line_errors
 from common.command.hydra_command import chosen_names, hydra_command, user_errors
 from controller.base import DivergedError
@@ -58,11 +58,15 @@ def _run(composed: DictConfig) -> None:
 
         run_job(job)
     else:
+        console = PlainConsole()
+        read = next(filter(None, map(composed.get, ("resume", "data", "learner"))), None)
+        if read is not None:  # which, with the libraries for it, takes a while
+            say(console, f"reading {read}")
         from nas.search.begin import begin  # noqa: PLC0415 - as above
 
         age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
         began_s = time.monotonic() - max(0.0, age_s)
-        begin(composed, choices, words, PlainConsole(), began_s=began_s).complete()
+        begin(composed, choices, words, console, began_s=began_s).complete()
 
 
 def search(

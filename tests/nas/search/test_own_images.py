@@ -263,6 +263,7 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     finished = resume(folder, data=data)
 
     assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[0] == f"reading {folder}"
     assert f"going on after {paid:,} trainings" in finished.stdout
     summary = json.loads((only_run(runs) / "summary.json").read_text())
     best = summary["best"]
@@ -273,7 +274,7 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     training = read_training(trained_folder(folder, best["arch"]))
     assert training.state == "finished"
     assert training.test.fraction == best["accuracy_test"]
-    assert training.valid.fraction == best["accuracy_searched"]
+    assert training.accuracies[-1] == training.valid.fraction == best["accuracy_searched"]
     trials = pq.read_table(folder / "samples.parquet").to_pylist()
     trained = [(trial["arch"], trial["fidelity"]) for trial in trials]
     assert len(set(trained)) == len(trained)
