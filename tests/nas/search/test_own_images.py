@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from searching import interrupted, one_line, only_run, resume, sampled
 from synthetic import Oracle
 
@@ -269,12 +270,14 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     best = summary["best"]
     assert best["latency_ms"] <= summary["T_ms"]
     assert best["accuracy_kind"] == "trained"
+    if not torch.cuda.is_available():  # else more is trained than can be ranked by chance
+        assert best["arch"] == "blocks=1 k1=3 w1=12 e1=4 a1=relu"  # the default network
     assert [stage["name"] for stage in summary["stages"]][:3] == ["draw", "proxies", "short"]
     assert summary["stages"][-1]["name"] == "full"
     training = read_training(trained_folder(folder, best["arch"]))
     assert training.state == "finished"
     assert training.test.fraction == best["accuracy_test"]
-    assert training.accuracies[-1] == training.valid.fraction == best["accuracy_searched"]
+    assert training.valid.fraction == best["accuracy_searched"]
     trials = pq.read_table(folder / "samples.parquet").to_pylist()
     trained = [(trial["arch"], trial["fidelity"]) for trial in trials]
     assert len(set(trained)) == len(trained)

@@ -20,6 +20,10 @@ class ToySpace(ChoiceSpace):
         f"{name}{block}": options for block in BLOCKS for name, options in OPTIONS.items()
     }
 
+    @property
+    def default_network(self):
+        return self.parse("blocks=1 k1=3 w1=12 e1=4 a1=relu")
+
     def switched_on(self, architectures):
         block = np.repeat([0, *BLOCKS], [1, *[len(OPTIONS)] * len(BLOCKS)])
         return block <= architectures[..., :1] + 1
