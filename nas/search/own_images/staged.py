@@ -313,12 +313,14 @@ class Staged(StagedSearch):
         place, judges = self._preferred, len(self._images.valid)
         if place is None:
             return self._winner_of(self._by_int8(order, ends_s - time.monotonic()), ends_s)
-        changed = default_first(order, place, self._proposer.results, judges)
-        trained = [at for at in changed if at != place or self._ranked_epochs(at)]
-        untrained = [
-            at for at in changed if at not in trained
-        ]  # what int8 loses of it says nothing
-        chosen = [*untrained, *self._by_int8(trained, ends_s - time.monotonic())]
+        chosen = with_default(
+            order,
+            place,
+            self._proposer.results,
+            judges,
+            lambda trained: self._by_int8(trained, ends_s - time.monotonic()),
+            is_ranked=bool(self._ranked_epochs(place)),
+        )
         if chosen[:1] == [place] != order[:1]:
             text = self._problem.space.text(self._drawn_candidates.architectures[place])
             self._say(
@@ -368,10 +370,7 @@ class Staged(StagedSearch):
         claims = np.zeros(len(self._drawn_candidates))
         for job in sorted(self._proposer.results, key=lambda job: job.fidelity):
             claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
-        place = self._preferred
-        if place is not None and claims[place]:  # else int8 would order by chance
-            claims[place] += beyond_chance(claims.max(), claims[place], len(self._images.valid))
-        return claims
+        return preferring(claims, self._preferred, len(self._images.valid))
 
     def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
         epochs = self._ranked_epochs(candidate)
@@ -437,6 +436,30 @@ def default_first(
         if best - usual > beyond_chance(best, usual, judges):
             return order
     return [default, *(at for at in order if at != default)]
+
+
+def with_default(
+    order: list[int],
+    default: int,
+    results: Mapping[StageJob, Result],
+    judges: int,
+    by_int8: Callable[[list[int]], list[int]],
+    *,
+    is_ranked: bool,
+) -> list[int]:
+    """As `default_first`, then those that were trained by int8 accuracy: what int8 loses of others says nothing."""
+    changed = default_first(order, default, results, judges)
+    trained = [at for at in changed if at != default or is_ranked]
+    return [*(at for at in changed if at not in trained), *by_int8(trained)]
+
+
+def preferring(
+    claims: Float64[ndarray, "n"], default: int | None, judges: int
+) -> Float64[ndarray, "n"]:
+    """Claims to win, of the default candidate with what chance explains: else int8 would order by chance."""
+    if default is not None and claims[default]:
+        claims[default] += beyond_chance(claims.max(), claims[default], judges)
+    return claims
 
 
 def beyond_chance(best: float, usual: float, judges: int) -> float:

@@ -23,14 +23,14 @@ from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.staged import (
     Staged,
     default_first,
+    preferring,
     smaller_neighbours,
     trainable,
+    with_default,
     with_first,
 )
 from nas.search.own_images.staged_search import StagedSearch
-from nas.search.own_images.winner import Winner
 from nas.spaces.registry import space_named
-from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.stages import Result, StageJob
 
 OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
@@ -181,33 +181,18 @@ def test_only_default_networks_that_are_not_considered_yet_are_timed(kept, first
 @pytest.mark.parametrize(
     ("usual", "lost", "chosen"), [(0.6, 0.0, 1), (0.6, 0.3, 0), (0.5, 0.0, 0), (None, 0.9, 1)]
 )
-def test_int8_replaces_the_default_network_by_what_is_better_beyond_chance(
-    monkeypatch, usual, lost, chosen
-):
+def test_int8_replaces_the_default_network_by_what_is_better_beyond_chance(usual, lost, chosen):
     results = {StageJob(0, 1): Result(0.7, 1.0)}
     if usual is not None:
         results[StageJob(1, 1)] = Result(usual, 1.0)
-    search = Staged.__new__(Staged)
-    search._proposer = SimpleNamespace(results=results)
-    search._images = SimpleNamespace(valid=range(150))
-    three = np.ones(3)
-    search._candidates = Candidates(
-        np.arange(3)[:, None], three, np.ones(3, np.int8), three, three, 3, 3, 3, 0.0, 0.0
-    )
-    search._problem = SimpleNamespace(space=SimpleNamespace(text=str))
-    search._say = lambda _line: None
-    search._winner_of = lambda order, _ends_s: Winner(str(order[0]), "", 1, 0, 1.0, 1)
-    search._ranked_epochs = lambda at: StageJob(at, 1) in results
+    claims = preferring(np.array([0.7, usual or 0.0, 0.0]), 1, 150)
+    worth = claims - np.array([0.0, lost, 0.0])
+    trained, is_ranked = ([0, 1], True) if usual is not None else ([0], False)
 
-    def by_int8(order, left_s):
-        worth = search._claims(left_s) - np.array([0.0, lost, 0.0])
+    def by_int8(order):
         return sorted(order, key=lambda at: -worth[at])
 
-    search._by_int8 = by_int8
-    monkeypatch.setattr(Staged, "_preferred", 1)
-    trained = [0, 1] if usual is not None else [0]
-
-    assert search._decided(trained, 0.0).arch == str(chosen)
+    assert with_default(trained, 1, results, 150, by_int8, is_ranked=is_ranked)[0] == chosen
 
 
 def test_the_largest_that_can_be_trained_is_found_although_every_epoch_takes_a_while():
