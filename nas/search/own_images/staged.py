@@ -161,10 +161,15 @@ class Staged(StagedSearch):
             ends[stage] = spent_s
         return ends
 
+    def _first_candidates(self) -> Int64[ndarray, "k D"] | None:
+        """Networks that are considered before all draws: the default one, and smaller ones with one other choice."""
+        if self._default is None:
+            return None
+        return smaller_neighbours(self._problem.space, self._default, self._problem.task)
+
     def _drawn(self, check: Callable[[], None]) -> Candidates:
         """Draws within every limit with their scores."""
-        space, task, default = self._problem.space, self._problem.task, self._default
-        first = None if default is None else smaller_neighbours(space, default, task)
+        first = self._first_candidates()
         seed, room_s = self._config.seed, self._seconds * self._shares["scores"]
         draws = draw(
             self._problem,
