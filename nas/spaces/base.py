@@ -90,13 +90,6 @@ class Layered(SearchSpace, Protocol):
 
 
 @runtime_checkable
-class HasDefaultNetwork(SearchSpace, Protocol):
-    """A space that may name the network to train where little is known."""
-
-    default_network: Int64[ndarray, "D"] | None
-
-
-@runtime_checkable
 class OnMicrocontroller(Protocol):
     """A space whose networks' memory on a microcontroller is known."""
 

@@ -33,7 +33,7 @@ from nas.accuracy.training.untrained import own_side, untrained
 from nas.search.own_images.scoring import ProxyScores, Scores, image_counts, supernet_scores
 from nas.search.own_images.staged_search import StagedSearch
 from nas.search.own_images.winner import BEYOND_CHANCE, Winner, epochs_of_new, epochs_within
-from nas.spaces.base import HasDefaultNetwork, SearchSpace
+from nas.spaces.base import SearchSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.staged.candidates import LEAST_SCORED, Candidates, draw, scored
@@ -134,10 +134,8 @@ class Staged(StagedSearch):
     @property
     def _default(self) -> Int64[ndarray, "D"] | None:
         """The network that is trained where few images judge, unless another is better beyond chance."""
-        space = self._problem.space
-        if self._inherits or not isinstance(space, HasDefaultNetwork):
-            return None
-        return space.default_network
+        default: Int64[ndarray, "D"] | None = getattr(self._problem.space, "default_network", None)
+        return None if self._inherits else default
 
     @cached_property
     def _shares(self) -> dict[str, float]:
