@@ -114,6 +114,26 @@ def profiled(
     ]
 
 
+def steady_ms(
+    pipeline: Pipeline, reader: WeightReader, x: Tensor, *, repeats: int = 5, settle_s: float = 0.0
+) -> float:
+    """Return the median duration of an inference directly after others, `settle_s` after the first began.
+
+    Raises:
+      BaseException: as `Pipeline.run`.
+    """
+    settled_s = time.monotonic() + settle_s
+    _run(pipeline, reader, x)
+    while time.monotonic() < settled_s:
+        _run(pipeline, reader, x)
+    taken_ms = []
+    for _ in range(repeats):
+        began_s = time.perf_counter()
+        _run(pipeline, reader, x)
+        taken_ms.append(1e3 * (time.perf_counter() - began_s))
+    return float(np.median(taken_ms))
+
+
 def _start_ms(sizes: Sequence[int], transfers_ms: Sequence[float]) -> float:
     """Return the part of transfers that does not depend on bytes, by a fit of relative errors."""
     least_ms = min(transfers_ms)

@@ -48,18 +48,18 @@ def total_bytes(layers: Sequence[StreamedLayer]) -> int:
     return sum(layer.weight_bytes for layer in layers)
 
 
-def plan(
+def plans(
     layers: Sequence[StreamedLayer],
     budget_bytes: int,
     *,
     stages: StreamStages = StreamStages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
-) -> StreamPlan:
-    """Return the fastest plan found within a budget; a larger budget is never slower.
+) -> list[StreamPlan]:
+    """Return the fastest plan found within a budget for each size of bundles, the fastest first.
 
-    The budget counts resident layers and rings together; with `ahead` the delay is that of the steady
-    state.
+    A larger budget is never slower. The budget counts resident layers and rings together; with `ahead` the
+    delay is that of the steady state.
 
     Raises:
       BudgetTooSmallError: if no plan fits.
@@ -74,7 +74,10 @@ def plan(
         raise BudgetTooSmallError(
             budget_bytes, smallest_budget(layers, stages=stages, alignment=alignment), largest
         )
-    return affordable[-1]
+    by_bundle: dict[int, StreamPlan] = {}
+    for fast in affordable[::-1]:
+        by_bundle.setdefault(fast.bundle_bytes, fast)
+    return [*by_bundle.values()]
 
 
 def smallest_budget(

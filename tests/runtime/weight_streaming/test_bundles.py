@@ -9,7 +9,7 @@ from streaming_cases import ring
 
 from runtime.weight_streaming.planning.bundles import bundles
 from runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
-from runtime.weight_streaming.planning.planner import plan
+from runtime.weight_streaming.planning.planner import plans
 from runtime.weight_streaming.planning.recurrence import predicted
 from runtime.weight_streaming.profiling import _start_ms
 
@@ -48,9 +48,9 @@ def test_many_small_layers_are_planned_in_bundles(stages):
     large = replace(SMALL, name="large", weight_bytes=16 * 4096, kernel_ms=4.0)
     small = [replace(SMALL, copy_ms=1.0, copy_start_ms=0.9, kernel_ms=0.5)] * 16
     layers = [*small, large, *small]
-    made = plan(layers, 36 * 4096, stages=stages)
+    made = plans(layers, 36 * 4096, stages=stages)[0]
 
-    alone = plan([replace(layer, sync_ms=0.0) for layer in layers], 36 * 4096, stages=stages)
+    alone = plans([replace(layer, sync_ms=0.0) for layer in layers], 36 * 4096, stages=stages)[0]
     assert made.bundle_bytes > 0
     assert predicted(layers, made).predicted_ms == pytest.approx(made.predicted_ms)
     without = predicted(layers, replace(made, bundle_bytes=0)).predicted_ms

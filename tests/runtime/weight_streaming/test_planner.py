@@ -12,7 +12,7 @@ from runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
 from runtime.weight_streaming.planning.planner import (
     BudgetTooSmallError,
     front,
-    plan,
+    plans,
     preloaded,
     smallest_budget,
 )
@@ -60,8 +60,8 @@ def test_every_plan_of_a_front_is_feasible_and_states_its_delay_and_memory(layer
 @given(NETWORKS, st.sampled_from(StreamStages), st.integers(0, 60), st.integers(0, 20))
 def test_a_larger_budget_is_never_slower(layers, stages, budget, more):
     budget = max(budget, smallest_budget(layers, stages=stages, alignment=1))
-    small = plan(layers, budget, stages=stages, alignment=1)
-    large = plan(layers, budget + more, stages=stages, alignment=1)
+    small = plans(layers, budget, stages=stages, alignment=1)[0]
+    large = plans(layers, budget + more, stages=stages, alignment=1)[0]
 
     assert small.memory_bytes <= budget
     assert large.predicted_ms <= small.predicted_ms
@@ -106,10 +106,10 @@ def test_a_budget_below_the_largest_layer_names_the_smallest_that_works():
         StreamedLayer("tail", 9_000, 1.0, 1.0, 1.0),
     ]
     with pytest.raises(BudgetTooSmallError, match=r"\b12288 bytes\b.*\bfc1\b.*\b10000\b") as raised:
-        plan(layers, 12_287)
-    assert raised.value.smallest_bytes == 12_288 == plan(layers, 12_288).memory_bytes
+        plans(layers, 12_287)
+    assert raised.value.smallest_bytes == 12_288 == plans(layers, 12_288)[0].memory_bytes
     with pytest.raises(BudgetTooSmallError, match=r"\b23000 bytes\b"):  # less than two rings of fc1
-        plan(layers, 22_999, stages=StreamStages.READ_COPY_KERNEL)
+        plans(layers, 22_999, stages=StreamStages.READ_COPY_KERNEL)
 
 
 def test_with_two_rings_keeping_the_largest_layer_can_need_the_smallest_budget():
@@ -117,7 +117,7 @@ def test_with_two_rings_keeping_the_largest_layer_can_need_the_smallest_budget()
         StreamedLayer(f"layer{i}", nbytes, 1.0, 1.0, 1.0) for i, nbytes in enumerate([1, 9, 1, 1])
     ]
 
-    least = plan(layers, 11, stages=StreamStages.READ_COPY_KERNEL, alignment=1)
+    least = plans(layers, 11, stages=StreamStages.READ_COPY_KERNEL, alignment=1)[0]
 
     assert smallest_budget(layers, stages=StreamStages.READ_COPY_KERNEL, alignment=1) == 11
     assert least.resident == (False, True, False, False)

@@ -11,7 +11,7 @@ import torch
 
 import runtime
 from runtime.weight_streaming.planning.plan import StreamPlan
-from runtime.weight_streaming.planning.planner import plan as planned
+from runtime.weight_streaming.planning.planner import plans
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import open_streamable
 
@@ -99,7 +99,7 @@ def test_without_prefetching_nothing_is_read_between_inferences(chain, opened, r
 
 def test_a_given_plan_determines_whether_to_prefetch(chain, opened):
     module, x, expected = chain
-    one = planned(unmeasured(opened.layered), 3_200_000)
+    one, *_ = plans(unmeasured(opened.layered), 3_200_000)
     assert one.ahead
     for plan in (one, replace(one, ahead=False)):
         with runtime.stream(module, x, plan=plan) as small:

@@ -9,6 +9,7 @@ from torch import nn
 
 import runtime
 from benchmarks.papers.networks.vgg import VGG
+from runtime.weight_streaming import streamable
 from runtime.weight_streaming.streamable import open_streamable
 
 
@@ -115,3 +116,23 @@ def test_a_stack_runs_in_a_sixteenth_of_its_memory(width, layers, budget):
         rss = psutil.Process().memory_info().rss
         assert difference(small(x), expected) <= 1e-6
         assert psutil.Process().memory_info().rss < rss + 4 * budget
+
+
+def test_of_plans_that_are_predicted_alike_the_one_that_is_fastest_is_taken(monkeypatch):
+    module, x = stack(512, 6).eval(), torch.randn(3, 512)
+    opened, timed = open_streamable(module, x), []
+
+    def taken_ms(_self, plan, _x):
+        timed.append(plan)
+        return 2.0 - 0.1 * len(timed)
+
+    monkeypatch.setattr(streamable, "_NEAR", 100.0)
+    monkeypatch.setattr(type(opened), "_taken_ms", taken_ms)
+
+    plan, layers = opened.plan(x, 2_500_000)
+
+    assert 1 < len(timed) <= 4
+    assert plan == timed[-1]
+    assert len(layers) == len(plan.resident)
+    assert all(each.memory_bytes <= 2_500_000 for each in timed)
+    opened.close()
