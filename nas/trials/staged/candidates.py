@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
@@ -19,6 +20,7 @@ from common.types.task import Task
 from latency.base import Latencies, UnmeasuredError
 from latency.models.confidence import of_residuals
 from latency.models.regression import fit, held_out_ms
+from latency.sources.layers import layers_of_live
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
 from nas.spaces.function import completed
@@ -32,8 +34,17 @@ LEAST_SCORED = 20
 MEASURED, PREDICTED = 60, 1000
 """Most networks that a live device is asked for, and draws whose latency is known or predicted then."""
 
-_FEWEST_FITTED = 6
-"""Times that a model of the other latencies needs."""
+_FEWEST_FITTED, _FEWEST_CORRECTING = 6, 3
+"""Times that a model of the other latencies needs, alone and where it corrects what layers say."""
+
+_ENOUGH_TIMED = 20
+"""Times beside which predictions by layers add nothing (`benchmarks/results/layers.md`)."""
+
+_BY_LAYERS = 30
+"""Networks whose layers are listed, which takes an export each."""
+
+_CORRECTING_WEIGHT = 0.1
+"""Weight of all features in the correction of what layers say."""
 
 _DOUBTFUL_ERROR = 0.3
 """A median error of predicted latencies above this is worth a warning."""
@@ -193,13 +204,15 @@ def _measure(
     what was predicted.
     """
     until_s = time.monotonic() + seconds
+    layers = layers_of_live(problem.oracle, problem.space, problem.task)
+    fewest = _FEWEST_FITTED if layers is None else _FEWEST_CORRECTING
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
     i = number = 0
     for i in map(int, asked):
         within = int((latency_ms <= problem.limit_ms).sum())
         late_s = time.monotonic() - until_s
-        enough = number >= (_FEWEST_FITTED if late_s >= 0 else most)
+        enough = number >= (fewest if late_s >= 0 else most)
         if enough and (within > 1 or number >= 2 * most or (within and late_s >= seconds)):
             break
         if not problem.limits.met(problem.limits.costs(rows[i])):
@@ -216,7 +229,7 @@ def _measure(
     else:
         return len(rows), 0.0
     timed = np.flatnonzero(~np.isnan(latency_ms))
-    if len(timed) < _FEWEST_FITTED:
+    if len(timed) < fewest:
         return i, 0.0
     considered = min(len(rows), max(i, PREDICTED))
     unknown = asked[(asked >= i) & (asked < considered)]
@@ -226,25 +239,76 @@ def _measure(
             break
         problem.space.costs(rows[at], problem.task)  # which remembers what takes long to count
         problem.limits.costs(rows[at])
-    model_rows = np.concatenate([rows[timed], rows[unknown]])
-    features = log_features(problem.space, problem.task, model_rows)
-    log_ms = np.log(latency_ms[timed])
-    model = fit(features[: len(timed)], log_ms)
-    held_out = held_out_ms(features[: len(timed)], log_ms, np.arange(len(timed)))
-    uncertainty = of_residuals(log_ms - held_out)
+    fitted = _fitted(
+        problem,
+        np.concatenate([rows[unknown], rows[timed]]),
+        np.log(latency_ms[timed]),
+        None if layers is None else layers.network_ms,
+        time.monotonic() + seconds / 4,
+        say,
+    )
+    if fitted is None:
+        return i, 0.0
+    latency_ms[unknown], margin = fitted
+    kind[unknown] = Kind.regression
+    return considered, margin
+
+
+def _fitted(  # noqa: PLR0917 - called above alone
+    problem: SearchProblem,
+    rows: Int64[ndarray, "n D"],
+    log_ms: Float64[ndarray, "timed"],
+    expected_ms: Callable[[Int64[ndarray, "D"]], float] | None,
+    until_s: float,
+    say: Callable[[str], None],
+) -> tuple[Float64[ndarray, "untimed"], float] | None:
+    """Milliseconds of the rows before those that were timed, and their margin; None if too few were."""
+    features = log_features(problem.space, problem.task, rows)
+    expected, by_layers, timed = np.zeros(len(rows)), 0, len(log_ms)
+    if expected_ms is not None and timed < _ENOUGH_TIMED:
+        expected, by_layers = _expected_logs(expected_ms, rows, features, until_s)
+    if by_layers:
+        features *= _CORRECTING_WEIGHT
+    elif timed < _FEWEST_FITTED:
+        return None
+    beyond = log_ms - expected[-timed:]
+    model = fit(features[-timed:], beyond)
+    missed = beyond - held_out_ms(features[-timed:], beyond, np.arange(timed))
+    uncertainty = of_residuals(missed)
     if not isinstance(problem.space, Enumerable):
         uncertainty = uncertainty.without_slack()
     margin = uncertainty.margin(problem.confidence)
-    error = float(np.median(np.abs(np.expm1(held_out - log_ms))))
+    error = float(np.median(np.abs(np.expm1(-missed))))
     doubt = ", not to be trusted: time more of them by networks= or hours="
+    prior = f" and predictions of {by_layers:,} by their layers" if by_layers else ""
     say(
-        f"predicted latencies, from {len(timed):,} timed networks: median error {error:.1%} on those "
+        f"predicted latencies, from {timed:,} timed networks{prior}: median error {error:.1%} on those "
         f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; {-np.expm1(-margin):.1%} below T or more "
         f"are considered"
     )
-    latency_ms[unknown] = np.exp(model.predict_ms(features[len(timed) :]))
-    kind[unknown] = Kind.regression
-    return considered, margin
+    return np.exp((expected + model.predict_ms(features))[:-timed]), margin
+
+
+def _expected_logs(
+    predict_ms: Callable[[Int64[ndarray, "D"]], float],
+    rows: Int64[ndarray, "n D"],
+    features: Float64[ndarray, "n features"],
+    until_s: float,
+) -> tuple[Float64[ndarray, "n"], int]:
+    """Logarithms of latencies by a regression on predictions by layers, and how many of these there are.
+
+    A prediction takes an export; zeros where there is time for too few.
+    """
+    predicted: dict[int, float] = {}
+    for number, row in enumerate(rows[:_BY_LAYERS]):
+        if time.monotonic() >= until_s:
+            break
+        with suppress(UserError):  # one that cannot be exported
+            predicted[number] = math.log(predict_ms(row))
+    if len(predicted) < _FEWEST_FITTED:
+        return np.zeros(len(rows)), 0
+    model = fit(features[[*predicted]], np.array([*predicted.values()]))
+    return model.predict_ms(features), len(predicted)
 
 
 def log_features(

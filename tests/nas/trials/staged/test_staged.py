@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,6 +167,23 @@ def test_a_live_device_is_asked_for_some_networks_and_a_model_predicts_others():
     assert np.median(np.abs(np.log(found.latency_ms / truth_ms))) < 0.05
     late = draw(live, 0, 2000, 0.0)
     assert 0 < (late.latency_kind == Kind.regression).sum() <= MEASURED
+
+
+def test_layers_of_the_device_are_the_prior_where_few_networks_were_timed(monkeypatch):
+    live, lines = problem_of(oracle=Oracle(instant=False)), []
+    draws = partial(draw, live, 0, 400, np.inf, networks=3, say=lines.append)
+    without = draws()
+    layers = SimpleNamespace(network_ms=lambda row: 3 * live.oracle.answer(row[None]).ms[0])
+    monkeypatch.setattr("nas.trials.staged.candidates.layers_of_live", lambda *_: layers)
+
+    drawn = draws()
+
+    predicted = drawn.latency_kind == Kind.regression
+    truth_ms = live.oracle.answer(drawn.architectures).ms
+    assert (without.latency_kind == Kind.measured).all()
+    assert predicted.sum() > 50
+    assert np.median(np.abs(np.log(drawn.latency_ms / truth_ms))) < 0.15  # 30 of 250
+    assert "30 by their layers" in lines[-1]
 
 
 def test_networks_of_an_oracle_that_predicts_keep_its_margin():
