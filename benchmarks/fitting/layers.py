@@ -231,7 +231,7 @@ def measure(
     """Profile networks that the file does not have yet, those that no fit sees first."""
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
-    done = {row["name"] for row in _rows([path])} if path.exists() else set()
+    done = {row["name"] for row in read_rows([path])} if path.exists() else set()
     every = sorted(dict(networks()).items())
     random.Random(4).shuffle(every)  # noqa: S311 - an order
     final = final_networks()
@@ -266,7 +266,7 @@ def _profiled(
     onnx = onnx_bytes(network, [images])
     for precision in precisions:
         content = quantised(onnx, [images.numpy()]) if precision == "int8" else onnx
-        yield {"precision": precision, **_timed(content)}
+        yield {"precision": precision, **timed(content)}
 
 
 def _timed_in_graph(network: nn.Module, images: torch.Tensor, runs: int = 20) -> dict[str, Any]:
@@ -294,7 +294,8 @@ def _row(ms: list[float], layers: Sequence[Sequence[tuple[str, float]]]) -> dict
     return {"ms": ms, "sums": sums, "layers": list(zip(words, us.round(2).tolist(), strict=True))}
 
 
-def _timed(onnx: bytes) -> dict[str, Any]:
+def timed(onnx: bytes) -> dict[str, Any]:
+    """Milliseconds in two sessions, the sums of their layers, and each layer with its microseconds."""
     runtime, ms, layers = OnnxRuntime("CPUExecutionProvider", 1), [], []
     for _ in range(2):
         session, inputs = runtime._session(onnx)  # noqa: SLF001 - to be timed by the processor's clock
@@ -309,7 +310,8 @@ def _timed(onnx: bytes) -> dict[str, Any]:
     return _row(ms, layers)
 
 
-def _rows(paths: list[Path]) -> list[dict[str, Any]]:
+def read_rows(paths: list[Path]) -> list[dict[str, Any]]:
+    """Rows of files of JSON lines, some of them packed."""
     texts = [
         (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
         for path in paths
@@ -373,7 +375,7 @@ def main(board: str, paths: list[Path]) -> None:
     """Print held-out figures of each precision, and write the tables."""
     final = final_networks()
     for precision, device in DEVICES.items():
-        rows = [row for row in _rows(paths) if row["precision"] == precision]
+        rows = [row for row in read_rows(paths) if row["precision"] == precision]
         if not rows:
             continue
         every = [
@@ -426,7 +428,7 @@ def choice(
     """
     every = [
         ProfiledNetwork(row["name"], min(row["ms"]), list(map(tuple, row["layers"])))
-        for row in _rows(paths)
+        for row in read_rows(paths)
         if row["precision"] == precision
     ]
     names = sorted({_network(each.name) for each in every})
