@@ -34,7 +34,7 @@ LEAST_SCORED = 20
 MEASURED, PREDICTED = 60, 1000
 """Most networks that a live device is asked for, and draws whose latency is known or predicted then."""
 
-FEWEST_FITTED, _FEWEST_CORRECTING = 6, 3
+_FEWEST_FITTED, _FEWEST_CORRECTING = 6, 3
 """Times that a model of the other latencies needs, alone and where it corrects what layers say."""
 
 _ENOUGH_TIMED = 20
@@ -43,7 +43,7 @@ _ENOUGH_TIMED = 20
 BY_LAYERS = 30
 """Networks whose layers are listed, which takes an export each."""
 
-CORRECTING_WEIGHT = 0.1
+CORRECTING_WEIGHT = 0.2
 """Weight of all features in the correction of what layers say."""
 
 _DOUBTFUL_ERROR = 0.3
@@ -205,7 +205,7 @@ def _measure(
     """
     until_s = time.monotonic() + seconds
     layers = layers_of_live(problem.oracle, problem.space, problem.task)
-    fewest = FEWEST_FITTED if layers is None else _FEWEST_CORRECTING
+    fewest = _FEWEST_FITTED if layers is None else _FEWEST_CORRECTING
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
     i = number = 0
@@ -269,7 +269,7 @@ def _fitted(  # noqa: PLR0917 - called above alone
         expected, by_layers = _expected_logs(expected_ms, rows, features, until_s)
     if by_layers:
         features *= CORRECTING_WEIGHT
-    elif timed < FEWEST_FITTED:
+    elif timed < _FEWEST_FITTED:
         return None
     beyond = log_ms - expected[-timed:]
     model = fit(features[-timed:], beyond)
@@ -305,7 +305,7 @@ def _expected_logs(
             break
         with suppress(UserError):  # one that cannot be exported
             predicted[number] = math.log(predict_ms(row))
-    if len(predicted) < FEWEST_FITTED:
+    if len(predicted) < _FEWEST_FITTED:
         return np.zeros(len(rows)), 0
     model = fit(features[[*predicted]], np.array([*predicted.values()]))
     return model.predict_ms(features), len(predicted)
