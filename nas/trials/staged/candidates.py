@@ -40,8 +40,8 @@ _FEWEST_FITTED, _FEWEST_CORRECTING = 6, 3
 _ENOUGH_TIMED = 20
 """Times beside which predictions by layers add nothing (`benchmarks/results/layers.md`)."""
 
-BY_LAYERS = 30
-"""Networks whose layers are listed, which takes an export each."""
+BY_LAYERS, _LEAST_LIST_S = 30, 15.0
+"""Networks whose layers are listed, an export each, and the seconds that this and the fit of the model take at least."""
 
 CORRECTING_WEIGHT = 0.2
 """Weight of all features in the correction of what layers say."""
@@ -203,9 +203,9 @@ def _measure(
     What is beyond another limit is not timed. Returns how many rows were considered, and the margin of
     what was predicted.
     """
-    until_s = time.monotonic() + seconds
-    layers = layers_of_live(problem.oracle, problem.space, problem.task)
-    fewest = _FEWEST_FITTED if layers is None else _FEWEST_CORRECTING
+    expected_ms, list_s = _by_layers(problem, seconds / 4), seconds / 4
+    until_s = time.monotonic() + seconds - (0.0 if expected_ms is None else list_s)
+    fewest = _FEWEST_FITTED if expected_ms is None else _FEWEST_CORRECTING
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
     i = number = 0
@@ -243,8 +243,8 @@ def _measure(
         problem,
         np.concatenate([rows[unknown], rows[timed]]),
         np.log(latency_ms[timed]),
-        None if layers is None else layers.network_ms,
-        time.monotonic() + seconds / 4,
+        expected_ms,
+        time.monotonic() + list_s,
         say,
     )
     if fitted is None:
@@ -252,6 +252,16 @@ def _measure(
     latency_ms[unknown], margin = fitted
     kind[unknown] = Kind.regression
     return considered, margin
+
+
+def _by_layers(
+    problem: SearchProblem, seconds: float
+) -> Callable[[Int64[ndarray, "D"]], float] | None:
+    """Milliseconds by the layer model of the board, if it has one and there are seconds enough to ask it."""
+    if seconds < _LEAST_LIST_S:
+        return None
+    layers = layers_of_live(problem.oracle, problem.space, problem.task)
+    return None if layers is None else layers.network_ms
 
 
 def _fitted(  # noqa: PLR0917 - called above alone
