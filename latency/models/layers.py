@@ -45,17 +45,24 @@ _ELEMENTS, _OPERATIONS = slice(14, 17), 19
 @final
 @dataclass(frozen=True)
 class _KindModel:
-    """A linear model times the factor that trees predict; microseconds."""
+    """A linear model times the factor that trees predict; microseconds.
+
+    With trees no layer is slower than the slowest of the fit, or only by as much as it is larger than the largest.
+    """
 
     weights: Float64[ndarray, "inputs"]
     trees: Sequence[Any]
+    slowest_us: float
+    largest: float  # sum of the linear model's inputs
 
     def predict(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
         linear = _linear(features, self.weights)
         if not self.trees:
             return linear
         logs = np.log1p(features)
-        return np.asarray(linear * np.exp(np.mean([each.predict(logs) for each in self.trees], 0)))
+        us = linear * np.exp(np.mean([each.predict(logs) for each in self.trees], 0))
+        larger = np.maximum(1.0, _inputs(features).sum(axis=1) / self.largest)
+        return np.asarray(np.minimum(us, self.slowest_us * larger))
 
     def spread(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
         """Standard deviation of the logarithm among the trees of the forest; 1 without trees."""
@@ -121,9 +128,11 @@ def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: in
     from scipy.optimize import nnls  # noqa: PLC0415 - half a second that a table does not need
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - as above
 
-    weights, _ = nnls(_inputs(features) / us[:, None], np.ones(len(us)))  # of the relative error
+    inputs = _inputs(features)
+    weights, _ = nnls(inputs / us[:, None], np.ones(len(us)))  # of the relative error
+    most = float(us.max()), float(inputs.sum(axis=1).max())
     if not trees:
-        return _KindModel(weights, ())
+        return _KindModel(weights, (), *most)
     factor, logs = np.log(us / _linear(features, weights)), np.log1p(features)
     fitted = [ExtraTreesRegressor(trees, max_features=0.6, random_state=0).fit(logs, factor)]
     if len(us) > 2 * _FEWEST_FOR_TREES:
@@ -131,7 +140,7 @@ def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: in
             max_iter=100, learning_rate=0.1, min_samples_leaf=5, random_state=0
         )
         fitted.append(boosted.fit(logs, factor))
-    return _KindModel(weights, fitted)
+    return _KindModel(weights, fitted, *most)
 
 
 def _inputs(features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n inputs"]:

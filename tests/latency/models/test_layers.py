@@ -1,13 +1,15 @@
 """Layers in words, their model, and its file."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
 
 from common.types.errors import UserError
 from latency.models import layer_table as tables
-from latency.models.layers import fit_layers, kind_of
+from latency.models.layers import LayerModel, fit_layers, kind_of
 
 _US_PER_MILLION = 50.0
 
@@ -57,6 +59,19 @@ def test_layers_between_those_of_the_fit_are_predicted_and_unseen_kinds_roughly(
     predicted = model.predict_us([linear(1500, 2000), linear(1500, 2000).replace("Gemm", "MatMul")])
 
     assert predicted == pytest.approx(linear_us(1500, 2000), rel=0.05)
+
+
+def test_no_layer_is_slower_than_the_slowest_of_its_kind_but_for_its_size():
+    sides = [*range(4, 64)]
+    copies = [f"cat float[1,{side}] > float[1,{side}]" for side in sides]
+    kind = fit_layers(copies, np.array(sides, float)).kinds["cat float"]
+    hundredfold = DummyRegressor(strategy="constant", constant=np.log(100)).fit([[0]], [0])
+
+    slowed = LayerModel({"cat float": replace(kind, trees=[hundredfold])})
+    small, large = slowed.predict_us([copies[30], "cat float[1,630] > float[1,630]"])
+
+    assert small == pytest.approx(63)
+    assert large == pytest.approx(630, rel=0.01)
 
 
 def test_few_layers_of_a_kind_are_predicted_without_those_of_other_kinds():
