@@ -76,10 +76,7 @@ def profiled(
 
     def measured(before_s: float, repeats: int) -> tuple[list[LayerTimes], list[float]]:
         """Return the medians of each layer and the synchronisation delay of each stage."""
-        settled_s = time.monotonic() + before_s
-        _run(pipeline, reader, x)
-        while time.monotonic() < settled_s:
-            _run(pipeline, reader, x)
+        _settle(pipeline, reader, x, before_s)
         runs, late = [], []
         for _ in range(repeats):
             _run(pipeline, reader, x)
@@ -122,10 +119,7 @@ def steady_ms(
     Raises:
       BaseException: as `Pipeline.run`.
     """
-    settled_s = time.monotonic() + settle_s
-    _run(pipeline, reader, x)
-    while time.monotonic() < settled_s:
-        _run(pipeline, reader, x)
+    _settle(pipeline, reader, x, settle_s)
     taken_ms = []
     for _ in range(repeats):
         began_s = time.perf_counter()
@@ -150,6 +144,13 @@ def _repetitions(layers: Sequence[LayerTimes]) -> int:
     )
     kernels_ms = sum(times.kernel_ms for times in layers)
     return min(_MAX_REPETITIONS, 1 + math.ceil(2 * transfers_ms / kernels_ms)) if kernels_ms else 1
+
+
+def _settle(pipeline: Pipeline, reader: WeightReader, x: Tensor, seconds: float) -> None:
+    settled_s = time.monotonic() + seconds
+    _run(pipeline, reader, x)
+    while time.monotonic() < settled_s:
+        _run(pipeline, reader, x)
 
 
 def _run(pipeline: Pipeline, reader: WeightReader, x: Tensor) -> None:

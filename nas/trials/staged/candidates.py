@@ -120,8 +120,8 @@ def draw(
 
     An oracle that measures is asked for one draw after another until the seconds are over and two
     are within the limit, for twice as many draws at most and, where one is within, twice as long; a
-    model that is fitted to its answers predicts other draws, those whose costs are counted in half
-    as many seconds.
+    model that is fitted to its answers, or where these are few corrects what the board's layers say,
+    predicts other draws, those whose costs are counted in half as many seconds.
 
     `first` are considered before the draws. What has no path from the images to the output is dropped.
 
