@@ -34,8 +34,8 @@ LEAST_SCORED = 20
 MEASURED, PREDICTED = 60, 1000
 """Most networks that a live device is asked for, and draws whose latency is known or predicted then."""
 
-_FEWEST_FITTED, _FEWEST_CORRECTING = 6, 3
-"""Times that a model of the other latencies needs, alone and where it corrects what layers say."""
+_FEWEST_FITTED = 6
+"""Times that a model of the other latencies needs."""
 
 _ENOUGH_TIMED = 20
 """Times beside which predictions by layers add nothing (`benchmarks/results/layers.md`)."""
@@ -205,14 +205,13 @@ def _measure(
     """
     expected_ms, list_s = _by_layers(problem, seconds / 4), seconds / 4
     until_s = time.monotonic() + seconds - (0.0 if expected_ms is None else list_s)
-    fewest = _FEWEST_FITTED if expected_ms is None else _FEWEST_CORRECTING
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
     i = number = 0
     for i in map(int, asked):
         within = int((latency_ms <= problem.limit_ms).sum())
         late_s = time.monotonic() - until_s
-        enough = number >= (fewest if late_s >= 0 else most)
+        enough = number >= (_FEWEST_FITTED if late_s >= 0 else most)
         if enough and (within > 1 or number >= 2 * most or (within and late_s >= seconds)):
             break
         if not problem.limits.met(problem.limits.costs(rows[i])):
@@ -229,7 +228,7 @@ def _measure(
     else:
         return len(rows), 0.0
     timed = np.flatnonzero(~np.isnan(latency_ms))
-    if len(timed) < fewest:
+    if len(timed) < _FEWEST_FITTED:
         return i, 0.0
     considered = min(len(rows), max(i, PREDICTED))
     unknown = asked[(asked >= i) & (asked < considered)]
@@ -239,7 +238,7 @@ def _measure(
             break
         problem.space.costs(rows[at], problem.task)  # which remembers what takes long to count
         problem.limits.costs(rows[at])
-    fitted = _fitted(
+    latency_ms[unknown], margin = _fitted(
         problem,
         np.concatenate([rows[unknown], rows[timed]]),
         np.log(latency_ms[timed]),
@@ -247,9 +246,6 @@ def _measure(
         time.monotonic() + list_s,
         say,
     )
-    if fitted is None:
-        return i, 0.0
-    latency_ms[unknown], margin = fitted
     kind[unknown] = Kind.regression
     return considered, margin
 
@@ -271,16 +267,14 @@ def _fitted(  # noqa: PLR0917 - called above alone
     expected_ms: Callable[[Int64[ndarray, "D"]], float] | None,
     until_s: float,
     say: Callable[[str], None],
-) -> tuple[Float64[ndarray, "untimed"], float] | None:
-    """Milliseconds of the rows before those that were timed, and their margin; None if too few were."""
+) -> tuple[Float64[ndarray, "untimed"], float]:
+    """Milliseconds of the rows before those that were timed, and their margin."""
     features = log_features(problem.space, problem.task, rows)
     expected, by_layers, timed = np.zeros(len(rows)), 0, len(log_ms)
     if expected_ms is not None and timed < _ENOUGH_TIMED:
         expected, by_layers = _expected_logs(expected_ms, rows, features, until_s)
     if by_layers:
         features *= CORRECTING_WEIGHT
-    elif timed < _FEWEST_FITTED:
-        return None
     beyond = log_ms - expected[-timed:]
     model = fit(features[-timed:], beyond)
     missed = beyond - held_out_ms(features[-timed:], beyond, np.arange(timed))
