@@ -138,7 +138,7 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
         groups=tuple(group for group, _, _ in cut),
         widths=tuple(widths for _, widths, _ in cut),
         orders=tuple(order for _, _, order in cut),
-        stages=_stages(residual_blocks(traced, example)),
+        stages=_stages(network, residual_blocks(traced, example)),
         kernels=_kernels(network),
         sides=sides,
         layers=_layer_sizes(network, channels, sides),
@@ -236,13 +236,26 @@ def _why_not(
     return ""
 
 
-def _stages(blocks: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Blocks by the module around them."""
-    stages: dict[str, tuple[str, ...]] = {}
-    for block in blocks:
-        around = block.rpartition(".")[0]
-        stages[around] = (*stages.get(around, ()), block)
-    return stages
+def _stages(network: nn.Module, blocks: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Blocks that follow each other in the module around them, by its name.
+
+    Where other blocks, such as those that halve the side, are between them, each run is a stage of its own, by the
+    name of its first block.
+    """
+    runs: dict[str, list[list[str]]] = {}
+    for around in dict.fromkeys(block.rpartition(".")[0] for block in blocks):
+        runs[around], follows = [], False
+        for name, child in network.get_submodule(around).named_children():
+            block = f"{around}.{name}".lstrip(".")
+            if block in blocks:
+                runs[around] = runs[around] if follows else [*runs[around], []]
+                runs[around][-1].append(block)
+            follows = block in blocks or (follows and not any(True for _ in child.parameters()))
+    return {
+        around if len(of_module) == 1 else run[0]: tuple(run)
+        for around, of_module in runs.items()
+        for run in of_module
+    }
 
 
 def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:

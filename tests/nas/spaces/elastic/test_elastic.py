@@ -228,12 +228,12 @@ def test_heads_of_attention_are_left_whole_and_the_channels_around_them_are_cut(
     assert [group.name for group in structure.groups] == ["0"]
 
 
-def test_blocks_of_a_resnet_are_skipped_but_not_those_that_change_the_shape():
+def test_blocks_of_a_resnet_are_skipped_from_each_stage_but_not_those_that_change_the_shape():
     network = residual(TASK, stride=1, kernel=3, width=8, growth=2.0, blocks=6)
 
     stages = elastic_space(network, side=32).structure.stages
 
-    assert stages == {"": ("3", "4", "6", "8")}
+    assert stages == {"3": ("3", "4"), "6": ("6",), "8": ("8",)}
 
 
 class Deciding(nn.Sequential):
