@@ -7,10 +7,10 @@
 
 FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parquet file, or a folder.
 
-- mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; then width 1.0 is
-  adapted as the search does it (sandwich rule, in-place distillation). The best part within the latency of each of
-  the fifteen, tuned as they were, with width 1.0 as teacher; twenty random parts as they inherit, against each tuned
-  alone; then as of resnet.
+- mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; beside that, width
+  1.0 is adapted as the search does it (sandwich rule, in-place distillation). The best parts within the latencies of
+  the fifteen, tuned as they were, with width 1.0 as teacher: of those within a latency, the best by validation
+  images counts. Twenty random parts as they inherit, against each tuned alone.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
   the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
   each tuned alike with the whole network as teacher, by three seeds. Where a peer needs longer even at its fastest,
@@ -31,14 +31,16 @@ import copy
 import fcntl
 import json
 import os
+import pickle
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice, repeat
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import torch
@@ -73,6 +75,7 @@ SIDES = (64, 80, 96, 112, 128)
 WIDTHS = ("100", "075", "050")
 RANDOM, SEEDS, HALF = 20, 3, 0.5
 FASTNAS = "ModelOpt, FastNAS"
+NOISE = 1.01  # of times of the same network
 PRUNING_STEPS = 10  # of torch-pruning
 TUNING = replace(
     recipe_named("fine_tuning"), batch_size=128, lr=0.03, body_lr=1.0, name="elastic_trained"
@@ -112,6 +115,7 @@ WHOLE = []  # session and image of the whole network, of a process that measures
 PLACE = []  # its quiet core, the other ones, and the file that one process locks while it measures
 FASTEST_MS = [float("inf")]  # run of the whole network
 IMAGES = []  # of a process that trains
+SUPERNETS = {}  # space, supernet and task by the file, of a process that judges or measures
 
 
 def begin(core, lock, model, side):
@@ -151,6 +155,23 @@ def timed(network, side, seconds, other=None):
     return rounds[0]
 
 
+def timed_row(path, row, seconds):
+    """Times of a part and of the whole network, ms."""
+    space, _, task = supernet_of(path)
+    network, side = space.network(row, task), space.image_side(row, task)
+    return timed(padded(network, side), side, seconds)
+
+
+def supernet_of(path):
+    """Space, supernet and task that were written to a file."""
+    if path not in SUPERNETS:
+        space, task, weights = pickle.loads(path.read_bytes())  # noqa: S301 - of the main process
+        shared = space.supernet(task)
+        shared.load_state_dict(weights)
+        SUPERNETS[path] = space, shared, task
+    return SUPERNETS[path]
+
+
 def milliseconds(session, image):
     began_s = time.perf_counter()
     session(image)
@@ -169,6 +190,10 @@ class Core:
         model = exported(padded(whole, side), side)
         self.begin = begin, (args.core, args.paths[1] / "core.lock", model, side)
         self.pool = ProcessPoolExecutor(2, get_context("spawn"), *self.begin)
+
+    def times_of_row(self, path, row):
+        """Times of a part and of the whole network, later."""
+        return self.pool.submit(timed_row, path, row, self.seconds)
 
     def times(self, network, side, other=None):
         """Times of a network, perhaps of another one with its side, and of the whole one, later."""
@@ -196,6 +221,7 @@ def kernels_of_parts(network):
 
 def judge(network, on_test):
     """Accuracy with renewed statistics, on validation images or on all test images."""
+    network = built(network)
     (images,) = IMAGES
     with kernels_of_parts(network):
         recalibrate(network, images, most=JUDGED)
@@ -203,9 +229,18 @@ def judge(network, on_test):
         return accuracy_of(network, split, images)
 
 
+def built(network):
+    """A network, or the part of a supernet's file."""
+    if isinstance(network, torch.nn.Module):
+        return network
+    path, row = network
+    space, shared, task = supernet_of(path)
+    return inherited(space, shared, row, task)
+
+
 def tune(networks, recipe, teacher, seed, absorbs):
     """Validation and test accuracies of networks that are tuned side by side, and their weights."""
-    (images,) = IMAGES
+    (images,), networks = IMAGES, [*map(built, networks)]
     if absorbs:
         batch = proxy_batch(images, 256).to(device_named("auto"))
         for network in networks:
@@ -238,33 +273,24 @@ class Workers:
         self.count, self.recipe = count, recipe
         self.pool = ProcessPoolExecutor(count, get_context("spawn"), prepare, (images,))
 
-    def judged(self, networks, *, on_test=False):
-        """Accuracies of parts as they inherit, after their statistics were renewed."""
-        few = 2 * self.count
-        networks, waiting, accuracies = iter(networks), [], []
-        for network in networks:  # each is built while others are judged
-            waiting.append(self.pool.submit(judge, network, on_test))
-            if len(waiting) > few:
-                accuracies.append(waiting.pop(0).result())
-        return accuracies + [future.result() for future in waiting]
+    def judged(self, networks, *, on_test=True):
+        """Accuracies of networks, or of parts of files, after their statistics were renewed."""
+        return [*self.pool.map(judge, networks, repeat(on_test))]
 
     def tuned(self, networks, epochs, teacher=None, seed=0, *, absorbs=False):
-        """Number, and validation and test accuracy, and weights, of each network as it was tuned."""
+        """Number, and validation and test accuracy, and weights, of each network as it was tuned; begins now."""
         recipe = replace(self.recipe, epochs=epochs)
-        size = -(-len(networks) // self.count)
-        size = min(size, 3)  # results are written as they come
+        size = min(-(-len(networks) // self.count), 3)  # results are written as they come
         parts = [range(at, min(at + size, len(networks))) for at in range(0, len(networks), size)]
-        futures = {
-            self.pool.submit(
-                tune,
-                [copy.deepcopy(networks[at]).cpu() for at in part],
-                recipe,
-                teacher,
-                seed,
-                absorbs,
-            ): part
-            for part in parts
-        }
+        futures = {}
+        for part in parts:
+            of_part = [networks[at] for at in part]
+            future = self.pool.submit(tune, of_part, recipe, teacher, seed, absorbs)
+            futures[future] = part
+        return self._as_tuned(futures)
+
+    @staticmethod
+    def _as_tuned(futures):
         for future in as_completed(futures):
             yield from zip(futures[future], future.result(), strict=True)
 
@@ -280,7 +306,7 @@ class Study:
     workers: Workers
     args: argparse.Namespace
     sandwich: dict
-    shares: dict = field(default_factory=dict)  # measured, by row
+    shares: dict = field(default_factory=dict)  # measured, a list by row
     scores: dict = field(default_factory=dict)  # inherited accuracy on validation images, by row
 
     def __post_init__(self):
@@ -293,6 +319,8 @@ class Study:
             self.space.structure = replace(self.space.structure, orders=orders)
         self.shared = self.space.supernet(self.task)
         self.shared.recipe = replace(self.shared.recipe, **self.sandwich)
+        self.path = self.args.paths[1] / f"{self.notes.case}-whole.pickle"
+        self.write()
         self.waiting = {}
         self.notes(
             "space",
@@ -301,23 +329,27 @@ class Study:
             parts=[len(self.space.structure.groups), len(self.space.structure.kernels)],
         )
 
-    def ask(self, rows):
-        """Begin to time rows."""
-        for row in rows:
-            if row.tobytes() not in self.shares | self.waiting:
-                network, side = self.space.network(row, self.task), self.side(row)
-                self.waiting[row.tobytes()] = self.timer.times(network, side)
+    def write(self):
+        """Write space and supernet for the processes beside."""
+        weights = {name: tensor.cpu() for name, tensor in self.shared.state_dict().items()}
+        self.path.write_bytes(pickle.dumps((self.space, self.task, weights)))
 
-    def measured(self, rows):
-        """Shares of the whole network's time."""
-        self.ask(rows)
+    def ask(self, rows, repeats=1):
+        """Begin to time rows, each until it has so many times."""
         for row in rows:
-            key = row.tobytes()
-            if key not in self.shares:
-                ms, whole_ms = self.waiting.pop(key).result()
-                self.shares[key] = ms / whole_ms
+            waiting = self.waiting.setdefault(row.tobytes(), [])
+            while len(self.shares.get(row.tobytes(), ())) + len(waiting) < repeats:
+                waiting.append(self.timer.times_of_row(self.path, row))
+
+    def measured(self, rows, repeats=1):
+        """Shares of the whole network's time; of several measurements, which others disturb, the median."""
+        self.ask(rows, repeats)
+        for row in rows:
+            for future in self.waiting.pop(row.tobytes(), ()):
+                ms, whole_ms = future.result()
+                self.shares.setdefault(row.tobytes(), []).append(ms / whole_ms)
                 self.notes("time", row=self.space.text(row), ms=ms, whole_ms=whole_ms)
-        return np.array([self.shares[row.tobytes()] for row in rows])
+        return np.array([np.median(self.shares[row.tobytes()]) for row in rows])
 
     def side(self, row):
         """Pixels of the images of a part."""
@@ -338,6 +370,8 @@ class Study:
         train_supernet(self.space, self.images, epochs=epochs, on_epoch=ended, **options)
         spent_s = time.monotonic() - began_s
         torch.cuda.empty_cache()  # for the processes beside
+        self.path = self.args.paths[1] / f"{self.notes.case}-adapted.pickle"
+        self.write()
         self.notes("adapted", epochs=len(seen), seconds=spent_s, forecast_s=epoch_s)
 
     def left_s(self):
@@ -355,25 +389,25 @@ class Study:
         return seconds_an_epoch(self.shared, self.images, self.shared.recipe, options)
 
     def part(self, row):
-        """A part with inherited weights."""
-        return inherited(self.space, self.shared, row, self.task)
+        """A part of the file of the supernet, which a process beside builds."""
+        return self.path, row
 
     def score(self, rows):
         """Inherited accuracies."""
         new = [row for row in rows if row.tobytes() not in self.scores]
-        for row, accuracy in zip(new, self.workers.judged(map(self.part, new)), strict=True):
+        for row, accuracy in zip(
+            new, self.workers.judged(map(self.part, new), on_test=False), strict=True
+        ):
             self.scores[row.tobytes()] = accuracy
         return np.array([self.scores[row.tobytes()] for row in rows])
 
     def fit_times(self, count):
-        """A regression on the times of some rows, and its error; candidates with predicted shares."""
+        """Begin to time all rules of thumb and so many other rows, for a regression."""
         drawn = self.space.sample(np.random.default_rng(1), 40 if self.is_smoke else 4000)
-        thumb = self.space.rules_of_thumb()
-        rows = np.unique(np.concatenate([thumb, drawn]), axis=0)
-        rows = np.random.default_rng(2).permutation(rows)
-        self.pool_rows, self.timed_count = rows, count
-        self.is_thumb = np.isin([row.tobytes() for row in rows], [row.tobytes() for row in thumb])
-        self.ask(rows[:count])
+        self.thumb = self.space.rules_of_thumb()[:: -3 if self.is_smoke else 1]
+        self.timed_count = len(self.thumb) + count
+        self.pool_rows = np.concatenate([self.thumb, np.random.default_rng(2).permutation(drawn)])
+        self.ask(self.pool_rows[: self.timed_count])
 
     def predict_times(self):
         """Predicted shares of all candidates."""
@@ -382,7 +416,7 @@ class Study:
             log_features(self.space, self.task, rows),
             np.log(self.measured(rows[:count])),
         )
-        folds = np.arange(count) % 5
+        folds = np.random.default_rng(6).permutation(count) % 5
         held_out = np.zeros(count)
         for fold in range(5):
             model = fit(features[:count][folds != fold], shares[folds != fold])
@@ -392,38 +426,43 @@ class Study:
         self.predicted[:count] = np.exp(shares)
         self.notes("regression", timed=count, median_error=error)
 
-    def best_within(self, limits, each):
-        """For each limit, the row of the best inherited accuracy that is measured to be within it."""
+    def finalists(self, limits, each, best, rules):
+        """For each limit, rows that are measured to be within it: the best as they inherit, and of rules of thumb.
+
+        A rule of thumb is a part of the space as any other, and might be tuned to more than what inherits most:
+        the one of most multiply-accumulates is among them, if there are any.
+        """
         rows, rng, few = self.pool_rows, np.random.default_rng(3), []
         for limit in limits:
             near = np.flatnonzero((self.predicted <= limit) & (self.predicted > 0.75 * limit))
             if not len(near):
                 near = np.argsort(np.abs(self.predicted - 0.9 * limit))[:1]
-            near = rng.permutation(near)
-            thumb = near[self.is_thumb[near]]
-            few += [*thumb[np.argsort(-self.predicted[thumb])][: each // 3], *near[:each]]
-        few = np.unique(few).astype(int)
-        began_s = time.monotonic()
-        scores = self.score(rows[few])
-        self.notes("scored", rows=len(few), seconds=time.monotonic() - began_s)
-        # half as many again, parts of the best ones changed a little
-        rounds = [rows[few], self.changed(rows[few], scores, limits, each)]
-        candidates = np.concatenate([part for part in rounds if len(part)])
-        scores = self.score(candidates)
-        predicted = self.predict(candidates)
-        best = []
+            few += [*rng.permutation(near)[:each]]
+        few = np.unique([*range(len(self.thumb)), *few]).astype(int)
+        began_s, candidates = time.monotonic(), rows[few]
+        self.score(self.thumb)
+        for _ in range(2):  # half as many again, parts of the best ones changed a little
+            changed = self.changed(candidates, self.score(candidates), limits, each)
+            candidates = np.unique(np.concatenate([candidates, changed]), axis=0)
+        scores, predicted = self.score(candidates), self.predict(candidates)
+        self.notes("scored", rows=len(candidates), seconds=time.monotonic() - began_s)
         orders = [
-            [at for at in np.argsort(-scores) if predicted[at] <= 1.03 * limit] for limit in limits
+            [at for at in np.argsort(-scores) if predicted[at] <= 1.05 * limit] for limit in limits
         ]
         for order in orders:
-            self.ask(candidates[order[:3]])
+            self.ask(candidates[order[: 2 * best]])
+        answers, flops = [], self.space.costs(self.thumb, self.task)["flops"]
         for limit, order in zip(limits, orders, strict=True):
-            within = (at for at in order[:12] if self.measured(candidates[[at]])[0] <= limit)
-            at = next(within, None)
-            if at is None:
-                at = int(np.argmin(predicted))
-            best.append(candidates[at])
-        return best
+            within = (row for row in candidates[order[:20]] if self.measured([row])[0] <= limit)
+            chosen = [*islice(within, best)]
+            alike = self.thumb[self.measured(self.thumb) <= NOISE * limit]
+            of_alike = self.space.costs(alike, self.task)["flops"]
+            by_score = np.argsort(-self.score(alike))[:rules]
+            chosen += [*alike[[*np.argsort(-of_alike)[: rules - 1], *by_score][:rules]]]
+            if not chosen:
+                chosen = [self.thumb[np.argmin(flops)]]
+            answers.append(np.unique(chosen, axis=0))
+        return answers
 
     def predict(self, rows):
         """Shares of the time by the regression."""
@@ -476,158 +515,135 @@ def mobilenet(args, images, notes):
     workers = Workers(args.workers, images, OF_IMAGENET)
     whole = starts["100", SIDE]
     timer = Core(args, whole, SIDE)
-    later = {key: timer.times(network, key[1]) for key, network in starts.items()}
+    later = [
+        (key, timer.times(network, key[1])) for _ in range(3) for key, network in starts.items()
+    ]
     notes("plan", epochs=epochs, splits=[len(images.train), len(images.valid), len(images.test)])
-    networks, handed_out, began_s = [], {}, time.monotonic()
-    for (_, side), start in starts.items():
-        network = with_static_padding(copy.deepcopy(start), side)
-        resize(network, side, SIDE)
-        networks.append(network)
-    for at, (_, test, weights) in workers.tuned(networks, epochs, absorbs=True):
-        width, side = [*starts][at]
-        handed_out[width, side] = test
-        notes("handed out", width=width, side=side, test=test, epochs=epochs)
-        if (width, side) == ("100", SIDE):
-            whole.load_state_dict(weights)
-    tuning_s = time.monotonic() - began_s
-    notes("whole", test=handed_out["100", SIDE], epochs=epochs, seconds=tuning_s)
+    networks, keys = [], [("100", SIDE), *(key for key in starts if key != ("100", SIDE))]
+    for width, side in keys:
+        networks.append(with_static_padding(copy.deepcopy(starts[width, side]), side))
+        resize(networks[-1], side, SIDE)
 
+    def note(key, valid, test):
+        width, side = key
+        notes("handed out", width=width, side=side, valid=valid, test=test, epochs=epochs)
+
+    began_s = time.monotonic()
+    ((_, (valid, test, weights)),) = workers.tuned(networks[:1], epochs, absorbs=True)
+    whole.load_state_dict(weights)
+    note(keys[0], valid, test)
+    notes("whole", test=test, epochs=epochs, seconds=time.monotonic() - began_s)
     study = Study(notes, images, whole, timer, workers, args, SANDWICH_OF_IMAGENET)
-    study.fit_times(6 if args.smoke else 60)
-    points_s = 1.5 * tuning_s + 120  # with a teacher; of scores and times before
-    study.adapt(max(0.05 * args.seconds, min(0.17 * args.seconds, study.left_s() - points_s)))
+    study.fit_times(6 if args.smoke else 45)
+    others = workers.tuned(networks[1:], epochs, absorbs=True)
+
+    def wait():
+        for at, (valid, test, _) in others:
+            note(keys[1 + at], valid, test)
+
+    beside = Thread(target=wait)  # steps of the adaptation leave most of a GPU idle
+    beside.start()
+    study.adapt(min(600, 0.48 * args.seconds))
+    beside.join()
     study.predict_times()
     shares = {}
-    for (width, side), future in later.items():
+    for (width, side), future in later:
         ms, whole_ms = future.result()
-        shares[width, side] = ms / whole_ms
+        shares.setdefault((width, side), []).append(ms / whole_ms)
         notes("time", row=f"mobilenetv2_{width} side={side}", ms=ms, whole_ms=whole_ms)
-    best = study.best_within([*shares.values(), HALF], 2 if args.smoke else 4)
-    half = best.pop()
-    handed_out = {key: (share, handed_out[key]) for key, share in shares.items()}
-    points(study, starts, handed_out, best, epochs)
-    randoms(study, max(1, min(epochs, int(study.left_s() / (0.5 * tuning_s)))))
-    peers = Peers(study)  # which would take processors from what comes first
-    halved(study, half, peers, epochs)
+    limits = [float(np.median(each)) for each in shares.values()]
+    rows = np.concatenate(study.finalists(limits, 2 if args.smoke else 5, 1, 1))
+    rows, counts = np.unique(rows, axis=0, return_counts=True)
+    beside_all(study, rows[np.argsort(-counts, kind="stable")], epochs)
 
 
-def points(study, starts, handed_out, best, epochs):
-    """Tune the part within each latency, and time it once more in turns with what is handed out."""
-    tests, distinct = {}, np.unique(best, axis=0)
-    pairs = [
-        study.timer.times(
-            study.space.network(row, study.task), study.side(row), (starts[key], key[1])
-        )
-        for key, row in zip(handed_out, best, strict=True)
-    ]
-
-    def note():
-        for key, row, pair in zip(handed_out, best, pairs, strict=True):
-            if (test := tests.get(row.tobytes())) is not None and key not in written:
-                part_ms, handed_out_ms, _ = pair.result()
-                written.add(key)
-                study.notes(
-                    "point",
-                    width=key[0],
-                    side=key[1],
-                    share=handed_out[key][0],
-                    handed_out=handed_out[key][1],
-                    part=test,
-                    part_share=float(study.measured(row[None])[0]),
-                    part_ms=part_ms,
-                    handed_out_ms=handed_out_ms,
-                    row=study.space.text(row),
-                    epochs=epochs,
-                )
-
-    written = set()
-    parts = [study.part(row) for row in distinct]
-    for at, (_, test, _) in study.workers.tuned(parts, epochs, study.whole):
-        tests[distinct[at].tobytes()] = test
-        note()
+def beside_all(study, rows, epochs):
+    """Parts within the latencies, each tuned; then random parts as they inherit, against each tuned alone."""
+    study.ask(rows, 3)
+    drawn = study.space.sample(np.random.default_rng(5), 3 if study.is_smoke else RANDOM)
+    before = study.workers.judged(map(study.part, drawn))
+    parts = study.workers.tuned([*map(study.part, rows)], epochs, study.whole)
+    alone = max(1, min(epochs, int((study.left_s() - 200) / 60)))
+    random = study.workers.tuned([*map(study.part, drawn)], alone)
+    for at, (valid, test, _) in parts:
+        row, known = rows[at], {"valid": valid, "test": test, "epochs": epochs}
+        known |= {"share": float(study.measured([row], 3)[0]), "inherits": study.score([row])[0]}
+        study.notes("part", row=study.space.text(row), **known)
+    for at, (_, test, _) in random:
+        text = study.space.text(drawn[at])
+        study.notes("random", row=text, inherited=before[at], alone=test, epochs=alone)
 
 
-def randoms(study, epochs):
-    """Random parts as they inherit, against each tuned alone."""
-    rows = study.space.sample(np.random.default_rng(5), 3 if study.is_smoke else RANDOM)
-    parts = [study.part(row) for row in rows]
-    before = study.workers.judged(map(copy.deepcopy, parts), on_test=True)
-    for at, (_, test, _) in study.workers.tuned(parts, epochs):
-        text = study.space.text(rows[at])
-        study.notes("random", row=text, inherited=before[at], alone=test, epochs=epochs)
-
-
-def widths_alike(study):
-    """The rule of thumb on whole images and on images of any side: the largest within half the time."""
-    thumb = np.array(study.space.rules_of_thumb())
-    flops = study.space.costs(thumb, study.task)["flops"]
-    whole_side = thumb[:, 0] == len(study.space.structure.sides) - 1
-    alike = {}
-    for name, which in (("", whole_side), (", any side", np.ones(len(thumb), bool))):
-        order = thumb[which][np.argsort(-flops[which])]
-        order = order[study.predict(order) <= 1.2 * HALF][:10]
-        study.ask(order)
-        for row in order if len(order) else thumb[:1]:
-            if study.measured(row[None])[0] <= HALF:
-                if not any((row == other).all() for other in alike.values()):
-                    alike[name] = row
-                break
-    return alike
-
-
-def halved(study, half, peers, epochs):
+def halved(study, peers, epochs):
     """Ways of cutting a network to half its time, each tuned by some seeds with the whole one as teacher.
 
-    Where a peer needs longer even at its fastest, the best part within the peer's time is tuned as well.
+    Of the finalists within half the time, the one of the best validation accuracy after the first seed's tuning
+    counts. Where a peer needs longer even at its fastest, so do finalists within the peer's time.
     """
     space, notes = study.space, study.notes
-    alike = widths_alike(study)
-    untouched = space.supernet(study.task)  # the weights before the adaptation
-    ways = {"elastic": (study.part(half), study.side(half))}
-    for name, row in alike.items():
-        before, side = inherited(space, untouched, row, study.task), study.side(row)
-        ways[f"widths alike{name}"] = before, side
-        ways[f"widths alike{name}, adapted"] = study.part(row), side
-    whole_side = study.images.side
+    ways, rows, shares = half_ways(study, peers)
+    inherits = dict(zip(ways, study.workers.judged(ways.values()), strict=True))
+    notes("half rows", **{name: space.text(row) for name, row in rows.items()})
+    seeds = 2 if study.is_smoke else SEEDS
+    twice = [name for name in ways if ", adapted" not in name]  # what other seeds tune
+    if not epochs:  # what is left of the time, after kernels were found
+        tunings = len(ways) + (seeds - 1) * 8
+        epochs = max(3, min(20, int((study.left_s() - 60) / (tunings * 0.6 * study.whole_epoch_s))))
+    for seed in range(seeds):
+        names = twice if seed else [*ways]
+        valid, tuning = {}, study.workers.tuned([ways[n] for n in names], epochs, study.whole, seed)
+        for at, (accuracy, test, _) in tuning:
+            way = names[at]
+            valid[way] = accuracy
+            known = {"share": float(shares[way]), "before": inherits[way], "seed": seed}
+            notes("half", way=way, test=test, valid=accuracy, epochs=epochs, **known)
+        if not seed:
+            twice = chosen_ways(twice, valid, shares)
+            notes("chosen", ways=twice)
+
+
+def half_ways(study, peers):
+    """Networks, or parts of files, by the way of cutting; rows of those that are parts; shares of the time."""
+    space, untouched = study.space, study.path.with_name(f"{study.notes.case}-whole.pickle")
+    (final,) = study.finalists([HALF], 4 if study.is_smoke else 40, 4, 2)
+    study.ask(final, 3)
+    flops, shares = space.costs(study.thumb, study.task)["flops"], study.measured(study.thumb)
+    ways, rows = {}, {}
+    for number, row in enumerate(final):
+        ways[f"elastic {number}"], rows[f"elastic {number}"] = study.part(row), row
+    is_whole_side = study.thumb[:, 0] == space.largest[0]
+    is_whole_width = (study.thumb[:, 1:] == space.largest[1:]).all(1)
+    for name, which in (("widths alike", is_whole_side), ("side alone", is_whole_width)):
+        if (which := which & (shares <= HALF)).any():
+            row = study.thumb[which][np.argmax(flops[which])]
+            ways[name], rows[name] = (untouched, row), row
+            rows[f"{name}, adapted"], ways[f"{name}, adapted"] = row, study.part(row)
+    ways["whole"], rows["whole"] = copy.deepcopy(study.whole), space.largest
+    shares = {name: study.measured([row], 3)[0] for name, row in rows.items()}
     slower = {}
     for name, (network, share) in peers.result().items():
-        ways[name] = network, whole_side
+        ways[name], shares[name] = network, share
         if share > 1.03 * HALF:
             slower[name] = share
-    best = study.best_within([*slower.values()], 20) if slower else []
-    for name, row in zip(slower, best, strict=True):
-        ways[f"elastic, time of {name}"] = study.part(row), study.side(row)
-    ways["whole"] = copy.deepcopy(study.whole), whole_side
-    shares = {}
-    for name, (network, side) in ways.items():
-        shares[name] = study.timer.times(network, side)
-    for name, times in shares.items():
-        ms, whole_ms = times.result()
-        shares[name] = ms / whole_ms
-    inherits = study.workers.judged(
-        (copy.deepcopy(network) for network, _ in ways.values()), on_test=True
-    )
-    rows = {name or "alike": space.text(row) for name, row in alike.items()}
-    notes("half rows", elastic=space.text(half), **rows)
-    if not epochs:  # what is left of the time, after kernels were found
-        cost = study.whole_epoch_s * (3 + SEEDS * (len(ways) - 3)) * 0.6
-        epochs = max(3, min(15, int((study.left_s() - 60) / cost)))
-    for seed in range(1 if study.is_smoke else SEEDS):
-        # of the first one, what asks for no interval, too
-        extra = "whole", "any", "adapted"
-        names = [name for name in ways if not seed or not any(part in name for part in extra)]
-        networks = [ways[name][0] for name in names]
-        for at, (_, test, _) in study.workers.tuned(networks, epochs, study.whole, seed):
-            way = names[at]
-            notes(
-                "half",
-                way=way,
-                share=shares[way],
-                before=inherits[[*ways].index(way)],
-                test=test,
-                seed=seed,
-                epochs=epochs,
-            )
+    for name, found in zip(slower, study.finalists([*slower.values()], 10, 2, 0), strict=True):
+        for number, row in enumerate(found):
+            way = f"elastic, time of {name} {number}"
+            ways[way], rows[way], shares[way] = study.part(row), row, study.measured([row], 3)[0]
+    return ways, rows, shares
+
+
+def chosen_ways(names, valid, shares):
+    """All names, but of numbered ones only the best by validation images that are within the time."""
+    kinds = {}
+    for name in names:
+        kind, _, number = name.rpartition(" ")
+        kinds.setdefault(kind if number.isdigit() else name, []).append(name)
+    chosen = []
+    for kind, of_kind in kinds.items():
+        limit = shares.get(kind.removeprefix("elastic, time of "), HALF)
+        within = [name for name in of_kind if len(of_kind) == 1 or shares[name] <= limit]
+        chosen.append(max(within or of_kind, key=valid.__getitem__))
+    return chosen
 
 
 class Peers:
@@ -659,7 +675,7 @@ def cut_by_peers(whole, images, seconds, is_smoke):
 
     def cut_by(name, cut, low, high):
         best, best_key = None, None
-        for _ in range(2 if is_smoke else 6):
+        for _ in range(2 if is_smoke else 7):
             setting = (low + high) / 2
             try:
                 part = cut(whole, images, setting)
@@ -667,8 +683,8 @@ def cut_by_peers(whole, images, seconds, is_smoke):
                 steps.append({"way": name, "setting": setting, "error": repr(error)[-300:]})
                 high = setting
                 continue
-            ms, whole_ms = timed(padded(part, side), side, seconds)
-            share = ms / whole_ms
+            each = [timed(padded(part, side), side, seconds) for _ in range(3)]
+            share = float(np.median([ms / whole_ms for ms, whole_ms in each]))
             steps.append({"way": name, "setting": setting, "share": share})
             fits = share <= HALF
             key = fits, share if fits else -share  # the fastest, where none is within half
@@ -678,7 +694,7 @@ def cut_by_peers(whole, images, seconds, is_smoke):
         return best
 
     cuts = ("torch-pruning, global", globally_pruned, 0.0, 0.98), (FASTNAS, fast_nas, 0.95, 0.05)
-    for name, *how in cuts[: 1 if is_smoke and side == SIDE else 2]:
+    for name, *how in cuts:
         try:
             if (best := cut_by(name, *how)) is not None:
                 networks[name] = best
@@ -767,7 +783,7 @@ def resnet(args, images, notes):
     torch.manual_seed(0)
     whole = residual(images.task, stride=1, kernel=3, width=16, growth=2.0, blocks=args.blocks)
     epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, MODERN)
-    epochs = args.epochs or max(1, min(60, int(0.16 * args.seconds / epoch_s)))
+    epochs = args.epochs or max(1, min(60, int(0.14 * args.seconds / epoch_s)))
     began_s = time.monotonic()
     train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
     test, spent_s = accuracy_of(whole, images.test, images), time.monotonic() - began_s
@@ -775,12 +791,11 @@ def resnet(args, images, notes):
     timer, workers = Core(args, whole, images.side), Workers(args.workers, images, TUNING)
     study = Study(notes, images, whole, timer, workers, args, SANDWICH)
     study.whole_epoch_s = spent_s / epochs
-    study.fit_times(6 if args.smoke else 60)
+    study.fit_times(6 if args.smoke else 45)
     peers = Peers(study)
-    study.adapt(0.2 * args.seconds)
+    study.adapt(0.3 * args.seconds)
     study.predict_times()
-    (half,) = study.best_within([HALF], 4 if args.smoke else 40)
-    halved(study, half, peers, args.tuning)
+    halved(study, peers, args.tuning)
 
 
 def kernels(args, images, notes):
@@ -799,7 +814,7 @@ def kernels(args, images, notes):
     cropped, plain = rows.copy(), rows.copy()
     cropped[:, at], plain[:, at] = 0, study.space.largest[at]
     parts = [study.part(row) for row in (*cropped, *plain)]
-    before = workers.judged(map(copy.deepcopy, parts), on_test=True)
+    before = workers.judged(parts)
     epochs = args.tuning or max(1, min(4, int(study.left_s() / (len(parts) * 0.4 * epoch_s))))
     tests = dict(workers.tuned(parts, epochs))
     for number, row in enumerate(rows):
@@ -846,6 +861,7 @@ def summary(out):
             "regression",
             "scored",
             "handed out",
+            "chosen",
             "peer",
         ):
             for line in by_step.get(step, []):
@@ -856,7 +872,7 @@ def summary(out):
             )
         for step, show in (
             ("random", show_random),
-            ("point", show_points),
+            ("part", partial(show_points, by_step=by_step)),
             ("kernels", show_kernels),
             ("half", show_halves),
         ):
@@ -875,24 +891,31 @@ def show_random(parts):
     )
 
 
-def show_points(lines):
-    """The networks that are handed out, and the parts beside them, timed in turns."""
-    print("   width side  handed out: ms, accuracy | part: ms, accuracy, gain")
-    for p in lines:
-        gain = 100 * (p["part"] - p["handed_out"])
+def show_points(parts, by_step):
+    """The networks that are handed out, and beside each the part of the best validation accuracy within its time."""
+    shares = {}
+    for line in by_step["time"]:
+        shares.setdefault(line["row"], []).append(line["ms"] / line["whole_ms"])
+    print("   width side  handed out: time, accuracy | part: time, accuracy, gain")
+    gains, quick = [], []
+    for line in by_step["handed out"]:
+        share = float(np.median(shares[f"mobilenetv2_{line['width']} side={line['side']}"]))
+        within = [part for part in parts if part["share"] <= NOISE * share]
+        if not within:
+            continue
+        best = max(within, key=lambda part: part["valid"])
+        faster = [part for part in parts if part["share"] <= 0.75 * share]
+        gains.append(100 * (best["test"] - line["test"]))
+        quick.append(bool(faster) and max(faster, key=lambda p: p["valid"])["test"] >= line["test"])
         print(
-            f"   {p['width']}  {p['side']:4d} {p['handed_out_ms']:6.3f} {p['handed_out']:7.2%}  | "
-            f"{p['part_ms']:6.3f} {p['part']:7.2%} {gain:+.2f}"
+            f"   {line['width']}  {line['side']:4d} {share:6.3f} {line['test']:7.2%}  | "
+            f"{best['share']:6.3f} {best['test']:7.2%} {gains[-1]:+.2f}"
         )
-    gains = np.array([100 * (p["part"] - p["handed_out"]) for p in lines])
-    within = np.array([p["part_ms"] <= 1.02 * p["handed_out_ms"] for p in lines])
-    quick = [
-        any(q["part"] >= p["handed_out"] and q["part_share"] <= 0.75 * p["share"] for q in lines)
-        for p in lines
-    ]
+    gains = np.array(gains)
+    met = (gains >= 0.5) | np.array(quick, bool)
     print(
-        f"   +0.5 at {(gains >= 0.5).sum()} of {len(gains)}, {((gains >= 0.5) & within).sum()} of them within "
-        f"1.02 of the time; 25 % less time at {sum(quick)}; mean {gains.mean():+.2f}"
+        f"   +0.5 at {(gains >= 0.5).sum()} of {len(gains)}; 25 % less time at {sum(quick)}; either "
+        f"{met.sum()}; mean {gains.mean():+.2f}; {len(parts)} parts"
     )
 
 
