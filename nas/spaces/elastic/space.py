@@ -130,7 +130,7 @@ class ElasticSpace(ChoiceSpace):
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
         """Draw a share of all widths and one of all depths, and each part around it; a tenth of the rows has one share."""
-        share, deep = rng.uniform(0.2, 1.0, (2, n, 1))
+        share, skipped = rng.uniform(0.2, 1.0, (n, 1)), rng.random((n, 1))
         u = rng.random((n, len(self.num_choices)))
         rows = (u * self.num_choices).astype(np.int64)
         _, depths, kernels, widths = self._parts
@@ -139,7 +139,7 @@ class ElasticSpace(ChoiceSpace):
         spread[is_uniform] = 0
         rows[:, widths] = self._nearest(share + spread)
         most = self.largest[depths]
-        rows[:, depths] = np.round(most * (1 - u[:, depths] * (1 - deep)))
+        rows[:, depths] = np.round(most * (1 - u[:, depths] * skipped))
         for part in (depths, kernels):
             rows[is_uniform, part] = self.largest[part]
         return self.normal(rows)

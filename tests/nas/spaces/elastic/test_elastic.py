@@ -186,6 +186,13 @@ def test_a_tenth_of_the_samples_scales_all_widths_alike(space):
     assert 0.07 < share < 0.3
 
 
+def test_shallow_networks_with_many_channels_are_drawn(space):
+    rows = space.sample(np.random.default_rng(0), 400)
+    is_wide = (rows[:, 3:4] == space.largest[3]).all(1)
+
+    assert np.mean(rows[is_wide, 1] < space.largest[1]) > 0.2
+
+
 def test_the_supernet_computes_as_each_network_and_trains_its_weights(space):
     shared, images = space.supernet(TASK), torch.randn(4, 3, 32, 32)
     shared.eval()
