@@ -605,7 +605,7 @@ def halved(study, peers, epochs):
 def half_ways(study, peers):
     """Networks, or parts of files, by the way of cutting; rows of those that are parts; shares of the time."""
     space, untouched = study.space, study.path.with_name(f"{study.notes.case}-whole.pickle")
-    (final,) = study.finalists([HALF], 4 if study.is_smoke else 40, 4, 2)
+    (final,) = study.finalists([HALF], 4 if study.is_smoke else 60, 4, 2)
     study.ask(final, 3)
     flops, shares = space.costs(study.thumb, study.task)["flops"], study.measured(study.thumb)
     ways, rows = {}, {}
