@@ -1,6 +1,7 @@
 """Claim: parts of a trained network, of `space=elastic`, beat the networks that others hand out or cut.
 
     $ python -m benchmarks.elastic_trained mobilenet IMAGES OUT --weights FOLDER --seconds 700 --core 0
+    $ python -m benchmarks.elastic_trained handed_out IMAGES OUT --weights FOLDER
     $ python -m benchmarks.elastic_trained resnet IMAGES OUT --blocks 27 --seconds 580 --core 0
     $ python -m benchmarks.elastic_trained kernels IMAGES OUT --seconds 200 --core 1
     $ python -m benchmarks.elastic_trained summary OUT
@@ -10,12 +11,13 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
 - mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; beside that, width
   1.0 is adapted as the search does it (sandwich rule, in-place distillation). The best parts within the latencies of
   the fifteen, tuned as they were, with width 1.0 as teacher: of those within a latency, the best by validation
-  images counts. Twenty random parts as they inherit, against each tuned alone.
+  images counts. Twenty random parts as they inherit, against each tuned alone. handed_out tunes those of the fifteen
+  that an interrupted run has not.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
   the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
   each tuned alike with the whole network as teacher, by three seeds. Where a peer needs longer even at its fastest,
   the best part within the peer's time. Where adaptation alone would explain the gain: widths alike, adapted too.
-- kernels: MobileNetV4 small, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
+- kernels: MobileNetV3 large, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
   Once-for-All's, could give.
 
@@ -363,7 +365,7 @@ class Study:
             seen.append(epoch.seconds)
             self.notes("adapting", epoch=epoch.number, of=epoch.epochs, loss=epoch.loss)
 
-        stop = lambda: time.monotonic() > began_s + 1.3 * seconds  # noqa: E731 - busier than forecast
+        stop = lambda: time.monotonic() > began_s + 2 * seconds  # noqa: E731 - busier than forecast
         options = {"seed": 0, "shared": self.shared, "stop": stop}
         epoch_s = self.epoch_s()
         epochs = max(1, int(seconds / epoch_s))
@@ -504,14 +506,47 @@ def mobilenet_v2(folder, width, side, classes):
     ]
 
 
-def mobilenet(args, images, notes):
-    """Fifteen networks that others hand out, parts of one of them, and what inheritance is worth."""
-    classes, epochs, starts = len(images.classes), args.tuning or 3, {}
+def handed_out_networks(args, images):
+    """MobileNetV2 by width and side, and images as they want them."""
+    starts = {}
     for width in WIDTHS[: 2 if args.smoke else None]:
         for side in SIDES[:: 4 if args.smoke else 1]:
-            network, (mean, sd) = mobilenet_v2(args.weights, width, side, classes)
+            network, (mean, sd) = mobilenet_v2(args.weights, width, side, len(images.classes))
             starts[width, side] = network
-    images = replace(images, mean=tuple(mean), sd=tuple(sd))
+    return starts, replace(images, mean=tuple(mean), sd=tuple(sd))
+
+
+def tuned_as_handed_out(keys, starts, workers, notes, epochs):
+    """Tune networks, note their accuracies, and yield what they were tuned to; begins now."""
+    networks = [with_static_padding(copy.deepcopy(starts[key]), key[1]) for key in keys]
+    for network, (_, side) in zip(networks, keys, strict=True):
+        resize(network, side, SIDE)
+    tuning = workers.tuned(networks, epochs, absorbs=True)
+
+    def noted():
+        for at, (valid, test, weights) in tuning:
+            width, side = keys[at]
+            notes("handed out", width=width, side=side, valid=valid, test=test, epochs=epochs)
+            yield weights
+
+    return noted()
+
+
+def handed_out(args, images, notes):
+    """Tune those of the fifteen networks that an interrupted run has not noted."""
+    starts, images = handed_out_networks(args, images)
+    lines = map(json.loads, notes.path.open() if notes.path.is_file() else ())
+    known = {(line["width"], line["side"]) for line in lines if line["step"] == "handed out"}
+    keys = [key for key in starts if key not in known]
+    workers = Workers(args.workers, images, OF_IMAGENET)
+    for _ in tuned_as_handed_out(keys, starts, workers, notes, args.tuning or 3):
+        pass
+
+
+def mobilenet(args, images, notes):
+    """Fifteen networks that others hand out, parts of one of them, and what inheritance is worth."""
+    epochs = args.tuning or 3
+    starts, images = handed_out_networks(args, images)
     workers = Workers(args.workers, images, OF_IMAGENET)
     whole = starts["100", SIDE]
     timer = Core(args, whole, SIDE)
@@ -519,29 +554,13 @@ def mobilenet(args, images, notes):
         (key, timer.times(network, key[1])) for _ in range(3) for key, network in starts.items()
     ]
     notes("plan", epochs=epochs, splits=[len(images.train), len(images.valid), len(images.test)])
-    networks, keys = [], [("100", SIDE), *(key for key in starts if key != ("100", SIDE))]
-    for width, side in keys:
-        networks.append(with_static_padding(copy.deepcopy(starts[width, side]), side))
-        resize(networks[-1], side, SIDE)
-
-    def note(key, valid, test):
-        width, side = key
-        notes("handed out", width=width, side=side, valid=valid, test=test, epochs=epochs)
-
-    began_s = time.monotonic()
-    ((_, (valid, test, weights)),) = workers.tuned(networks[:1], epochs, absorbs=True)
+    known = starts, workers, notes, epochs
+    (weights,) = tuned_as_handed_out([("100", SIDE)], *known)
     whole.load_state_dict(weights)
-    note(keys[0], valid, test)
-    notes("whole", test=test, epochs=epochs, seconds=time.monotonic() - began_s)
     study = Study(notes, images, whole, timer, workers, args, SANDWICH_OF_IMAGENET)
     study.fit_times(6 if args.smoke else 45)
-    others = workers.tuned(networks[1:], epochs, absorbs=True)
-
-    def wait():
-        for at, (valid, test, _) in others:
-            note(keys[1 + at], valid, test)
-
-    beside = Thread(target=wait)  # steps of the adaptation leave most of a GPU idle
+    others = tuned_as_handed_out([key for key in starts if key != ("100", SIDE)], *known)
+    beside = Thread(target=list, args=[others])  # the adaptation leaves most of a GPU idle
     beside.start()
     study.adapt(min(600, 0.48 * args.seconds))
     beside.join()
@@ -801,7 +820,7 @@ def resnet(args, images, notes):
 def kernels(args, images, notes):
     """Parts of a network with and without the crop of their depthwise kernels."""
     torch.manual_seed(0)
-    whole = timm().create_model("mobilenetv4_conv_small", num_classes=len(images.classes))
+    whole = timm().create_model("mobilenetv3_large_100", num_classes=len(images.classes))
     epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, MODERN)
     epochs = args.epochs or max(1, min(40, int(0.3 * args.seconds / epoch_s)))
     train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
@@ -958,10 +977,18 @@ def interval(first, second):
     return " to ".join(f"{value:.2f}" for value in np.nanquantile(values, [0.05, 0.95]))
 
 
+CASES = {  # what runs, pixels of its images, and the name of its results
+    "mobilenet": (mobilenet, SIDE, "mobilenet"),
+    "handed_out": (handed_out, SIDE, "mobilenet"),
+    "resnet": (resnet, 32, "resnet{}"),
+    "kernels": (kernels, 64, "kernels"),
+}
+
+
 def main():
     """Run a case, or print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("mobilenet", "resnet", "kernels", "summary"))
+    parser.add_argument("case", choices=(*CASES, "summary"))
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--blocks", type=int, default=27)
@@ -979,12 +1006,12 @@ def main():
         return
     data, out = args.paths
     out.mkdir(parents=True, exist_ok=True)
-    images = open_images(str(data), side={"mobilenet": SIDE, "kernels": 64}.get(args.case, 32))
+    run, side, case = CASES[args.case]
+    images = open_images(str(data), side=side)
     if args.few:
         few = {name: getattr(images, name).first(args.few) for name in ("train", "valid", "test")}
         images = replace(images, **few)
-    case = f"resnet{2 * args.blocks + 2}" if args.case == "resnet" else args.case
-    run = {"mobilenet": mobilenet, "resnet": resnet, "kernels": kernels}[args.case]
+    case = case.format(2 * args.blocks + 2)
     run(args, images, Notes(out / f"{case}.jsonl", case))
 
 
