@@ -1,7 +1,6 @@
 """Claim: parts of a trained network, of `space=elastic`, beat the networks that others hand out or cut.
 
     $ python -m benchmarks.elastic_trained mobilenet IMAGES OUT --weights FOLDER --seconds 700 --core 0
-    $ python -m benchmarks.elastic_trained handed_out IMAGES OUT --weights FOLDER
     $ python -m benchmarks.elastic_trained resnet IMAGES OUT --blocks 27 --seconds 580 --core 0
     $ python -m benchmarks.elastic_trained kernels IMAGES OUT --seconds 200 --core 1
     $ python -m benchmarks.elastic_trained summary OUT
@@ -10,9 +9,8 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
 
 - mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; beside that, width
   1.0 is adapted as the search does it (sandwich rule, in-place distillation). The best parts within the latencies of
-  the fifteen, tuned as they were, with width 1.0 as teacher: of those within a latency, the best by validation
-  images counts. Twenty random parts as they inherit, against each tuned alone. handed_out tunes those of the fifteen
-  that an interrupted run has not.
+  the fifteen, tuned as they were: of those within a latency, the best by validation
+  images counts. Twenty random parts as they inherit, against each tuned alone.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
   the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
   each tuned alike with the whole network as teacher, by three seeds. Where a peer needs longer even at its fastest,
@@ -21,6 +19,7 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
   Once-for-All's, could give.
 
+With `--resume`, a run goes on from what an interrupted one left in OUT. With `--memory`, it takes that share of a GPU.
 With `--taylor`, channels are kept by first-order Taylor on training images instead of magnitude.
 
 Latencies: ONNX Runtime, one thread of a core, each in turns with the whole network, whose median is 1. A search
@@ -31,15 +30,17 @@ are by validation images. Epochs of tuning follow from the seconds, and are writ
 import argparse
 import copy
 import fcntl
+import gc
 import json
 import os
 import pickle
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, islice, repeat
+from itertools import combinations, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
@@ -51,6 +52,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch.nn import functional
 
+from common.types.errors import UserError
 from latency.models.regression import fit
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.open import open_images
@@ -75,7 +77,9 @@ STARTED_S = time.monotonic()
 SIDE = 128
 SIDES = (64, 80, 96, 112, 128)
 WIDTHS = ("100", "075", "050")
+SHARES = (0.25, 0.375, 0.5, 0.625, 0.75)  # of the depth
 RANDOM, SEEDS, HALF = 20, 3, 0.5
+AT_ONCE = 2  # trainings of a process
 FASTNAS = "ModelOpt, FastNAS"
 NOISE = 1.01  # of times of the same network
 PRUNING_STEPS = 10  # of torch-pruning
@@ -111,6 +115,17 @@ class Notes:
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(json.dumps(line)[:300], flush=True)
+
+    def lines(self, step):
+        """Results of a step so far, those of an interrupted run, too."""
+        lines = map(json.loads, self.path.open() if self.path.is_file() else ())
+        return [line for line in lines if line["step"] == step]
+
+
+def kept(args, notes):
+    """The whole network of an interrupted run."""
+    space, *_ = pickle.loads((args.paths[1] / f"{notes.case}-whole.pickle").read_bytes())  # noqa: S301 - of that run
+    return copy.deepcopy(space.whole)
 
 
 WHOLE = []  # session and image of the whole network, of a process that measures
@@ -208,11 +223,18 @@ def padded(network, side):
     return with_static_padding(copy.deepcopy(network).cpu(), side)
 
 
-def prepare(images):
-    """Be a process that trains."""
+def prepare(images, memory):
+    """Be a process that trains, in a share of the GPU's memory."""
+    limit_memory(memory)
     torch.set_num_threads(1)
     timm()
     IMAGES[:] = [images]
+
+
+def limit_memory(share):
+    """Give blocks that are kept back to the GPU, before other processes lack memory."""
+    if torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(share)
 
 
 def kernels_of_parts(network):
@@ -240,9 +262,20 @@ def built(network):
     return inherited(space, shared, row, task)
 
 
-def tune(networks, recipe, teacher, seed, absorbs):
+def tune(networks, *settings):
+    """Tune networks side by side; those that lack memory one after another."""
+    try:
+        return tune_at_once([*map(built, networks)], AT_ONCE, *settings)
+    except (RuntimeError, UserError) as error:
+        print("alone, after", repr(error)[:200], flush=True)
+    gc.collect()
+    torch.cuda.empty_cache()
+    return tune_at_once([*map(built, networks)], 1, *settings)
+
+
+def tune_at_once(networks, at_once, recipe, teacher, seed, absorbs):  # noqa: PLR0917
     """Validation and test accuracies of networks that are tuned side by side, and their weights."""
-    (images,), networks = IMAGES, [*map(built, networks)]
+    (images,), networks = IMAGES, [*map(copy.deepcopy, networks)]
     if absorbs:
         batch = proxy_batch(images, 256).to(device_named("auto"))
         for network in networks:
@@ -256,7 +289,7 @@ def tune(networks, recipe, teacher, seed, absorbs):
             map(is_depthwise, networks[0].modules())
         ),  # kernels are looked for too long
     )
-    with TrainingPool(images, side_by_side=3) as pool:
+    with TrainingPool(images, side_by_side=at_once) as pool:
         futures = [pool.submit(lambda own=own: own, recipe, options) for own in networks]
         valid = [future.result().accuracy for future in futures]
     answers = []
@@ -271,9 +304,11 @@ def tune(networks, recipe, teacher, seed, absorbs):
 class Workers:
     """Processes that train and judge networks on one GPU, which find the kernels of their layers side by side."""
 
-    def __init__(self, count, images, recipe):
-        self.count, self.recipe = count, recipe
-        self.pool = ProcessPoolExecutor(count, get_context("spawn"), prepare, (images,))
+    def __init__(self, args, images, recipe):
+        self.count, self.recipe, memory = args.workers, recipe, 0.6 * args.memory / args.workers
+        context = get_context("spawn")
+        self.pool = ProcessPoolExecutor(self.count, context, prepare, (images, memory))
+        limit_memory(0.36 * args.memory)
 
     def judged(self, networks, *, on_test=True):
         """Accuracies of networks, or of parts of files, after their statistics were renewed."""
@@ -282,7 +317,7 @@ class Workers:
     def tuned(self, networks, epochs, teacher=None, seed=0, *, absorbs=False):
         """Number, and validation and test accuracy, and weights, of each network as it was tuned; begins now."""
         recipe = replace(self.recipe, epochs=epochs)
-        size = min(-(-len(networks) // self.count), 3)  # results are written as they come
+        size = min(-(-len(networks) // self.count), AT_ONCE)  # results are written as they come
         parts = [range(at, min(at + size, len(networks))) for at in range(0, len(networks), size)]
         futures = {}
         for part in parts:
@@ -294,7 +329,21 @@ class Workers:
     @staticmethod
     def _as_tuned(futures):
         for future in as_completed(futures):
+            if (error := future.exception()) is not None:
+                print("not tuned:", repr(error)[:300], flush=True)  # the others count
+                continue
             yield from zip(futures[future], future.result(), strict=True)
+
+
+def first_of_each(kinds, order, count):
+    """Of an order, so many of each kind."""
+    seen = Counter()
+    first = []
+    for at in order:
+        seen[kinds[at]] += 1
+        if seen[kinds[at]] <= count:
+            first.append(at)
+    return first
 
 
 @dataclass
@@ -357,8 +406,15 @@ class Study:
         """Pixels of the images of a part."""
         return self.space.image_side(row, self.task)
 
-    def adapt(self, seconds):
-        """Train all parts at once."""
+    def take_up(self):
+        """Go on from what an interrupted run adapted."""
+        self.path = self.args.paths[1] / f"{self.notes.case}-adapted.pickle"
+        *_, weights = pickle.loads(self.path.read_bytes())  # noqa: S301 - of that run
+        self.shared.load_state_dict(weights)
+        self.write()
+
+    def adapt(self, seconds, epochs=None):
+        """Train all parts at once; without epochs, as many as the seconds allow."""
         began_s, seen = time.monotonic(), []
 
         def ended(epoch):
@@ -367,8 +423,8 @@ class Study:
 
         stop = lambda: time.monotonic() > began_s + 2 * seconds  # noqa: E731 - busier than forecast
         options = {"seed": 0, "shared": self.shared, "stop": stop}
-        epoch_s = self.epoch_s()
-        epochs = max(1, int(seconds / epoch_s))
+        epoch_s = self.epoch_s() if epochs is None else seconds / epochs
+        epochs = epochs or max(1, int(seconds / epoch_s))
         train_supernet(self.space, self.images, epochs=epochs, on_epoch=ended, **options)
         spent_s = time.monotonic() - began_s
         torch.cuda.empty_cache()  # for the processes beside
@@ -403,12 +459,20 @@ class Study:
             self.scores[row.tobytes()] = accuracy
         return np.array([self.scores[row.tobytes()] for row in rows])
 
-    def fit_times(self, count):
-        """Begin to time all rules of thumb and so many other rows, for a regression."""
+    def fit_times(self, count, *, shallow=False):
+        """Begin to time all rules of thumb, perhaps shallow networks, and so many other rows, for a regression."""
         drawn = self.space.sample(np.random.default_rng(1), 40 if self.is_smoke else 4000)
         self.thumb = self.space.rules_of_thumb()[:: -3 if self.is_smoke else 1]
+        drawn = np.random.default_rng(2).permutation(drawn)
+        if shallow:  # all stages alike, at every side
+            alike = np.array([[self.space.largest] * len(SHARES)] * len(self.space.structure.sides))
+            alike[..., 0] = np.arange(len(alike))[:, None]
+            at = [name.startswith("depth") for name in self.space.choices]
+            alike[..., at] = np.round(np.array(SHARES)[:, None] * self.space.largest[at])
+            drawn = np.concatenate([self.space.normal(alike.reshape(-1, drawn.shape[1])), drawn])
+            count += alike.shape[0] * alike.shape[1]
         self.timed_count = len(self.thumb) + count
-        self.pool_rows = np.concatenate([self.thumb, np.random.default_rng(2).permutation(drawn)])
+        self.pool_rows = np.concatenate([self.thumb, drawn])
         self.ask(self.pool_rows[: self.timed_count])
 
     def predict_times(self):
@@ -431,6 +495,8 @@ class Study:
     def finalists(self, limits, each, best, rules):
         """For each limit, rows that are measured to be within it: the best as they inherit, and of rules of thumb.
 
+        Of the best ones, each is of another side: near relatives would be tuned to the same.
+
         A rule of thumb is a part of the space as any other, and might be tuned to more than what inherits most:
         the one of most multiply-accumulates is among them, if there are any.
         """
@@ -440,7 +506,7 @@ class Study:
             if not len(near):
                 near = np.argsort(np.abs(self.predicted - 0.9 * limit))[:1]
             few += [*rng.permutation(near)[:each]]
-        few = np.unique([*range(len(self.thumb)), *few]).astype(int)
+        few = np.unique([*range(self.timed_count), *few]).astype(int)
         began_s, candidates = time.monotonic(), rows[few]
         self.score(self.thumb)
         for _ in range(2):  # half as many again, parts of the best ones changed a little
@@ -451,12 +517,17 @@ class Study:
         orders = [
             [at for at in np.argsort(-scores) if predicted[at] <= 1.05 * limit] for limit in limits
         ]
+        if best > 1:
+            orders = [first_of_each(candidates[:, 0], order, 3) for order in orders]
         for order in orders:
-            self.ask(candidates[order[: 2 * best]])
+            self.ask(candidates[order[: 15 if best > 1 else 2]])
         answers, flops = [], self.space.costs(self.thumb, self.task)["flops"]
         for limit, order in zip(limits, orders, strict=True):
-            within = (row for row in candidates[order[:20]] if self.measured([row])[0] <= limit)
-            chosen = [*islice(within, best)]
+            chosen = {}
+            for row in candidates[order[:20]]:
+                if len(chosen) < best and row[0] not in chosen and self.measured([row])[0] <= limit:
+                    chosen[row[0]] = row
+            chosen = [*chosen.values()]
             alike = self.thumb[self.measured(self.thumb) <= NOISE * limit]
             of_alike = self.space.costs(alike, self.task)["flops"]
             by_score = np.argsort(-self.score(alike))[:rules]
@@ -532,22 +603,11 @@ def tuned_as_handed_out(keys, starts, workers, notes, epochs):
     return noted()
 
 
-def handed_out(args, images, notes):
-    """Tune those of the fifteen networks that an interrupted run has not noted."""
-    starts, images = handed_out_networks(args, images)
-    lines = map(json.loads, notes.path.open() if notes.path.is_file() else ())
-    known = {(line["width"], line["side"]) for line in lines if line["step"] == "handed out"}
-    keys = [key for key in starts if key not in known]
-    workers = Workers(args.workers, images, OF_IMAGENET)
-    for _ in tuned_as_handed_out(keys, starts, workers, notes, args.tuning or 3):
-        pass
-
-
 def mobilenet(args, images, notes):
     """Fifteen networks that others hand out, parts of one of them, and what inheritance is worth."""
     epochs = args.tuning or 3
     starts, images = handed_out_networks(args, images)
-    workers = Workers(args.workers, images, OF_IMAGENET)
+    workers = Workers(args, images, OF_IMAGENET)
     whole = starts["100", SIDE]
     timer = Core(args, whole, SIDE)
     later = [
@@ -555,14 +615,22 @@ def mobilenet(args, images, notes):
     ]
     notes("plan", epochs=epochs, splits=[len(images.train), len(images.valid), len(images.test)])
     known = starts, workers, notes, epochs
-    (weights,) = tuned_as_handed_out([("100", SIDE)], *known)
-    whole.load_state_dict(weights)
+    if args.resume:
+        whole = kept(args, notes)
+    else:
+        (weights,) = tuned_as_handed_out([("100", SIDE)], *known)
+        whole.load_state_dict(weights)
+    noted = {(line["width"], line["side"]) for line in notes.lines("handed out")}
     study = Study(notes, images, whole, timer, workers, args, SANDWICH_OF_IMAGENET)
     study.fit_times(6 if args.smoke else 45)
-    others = tuned_as_handed_out([key for key in starts if key != ("100", SIDE)], *known)
+    others = tuned_as_handed_out([key for key in starts if key not in noted], *known)
     beside = Thread(target=list, args=[others])  # the adaptation leaves most of a GPU idle
     beside.start()
-    study.adapt(min(600, 0.48 * args.seconds))
+    if args.resume:
+        study.take_up()
+        study.adapt(0.3 * args.seconds, args.adapting)
+    else:
+        study.adapt(min(600, 0.48 * args.seconds))
     beside.join()
     study.predict_times()
     shares = {}
@@ -571,26 +639,33 @@ def mobilenet(args, images, notes):
         shares.setdefault((width, side), []).append(ms / whole_ms)
         notes("time", row=f"mobilenetv2_{width} side={side}", ms=ms, whole_ms=whole_ms)
     limits = [float(np.median(each)) for each in shares.values()]
-    rows = np.concatenate(study.finalists(limits, 2 if args.smoke else 5, 1, 1))
-    rows, counts = np.unique(rows, axis=0, return_counts=True)
-    beside_all(study, rows[np.argsort(-counts, kind="stable")], epochs)
+    each = 2 if args.smoke else 5
+    best, alike = (
+        np.unique(np.concatenate(study.finalists(limits, each, *count)), axis=0)
+        for count in ((1, 0), (0, 1))
+    )
+    alike = np.array([row for row in alike if not (row == best).all(1).any()]).reshape(
+        -1, best.shape[1]
+    )
+    beside_all(study, best, alike, epochs)
 
 
-def beside_all(study, rows, epochs):
-    """Parts within the latencies, each tuned; then random parts as they inherit, against each tuned alone."""
+def beside_all(study, best, alike, epochs):
+    """Parts within the latencies, each tuned; and random parts as they inherit, against each tuned alone."""
+    rows, notes = np.concatenate([best, alike]), study.notes
     study.ask(rows, 3)
     drawn = study.space.sample(np.random.default_rng(5), 3 if study.is_smoke else RANDOM)
     before = study.workers.judged(map(study.part, drawn))
-    parts = study.workers.tuned([*map(study.part, rows)], epochs, study.whole)
-    alone = max(1, min(epochs, int((study.left_s() - 200) / 60)))
-    random = study.workers.tuned([*map(study.part, drawn)], alone)
-    for at, (valid, test, _) in parts:
-        row, known = rows[at], {"valid": valid, "test": test, "epochs": epochs}
-        known |= {"share": float(study.measured([row], 3)[0]), "inherits": study.score([row])[0]}
-        study.notes("part", row=study.space.text(row), **known)
-    for at, (_, test, _) in random:
-        text = study.space.text(drawn[at])
-        study.notes("random", row=text, inherited=before[at], alone=test, epochs=alone)
+    tuned = [study.workers.tuned([*map(study.part, part)], epochs) for part in (best, drawn, alike)]
+    for part, tuning in zip((best, drawn, alike), tuned, strict=True):
+        for at, (valid, test, _) in tuning:
+            text = study.space.text(part[at])
+            if part is drawn:
+                notes("random", row=text, inherited=before[at], alone=test, epochs=epochs)
+                continue
+            known = {"valid": valid, "test": test, "epochs": epochs}
+            share, score = study.measured([part[at]], 3)[0], study.score([part[at]])[0]
+            notes("part", row=text, share=float(share), inherits=score, **known)
 
 
 def halved(study, peers, epochs):
@@ -606,8 +681,8 @@ def halved(study, peers, epochs):
     seeds = 2 if study.is_smoke else SEEDS
     twice = [name for name in ways if ", adapted" not in name]  # what other seeds tune
     if not epochs:  # what is left of the time, after kernels were found
-        tunings = len(ways) + (seeds - 1) * 8
-        epochs = max(3, min(20, int((study.left_s() - 60) / (tunings * 0.6 * study.whole_epoch_s))))
+        epoch_s = (len(ways) + (seeds - 1) * 7) * 0.7 * study.whole_epoch_s
+        epochs = max(3, min(20, int((study.left_s() - 60) / epoch_s)))
     for seed in range(seeds):
         names = twice if seed else [*ways]
         valid, tuning = {}, study.workers.tuned([ways[n] for n in names], epochs, study.whole, seed)
@@ -642,7 +717,7 @@ def half_ways(study, peers):
     slower = {}
     for name, (network, share) in peers.result().items():
         ways[name], shares[name] = network, share
-        if share > 1.03 * HALF:
+        if share > 1.1 * HALF:  # else a part within half is faster, too
             slower[name] = share
     for name, found in zip(slower, study.finalists([*slower.values()], 10, 2, 0), strict=True):
         for number, row in enumerate(found):
@@ -694,7 +769,7 @@ def cut_by_peers(whole, images, seconds, is_smoke):
 
     def cut_by(name, cut, low, high):
         best, best_key = None, None
-        for _ in range(2 if is_smoke else 7):
+        for _ in range(2 if is_smoke else 5):
             setting = (low + high) / 2
             try:
                 part = cut(whole, images, setting)
@@ -712,7 +787,7 @@ def cut_by_peers(whole, images, seconds, is_smoke):
             low, high = (low, setting) if fits else (setting, high)
         return best
 
-    cuts = ("torch-pruning, global", globally_pruned, 0.0, 0.98), (FASTNAS, fast_nas, 0.95, 0.05)
+    cuts = ("torch-pruning, global", globally_pruned, 0.3, 0.8), (FASTNAS, fast_nas, 0.8, 0.05)
     for name, *how in cuts:
         try:
             if (best := cut_by(name, *how)) is not None:
@@ -799,20 +874,27 @@ def fast_nas(whole, images, share):
 
 def resnet(args, images, notes):
     """A ResNet that is trained here, at half of its time."""
-    torch.manual_seed(0)
-    whole = residual(images.task, stride=1, kernel=3, width=16, growth=2.0, blocks=args.blocks)
-    epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, MODERN)
-    epochs = args.epochs or max(1, min(60, int(0.14 * args.seconds / epoch_s)))
-    began_s = time.monotonic()
-    train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
-    test, spent_s = accuracy_of(whole, images.test, images), time.monotonic() - began_s
-    notes("whole", test=test, epochs=epochs, seconds=spent_s)
-    timer, workers = Core(args, whole, images.side), Workers(args.workers, images, TUNING)
+    if args.resume:
+        whole = kept(args, notes)
+    else:
+        torch.manual_seed(0)
+        whole = residual(images.task, stride=1, kernel=3, width=16, growth=2.0, blocks=args.blocks)
+        epoch_s = seconds_an_epoch(copy.deepcopy(whole), images, MODERN)
+        epochs = args.epochs or max(1, min(60, int(0.14 * args.seconds / epoch_s)))
+        began_s = time.monotonic()
+        train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
+        test, spent_s = accuracy_of(whole, images.test, images), time.monotonic() - began_s
+        notes("whole", test=test, epochs=epochs, seconds=spent_s)
+    timer, workers = Core(args, whole, images.side), Workers(args, images, TUNING)
     study = Study(notes, images, whole, timer, workers, args, SANDWICH)
-    study.whole_epoch_s = spent_s / epochs
-    study.fit_times(6 if args.smoke else 45)
+    (line,) = notes.lines("whole")
+    study.whole_epoch_s = line["seconds"] / line["epochs"]
+    study.fit_times(6 if args.smoke else 45, shallow=True)
     peers = Peers(study)
-    study.adapt(0.3 * args.seconds)
+    if args.resume:
+        study.take_up()
+    else:
+        study.adapt(0.3 * args.seconds)
     study.predict_times()
     halved(study, peers, args.tuning)
 
@@ -825,7 +907,7 @@ def kernels(args, images, notes):
     epochs = args.epochs or max(1, min(40, int(0.3 * args.seconds / epoch_s)))
     train(whole, images, replace(MODERN, epochs=epochs), TrainingOptions(evaluate_every=epochs))
     notes("whole", test=accuracy_of(whole, images.test, images), epochs=epochs)
-    timer, workers = Core(args, whole, images.side), Workers(args.workers, images, TUNING)
+    timer, workers = Core(args, whole, images.side), Workers(args, images, TUNING)
     study = Study(notes, images, whole, timer, workers, args, SANDWICH)
     study.adapt(0.3 * args.seconds)
     rows = study.space.sample(np.random.default_rng(6), 2 if args.smoke else 12)
@@ -979,7 +1061,6 @@ def interval(first, second):
 
 CASES = {  # what runs, pixels of its images, and the name of its results
     "mobilenet": (mobilenet, SIDE, "mobilenet"),
-    "handed_out": (handed_out, SIDE, "mobilenet"),
     "resnet": (resnet, 32, "resnet{}"),
     "kernels": (kernels, 64, "kernels"),
 }
@@ -999,6 +1080,9 @@ def main():
     parser.add_argument("--few", type=int)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--taylor", action="store_true")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--adapting", type=int, default=7)
+    parser.add_argument("--memory", type=float, default=1.0)
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
     if args.case == "summary":
