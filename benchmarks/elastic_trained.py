@@ -1000,7 +1000,7 @@ def show_points(parts, by_step):
     print("   width side  handed out: time, accuracy | part: time, accuracy, gain")
     gains, quick = [], []
     for line in by_step["handed out"]:
-        share = float(np.median(shares[f"mobilenetv2_{line['width']} side={line['side']}"]))
+        share = float(np.median(shares.get(f"mobilenetv2_{line['width']} side={line['side']}", 0)))
         within = [part for part in parts if part["share"] <= NOISE * share]
         if not within:
             continue
