@@ -44,7 +44,8 @@ class Inherited(Staged):
     """A strategy of a run on a space whose supernet was trained before.
 
     Rules of thumb, networks of widths that are scaled alike, are candidates: of each side the largest within
-    the limits. That of most multiply-accumulates and that which inherits most are trained in any case.
+    the limits. That of most multiply-accumulates and that which inherits most are trained in any case. Of each side,
+    the part that inherits most is trained early: over different sides, inherited accuracies rank badly.
     """
 
     least_scored = 4
@@ -179,7 +180,12 @@ class Inherited(Staged):
         ]
         worths = (candidates.prior, candidates.flops) if timed else ()
         always = tuple(dict.fromkeys(max(timed, key=worth.__getitem__) for worth in worths))
-        return Stages(candidates, self._fidelities, self._ends_s, self._parallel, always=always)
+        by_prior = np.argsort(-candidates.prior, kind="stable").tolist()
+        rows, task = candidates.architectures[by_prior], self._problem.task
+        sides = [own_side(self._space, row, task) for row in rows]
+        early = tuple(by_prior[sides.index(side)] for side in dict.fromkeys(sides))
+        times = self._fidelities, self._ends_s, self._parallel
+        return Stages(candidates, *times, always=always, early=early)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results = self._proposer.stages, self._proposer.results

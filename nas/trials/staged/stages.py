@@ -81,6 +81,7 @@ class Stages:
     until_s: Mapping[str, float]  # end of each stage, on the clock of the search
     parallel: int = 1
     always: tuple[int, ...] = ()  # candidates that are trained after the first, before others
+    early: tuple[int, ...] = ()  # candidates that are trained short after them
 
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
@@ -169,7 +170,8 @@ class Stages:
         barred |= {job.candidate for job in asked if job.fidelity == at}
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
-        wanted = [each for each in self.always if asked and each not in barred]
+        first = (*self.always, *self.early) if asked else ()
+        wanted = [each for each in first if each not in barred]
         best = wanted[0] if wanted else int(np.argmax(promise))
         if best in barred or self._seconds(StageJob(best, at), results) > left_s:
             return None

@@ -397,6 +397,19 @@ def test_the_length_of_a_short_training_is_what_the_time_allows():
     assert [chosen(seconds) for seconds in (1.0, 100.0, 1000.0)] == [12, 3, 1]
 
 
+def test_candidates_are_trained_early_in_their_order_and_once():
+    candidates = some_candidates(problem_of())
+    best, last = int(np.argmax(candidates.prior)), len(candidates) - 1
+    stages = Stages(candidates, FIDELITIES, ENDS_S, early=(last, best, last - 1))
+    running = [StageJob(best, 0)]
+
+    assert stages.next({}, running, 0.0) == StageJob(last, 0)
+    results = {StageJob(each, 0): Result(0.5, 1.0) for each in (best, last)}
+    short = stages.short_fidelity(results)
+    results |= {StageJob(each, short): Result(0.5, 1.0) for each in (best, last)}
+    assert stages.next(results, (), 0.0) == StageJob(last - 1, short)
+
+
 def test_a_candidate_of_every_stage_is_trained_second_and_longer():
     candidates = some_candidates(problem_of())
     last = len(candidates) - 1
