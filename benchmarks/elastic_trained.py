@@ -9,12 +9,13 @@ FOLDER is written by `benchmarks.pretrained_weights`. IMAGES are JPEGs in a Parq
 
 - mobilenet: MobileNetV2 of widths 1.0, 0.75 and 0.5, at five sides up to 128 pixels, tuned alike; beside that, width
   1.0 is adapted as the search does it (sandwich rule, in-place distillation). The best parts within the latencies of
-  the fifteen, tuned as they were: of those within a latency, the best by validation
-  images counts. Twenty random parts as they inherit, against each tuned alone.
+  the fifteen, tuned as they were: of those within a latency, the best by validation images counts. Twenty random
+  parts as they inherit, against each tuned alone.
 - resnet: a ResNet of that many blocks (27: ResNet-56, 3: ResNet-8), trained here and adapted. For half of its time:
-  the best part, widths scaled alike, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
+  the best part (of those that inherit most at each side, by validation images after the first seed's tuning), widths
+  scaled alike, smaller images alone, torch-pruning's global pruning and, where it is installed, ModelOpt's FastNAS,
   each tuned alike with the whole network as teacher, by three seeds. Where a peer needs longer even at its fastest,
-  the best part within the peer's time. Where adaptation alone would explain the gain: widths alike, adapted too.
+  the best part within the peer's time. Where adaptation alone would explain the gain: rules of thumb, adapted too.
 - kernels: MobileNetV3 large, trained here at 64 pixels and adapted. Parts that differ in the crop of their depthwise
   kernels alone: what cropping costs beyond what a tuning brings to both bounds what learnt matrices, as
   Once-for-All's, could give.
@@ -23,7 +24,7 @@ With `--resume`, a run goes on from what an interrupted one left in OUT. With `-
 With `--taylor`, channels are kept by first-order Taylor on training images instead of magnitude.
 
 Latencies: ONNX Runtime, one thread of a core, each in turns with the whole network, whose median is 1. A search
-sees a regression on some 60 of them, and measures those that it proposes. Accuracies: of all test images; choices
+sees a regression on some 100 of them, and measures those that it proposes. Accuracies: of all test images; choices
 are by validation images. Epochs of tuning follow from the seconds, and are written down with each number.
 """
 
