@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
 from typing import Any, final
 
 import numpy as np
@@ -242,20 +243,14 @@ def _stages(network: nn.Module, blocks: Sequence[str]) -> dict[str, tuple[str, .
     Where other blocks, such as those that halve the side, are between them, each run is a stage of its own, by the
     name of its first block.
     """
-    runs: dict[str, list[list[str]]] = {}
+    stages: dict[str, tuple[str, ...]] = {}
     for around in dict.fromkeys(block.rpartition(".")[0] for block in blocks):
-        runs[around], follows = [], False
-        for name, child in network.get_submodule(around).named_children():
-            block = f"{around}.{name}".lstrip(".")
-            if block in blocks:
-                runs[around] = runs[around] if follows else [*runs[around], []]
-                runs[around][-1].append(block)
-            follows = block in blocks or (follows and not any(True for _ in child.parameters()))
-    return {
-        around if len(of_module) == 1 else run[0]: tuple(run)
-        for around, of_module in runs.items()
-        for run in of_module
-    }
+        children = network.get_submodule(around).named_children()
+        weighted = [name for name, child in children if any(True for _ in child.parameters())]
+        names = [f"{around}.{name}".lstrip(".") for name in weighted]
+        runs = [tuple(run) for is_bridged, run in groupby(names, blocks.__contains__) if is_bridged]
+        stages |= {around if len(runs) == 1 else run[0]: run for run in runs}
+    return stages
 
 
 def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:
