@@ -35,7 +35,8 @@ class SearchSpace(Choices, Space, Protocol):
     """Architectures as rows of D choice indices, and what is known of each row.
 
     Rows may be more than can be listed. Positions may be conditional on others: what such a
-    position holds while it is switched off does not matter.
+    position holds while it is switched off does not matter. A space may have a `default_network`,
+    the row that is trained where few images judge.
     """
 
     @property
