@@ -62,11 +62,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _help(name: str) -> str:
     """Section of a command with what its `--help` prints, from the settings in conf/."""
-    content = yaml.safe_load((_ROOT / "conf" / f"{name}.yaml").read_text(encoding="utf-8"))
-    package = {"map": "runtime.map", "bench/bench": "benchmarks"}.get(name, f"nas.{name}")
-    return (
-        f"### `{package} --help`\n\n```text\n{content['hydra']['help']['template'].strip()}\n```\n"
-    )
+    path = _ROOT / "conf" / "hydra" / "help" / f"{name}.yaml"
+    template = yaml.safe_load(path.read_text(encoding="utf-8"))["template"]
+    package = {"map": "runtime.map"}.get(name, f"nas.{name}")
+    return f"### `{package} --help`\n\n```text\n{template.strip()}\n```\n"
 
 
 def _page_of(name: str) -> str:

@@ -48,7 +48,8 @@ def hydra_command(
 
     Args:
       command: name after `python -m`, for the reference to its help.
-      file: YAML file of the default settings, relative to conf/, without its ending.
+      file: YAML file of the default settings, relative to conf/, without its ending; its help is
+        hydra/help/<name>.yaml beside it.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
       words: settings and options; None for those of the process.
@@ -66,6 +67,8 @@ def hydra_command(
             sys.stdout.write(f"edgenas {version('edgenas')}\n")
         elif {"--help", "-h"} & {*words}:
             settings = [word for word in words if not word.startswith("-")]
+            # a file of its own, as OmegaConf would parse its thousands of letters in every command
+            settings.append(f"hydra/help={path.name}")
             with _composed(command, path, settings, has_hydra=True) as composed:
                 sys.stdout.write(f"{composed.hydra.help.template}\n")
         elif any(word.lstrip("+~").startswith(("-", "hydra")) for word in words):
