@@ -35,17 +35,19 @@ def onnx_network(*nodes):
 
 
 def pythons():
-    """Of each minor version that is on this machine one interpreter, the oldest first."""
+    """One interpreter of each minor version that is on this machine, the oldest first."""
     root = Path(os.environ.get("PYENV_ROOT", Path("~/.pyenv").expanduser()))
-    offered = [*map(str, root.glob("versions/3.*/bin/python3")), sys.executable]
-    offered += filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20)))
-    python_of = {}
-    for path in offered:
-        printed = subprocess.run([path, "-V"], capture_output=True, text=True, check=False)
-        version = re.fullmatch(r"Python 3\.(\d+)\..*\n", printed.stdout)
-        if version and int(version[1]) >= 6:
-            python_of.setdefault(int(version[1]), path)
-    return {f"3.{minor}": python_of[minor] for minor in sorted(python_of)}
+    python_of = {
+        int(re.match(r"3\.(\d+)", path.parts[-3])[1]): str(path)
+        for path in root.glob("versions/3.[0-9]*/bin/python3")
+    }
+    python_of.setdefault(sys.version_info.minor, sys.executable)
+    for minor in {*range(6, 20)} - {*python_of}:
+        path = shutil.which(f"python3.{minor}")
+        # a shim of pyenv may stand for no interpreter
+        if path and not subprocess.run([path, "-V"], capture_output=True, check=False).returncode:
+            python_of[minor] = path
+    return {f"3.{minor}": python_of[minor] for minor in sorted(python_of) if minor >= 6}
 
 
 PYTHONS = pythons()

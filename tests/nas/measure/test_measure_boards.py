@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sys
@@ -43,9 +44,16 @@ SLUG = "board-onnxruntime-fp32-b1"
 TASK = SPACE.tasks["imagenet16"]
 
 
+@pytest.fixture(scope="module")
+def export_once():
+    """Exports by what they are of: all tests measure the same few networks."""
+    return functools.cache(latency.probe.config.exported)
+
+
 @pytest.fixture
-def run(in_process, tmp_path):
+def run(in_process, tmp_path, monkeypatch, export_once):
     """Measures into the test's folder, in this process."""
+    monkeypatch.setattr("latency.probe.config.exported", export_once)
 
     def call(*overrides):
         last_of_each = {text.split("=")[0]: text for text in (*QUICK, *overrides)}.values()
