@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, final
 from xml.etree.ElementTree import Element, tostring
 
@@ -48,10 +48,20 @@ class Figure(PagePart):
           ValueError: if Plotly does not know a property of a trace or of the layout.
         """
         import plotly.graph_objects as go  # noqa: PLC0415 - only a page with charts waits for it
+        from plotly.io.json import to_json_plotly  # noqa: PLC0415 - as above
 
-        chart = go.Figure(list(self.data), self.layout)
-        chart.layout.template = THEME
-        return Markup(chart.to_json())  # noqa: S704 - Plotly escapes <, > and /
+        figure = go.Figure(list(self.data), {**self.layout, "template": "none"})
+        chart = figure.to_plotly_json()
+        chart["layout"]["template"] = _theme()
+        return Markup(to_json_plotly(chart))  # noqa: S704 - Plotly escapes <, > and /
+
+
+@cache
+def _theme() -> Any:
+    """The theme as Plotly writes it, which takes longer to check than a chart."""
+    import plotly.graph_objects as go  # noqa: PLC0415 - as above
+
+    return go.layout.Template(THEME).to_plotly_json()
 
 
 @final

@@ -70,7 +70,7 @@ def test_a_reward_that_trades_accuracy_for_cost_is_maximised_too():
 
     best = soft(accuracy_of(EVERYTHING), ratios_of(EVERYTHING)).max()
 
-    sampled = advance(CONFIG.build(SPACE, range(3)), 60, score=soft)
+    sampled = advance(CONFIG.build(SPACE, range(3)), 40, score=soft)
 
     np.testing.assert_allclose(soft(accuracy_of(sampled), ratios_of(sampled)).max(1), best)
 
@@ -96,7 +96,7 @@ def test_what_is_pending_is_not_asked_again():
 def test_beyond_its_memory_it_still_improves():
     config = replace(CONFIG, memory=12, front=False)
 
-    sampled = advance(config.build(SPACE, range(3)), 120)
+    sampled = advance(config.build(SPACE, range(3)), 90)
 
     rewards = score(accuracy_of(sampled), ratios_of(sampled))
     np.testing.assert_allclose(rewards.max(1), OPTIMUM)
@@ -131,7 +131,7 @@ def test_a_space_too_large_to_list_is_climbed():
     space = Stages()
     controller = CONFIG.build(space, [0, 1])
     best = np.zeros(2)
-    for _ in range(120):
+    for _ in range(70):
         architectures = controller.sample(1)
         worth = architectures.mean(-1)
         learn(controller, architectures, worth)

@@ -26,7 +26,7 @@ HERE = (
 )
 """Of a search on this machine, which takes few samples and lets other processes run beside it."""
 
-LONG = ("budget=1200", "controller.batch_size=2")
+LONG = ("budget=500", "controller.batch_size=2")
 """Of a search that takes long enough to be interrupted."""
 
 

@@ -33,11 +33,6 @@ from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
 from nas.trials.staged.fine_tunings import FineTunings
 
-try:
-    timm()
-except UserError as error:
-    pytest.skip(str(error), allow_module_level=True)
-
 UNTIMED = ("hours=10", "executor=threads")
 """Of a search that ends as soon as every network was tuned."""
 
@@ -53,6 +48,15 @@ def weights(tmp_path):
         state = timm().create_model(name, num_classes=3).state_dict()
         save_file(state, folder / f"{name}.safetensors", about)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_timm():
+    """Imported only where its tests run: it takes seconds."""
+    try:
+        timm()
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(autouse=True)

@@ -303,7 +303,7 @@ def test_a_folder_that_another_process_holds_is_refused(study, tmp_path):
 
 def test_a_killed_study_goes_on(command, study, tmp_path):
     path = tmp_path / "one"
-    many = ("budget=400", "controllers=[rnn,uniform,evolution]", f"folder={path}")
+    many = ("budget=100", "controllers=[rnn,uniform,evolution]", f"folder={path}")
     killed = command(*many)
     wait_for(lambda: path.is_dir() and logs(path), killed)
     killed.send_signal(signal.SIGKILL)
