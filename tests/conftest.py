@@ -91,6 +91,9 @@ _LONG = (
 )
 """Half of the time of all tests; their files hold a few long ones."""
 
+_SHARING = ("tests/nas/export/", "tests/nas/study/")
+"""Rooms with fixtures of a session that take seconds."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_line_a_sentence():
@@ -103,6 +106,19 @@ def _one_line_a_sentence():
 def pytest_collection_modifyitems(items):
     """The long tests first, so that at the end no process waits long."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A room whose files share a training or a study stays in one process, which makes it once."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - tests run without xdist, too
+
+    class ByRoom(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            room = next((room for room in _SHARING if nodeid.startswith(room)), None)
+            return room or super()._split_scope(nodeid)
+
+    return ByRoom(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_runtest_setup():

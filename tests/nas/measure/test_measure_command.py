@@ -299,7 +299,7 @@ def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(
 def test_a_known_device_is_not_predicted_from_itself_and_nothing_is_measured_for_it(run, tmp_path):
     known = "board=xeon-emerald-rapids"
 
-    status, stdout, stderr = run("networks=null", "transfer=true", known)
+    status, stdout, stderr = run("networks=null", "probes=3", "transfer=true", known)
 
     assert status == 2, stdout
     assert "board=my-board" in stderr
