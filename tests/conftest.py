@@ -3,6 +3,7 @@
 import bz2
 import dataclasses
 import functools
+import gc
 import json
 import os
 import pickle
@@ -106,6 +107,12 @@ def _one_line_a_sentence():
 def pytest_collection_modifyitems(items):
     """The long tests first, so that at the end no process waits long."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+def pytest_collection_finish():
+    """No collection of garbage goes through what was imported: a tenth of the time of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
