@@ -62,7 +62,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _help(name: str) -> str:
     """Section of a command with what its `--help` prints, from the settings in conf/."""
-    path = _ROOT / "conf" / "hydra" / "help" / f"{name}.yaml"
+    path = _ROOT / "conf" / "help" / f"{name}.yaml"
     template = yaml.safe_load(path.read_text(encoding="utf-8"))["template"]
     package = {"map": "runtime.map"}.get(name, f"nas.{name}")
     return f"### `{package} --help`\n\n```text\n{template.strip()}\n```\n"

@@ -142,7 +142,7 @@ def registered():
 @pytest.mark.parametrize(("setting", "name"), sorted(registered()))
 def test_every_registered_name_stands_in_help_and_reference(setting, name):
     command = "study" if setting == "experiment" else "search"
-    help_ = (CONF / "hydra" / "help" / f"{command}.yaml").read_text()
+    help_ = (CONF / "help" / f"{command}.yaml").read_text()
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
     code = " ".join(re.findall(r"`[^`\n]+`", "\n".join(pages)))
 

@@ -49,7 +49,7 @@ def hydra_command(
     Args:
       command: name after `python -m`, for the reference to its help.
       file: YAML file of the default settings, relative to conf/, without its ending; its help is
-        hydra/help/<name>.yaml beside it.
+        help/<name>.yaml beside it.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
       words: settings and options; None for those of the process.
@@ -68,9 +68,10 @@ def hydra_command(
         elif {"--help", "-h"} & {*words}:
             settings = [word for word in words if not word.startswith("-")]
             # a file of its own, as OmegaConf would parse its thousands of letters in every command
-            settings.append(f"hydra/help={path.name}")
-            with _composed(command, path, settings, has_hydra=True) as composed:
-                sys.stdout.write(f"{composed.hydra.help.template}\n")
+            template = OmegaConf.load(path.parent / "help" / f"{path.name}.yaml")
+            with _composed(command, path, settings) as composed, open_dict(composed):
+                composed.merge_with(template)
+                sys.stdout.write(f"{composed.template}\n")
         elif any(word.lstrip("+~").startswith(("-", "hydra")) for word in words):
             _main(command, path, task, also, words)
         else:
@@ -111,12 +112,8 @@ def _main(
 
 
 @contextmanager
-def _composed(
-    command: str, path: Path, words: Sequence[str], *, has_hydra: bool = False
-) -> Iterator[DictConfig]:
+def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictConfig]:
     """Compose settings; Hydra's global state is as before afterwards, but for `HydraConfig`.
-
-    With `has_hydra`, its own settings are among them.
 
     Raises:
       UserError: if a value cannot be converted, or is too large.
@@ -128,10 +125,9 @@ def _composed(
             readable = [_readable(parser, word) for word in words]
             composed = hydra.compose(path.name, readable, return_hydra_config=True)
         HydraConfig.instance().set_config(composed)
-        if not has_hydra:
-            with open_dict(composed):
-                del composed["hydra"]
-            require_in_bounds(OmegaConf.to_container(composed))
+        with open_dict(composed):
+            del composed["hydra"]
+        require_in_bounds(OmegaConf.to_container(composed))
         yield composed
 
 

@@ -30,7 +30,7 @@ from runtime.network.packed import ModelInput, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.policies.base import Policy
-from runtime.scheduling.policies.names import POLICIES, policy_named
+from runtime.scheduling.policies.rules import POLICIES, policy_named
 
 
 def run(

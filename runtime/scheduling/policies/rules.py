@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -104,3 +104,22 @@ class ByNetwork(Policy):
 def delay_ms(sync_ms: Delays | None, source: int | None, target: int) -> float:
     """Return the delay of a job on lane `target` whose previous job ran on lane `source`."""
     return 0.0 if sync_ms is None or source is None else sync_ms[source][target]
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "earliest_finish": EarliestFinish,
+    "queue_time": QueueTime,
+    "by_network": ByNetwork,
+    "one_lane": OneLane,
+}
+
+
+def policy_named(name: str) -> Policy:
+    """Build a policy by name.
+
+    Raises:
+      ValueError: if there is no such policy.
+    """
+    if name not in POLICIES:
+        raise ValueError(f"policy={name!r} must be one of {', '.join(POLICIES)}")
+    return POLICIES[name]()

@@ -13,8 +13,14 @@ from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
-from runtime.scheduling.policies.names import POLICIES, policy_named
-from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.policies.rules import (
+    POLICIES,
+    ByNetwork,
+    EarliestFinish,
+    OneLane,
+    QueueTime,
+    policy_named,
+)
 
 CPU, GPU = 0, 1
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
