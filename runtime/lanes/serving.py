@@ -30,7 +30,7 @@ from runtime.network.packed import ModelInput, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.policies.base import Policy
-from runtime.scheduling.policies.rules import POLICIES, policy_named
+from runtime.scheduling.policies.rules import POLICIES
 
 
 def run(
@@ -244,9 +244,9 @@ def _rule(rule: str) -> Rule:
 
 
 def _policy(policy: str | Policy) -> Policy:
-    if isinstance(policy, str):
-        return policy_named(policy)
-    if isinstance(policy, type) or not callable(getattr(policy, "place", None)):
+    if isinstance(policy, str) and policy in POLICIES:
+        return POLICIES[policy]()
+    if isinstance(policy, str | type) or not callable(getattr(policy, "place", None)):
         raise ValueError(  # noqa: TRY004 - likewise
             f"policy={policy!r} must be one of {', '.join(POLICIES)}, "
             "or an object with a `place` method"

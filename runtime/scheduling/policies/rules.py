@@ -112,14 +112,3 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "by_network": ByNetwork,
     "one_lane": OneLane,
 }
-
-
-def policy_named(name: str) -> Policy:
-    """Build a policy by name.
-
-    Raises:
-      ValueError: if there is no such policy.
-    """
-    if name not in POLICIES:
-        raise ValueError(f"policy={name!r} must be one of {', '.join(POLICIES)}")
-    return POLICIES[name]()

@@ -19,7 +19,6 @@ from runtime.scheduling.policies.rules import (
     EarliestFinish,
     OneLane,
     QueueTime,
-    policy_named,
 )
 
 CPU, GPU = 0, 1
@@ -134,20 +133,16 @@ def test_one_lane_gets_everything():
 
 
 @pytest.mark.parametrize(
-    "policy",
-    [QueueTime(), EarliestFinish(), OneLane(), ByNetwork()],
-    ids=lambda policy: type(policy).__name__,
+    ("name", "kind"),
+    [
+        ("earliest_finish", EarliestFinish),
+        ("queue_time", QueueTime),
+        ("by_network", ByNetwork),
+        ("one_lane", OneLane),
+    ],
 )
-def test_every_policy_has_the_interface(policy):
+def test_every_policy_has_a_name_and_the_interface(name, kind):
+    policy = POLICIES[name]()
+
+    assert type(policy) is kind
     assert isinstance(policy, Policy)
-
-
-def test_policies_have_names():
-    assert {name: type(policy_named(name)) for name in POLICIES} == {
-        "earliest_finish": EarliestFinish,
-        "queue_time": QueueTime,
-        "by_network": ByNetwork,
-        "one_lane": OneLane,
-    }
-    with pytest.raises(ValueError, match=r"'best'.*earliest_finish"):
-        policy_named("best")
