@@ -360,12 +360,12 @@ class ChoiceSpace:
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
     def control(self) -> Int64[ndarray, "D"]:
-        """The costliest of 200 samples."""
+        """The costliest of 1,000 samples."""
         return self._control
 
     @cached_property
     def _control(self) -> Int64[ndarray, "D"]:
-        rows = np.unique(self.sample(np.random.default_rng(0), 200), axis=0)
+        rows = np.unique(self.sample(np.random.default_rng(0), 1000), axis=0)
         flops = self.costs(rows, self.tasks[self.default_task])["flops"]
         return np.asarray(rows[flops.argmax()])
 

@@ -53,7 +53,12 @@ class _Counter(TorchDispatchMode):
     flops = 0.0
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if (count := flop_registry.get(func._overloadpacket)) is not None:  # noqa: SLF001 - its key
-            self.flops += count(*args, **(kwargs or {}), out_val=result)
+        kwargs = kwargs or {}
+        count = flop_registry.get(func._overloadpacket)  # noqa: SLF001 - its key
+        if count is None:
+            with self:  # such as `linear` in inference mode, which holds a product
+                parts = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if parts is NotImplemented else parts
+        result = func(*args, **kwargs)
+        self.flops += count(*args, **kwargs, out_val=result)
         return result

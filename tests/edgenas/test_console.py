@@ -66,14 +66,14 @@ def test_options_of_hydra_are_those_of_the_module(script, tmp_path):
     )
 
 
-@pytest.mark.parametrize("words", ["--version", "completion bash", "data list"])
+@pytest.mark.parametrize("words", ["--version", "search --version", "completion bash", "data list"])
 def test_a_command_works_without_standard_streams(words, tmp_path):
     command = f"{sys.executable} -m edgenas {words} <&- >&- 2>&-"
 
     assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["common.py", "runtime.py"])
+@pytest.mark.parametrize("name", ["common.py", "runtime.py", "controller.py"])
 def test_a_file_of_the_user_that_is_named_like_ours_breaks_nothing_or_is_named(
     name, script, tmp_path
 ):
