@@ -171,11 +171,11 @@ class Stages:
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
         first = (*self.always, *self.early) if asked else ()
-        wanted = [each for each in first if each not in barred]
-        best = wanted[0] if wanted else int(np.argmax(promise))
-        if best in barred or self._seconds(StageJob(best, at), results) > left_s:
-            return None
-        return StageJob(best, at)
+        for best in (*first, int(np.argmax(promise))):
+            job = StageJob(best, at)
+            if best not in barred and self._seconds(job, results) <= left_s:
+                return job
+        return None
 
     def _longer(
         self, results: Mapping[StageJob, Result], asked: set[StageJob], left_s: float

@@ -410,6 +410,18 @@ def test_candidates_are_trained_early_in_their_order_and_once():
     assert stages.next(results, (), 0.0) == StageJob(last - 1, short)
 
 
+def test_early_candidates_that_do_not_fit_into_the_time_left_are_passed_over():
+    candidates = some_candidates(problem_of())
+    cheap, second, dear = np.argsort(candidates.flops)[[0, 1, -1]].tolist()
+    candidates = replace(candidates, prior=-candidates.flops)
+    stages = Stages(candidates, FIDELITIES, {**ENDS_S, "longer": 2450.0}, early=(dear, second))
+    result = Result(0.5, 300.0 * candidates.flops[cheap] / candidates.flops[dear])
+    results = {StageJob(cheap, 0): result}
+
+    assert stages.next(results, (), 2000.0) == StageJob(dear, 0)
+    assert stages.next(results, (), 2200.0) == StageJob(second, 0)
+
+
 def test_a_candidate_of_every_stage_is_trained_second_and_longer():
     candidates = some_candidates(problem_of())
     last = len(candidates) - 1
