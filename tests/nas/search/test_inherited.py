@@ -22,6 +22,7 @@ from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.search.own_images.inherited import Inherited
 from nas.search.own_images.int8 import Int8Files
 from nas.spaces.elastic.loading import elastic_space
+from nas.trials.executor import Workers
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.stages import Result, StageJob, Stages
 
@@ -179,6 +180,28 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
     network = search._start(decided).network(rows[winner], images.task)
     is_trained_one = torch.equal(network[0].weight, space.whole[0].weight)
     assert is_trained_one == bool(winner)
+
+
+def test_of_each_side_the_part_that_inherits_most_is_trained_early():
+    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=16)
+    texts = [f"side={side} width={width}" for side in (8, 16) for width in (8, 16)]
+    rows, inherited = (
+        np.stack([space.parse(text) for text in texts]),
+        np.array([0.3, 0.4, 0.8, 0.7]),
+    )
+    columns = np.ones(4), np.full(4, Kind.regression, np.int8), np.ones(4), inherited
+    search = object.__new__(Inherited)
+    vars(search).update(
+        _problem=SimpleNamespace(space=space, task=space.tasks[space.default_task]),
+        _config=SimpleNamespace(executor=Workers.threads),
+        _fidelities=(),
+        _ends_s={},
+    )
+
+    stages = search._stages(Candidates(rows, *columns, 4, 4, 4, 0.0, 0.0))
+
+    assert [texts[at] for at in stages.early] == ["side=16 width=8", "side=8 width=16"]
 
 
 @pytest.mark.parametrize("is_better", [False, True])
