@@ -208,5 +208,5 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
 def _in_space(rows: Int64[ndarray, "n d"], problem: SearchProblem) -> Int64[ndarray, "n D"]:
     rows = completed(rows, problem.space)
     if rows.shape[1:] != (len(problem.space.num_choices),) or not problem.space.valid(rows).all():
-        raise ValueError("it holds a row that is no architecture")
+        raise ValueError("it holds a row that is no architecture; begin the search anew")
     return rows
