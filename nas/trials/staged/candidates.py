@@ -393,7 +393,7 @@ def candidates_of(values: Mapping[str, Any], space: SearchSpace) -> Candidates:
 def _require_sound(candidates: Candidates, space: SearchSpace) -> None:
     rows, n = candidates.architectures, len(candidates)
     if rows.shape != (n, len(space.num_choices)) or not n or not space.valid(rows).all():
-        raise ValueError("a candidate is no architecture")
+        raise ValueError("a candidate is no architecture; begin the search anew")
     for name in _COLUMNS[1:]:
         column = getattr(candidates, name)
         if column.shape != (n,) or np.isnan(column).any():

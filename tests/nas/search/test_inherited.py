@@ -186,10 +186,7 @@ def test_of_each_side_the_part_that_inherits_most_is_trained_early():
     layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=16)
     texts = [f"side={side} width={width}" for side in (8, 16) for width in (8, 16)]
-    rows, inherited = (
-        np.stack([space.parse(text) for text in texts]),
-        np.array([0.3, 0.4, 0.8, 0.7]),
-    )
+    inherited, rows = np.array([0.3, 0.4, 0.8, 0.7]), np.stack([*map(space.parse, texts)])
     columns = np.ones(4), np.full(4, Kind.regression, np.int8), np.ones(4), inherited
     search = object.__new__(Inherited)
     vars(search).update(
