@@ -134,19 +134,29 @@ class LayersLatency:
 def layers_in_space(
     device: str, space: Space, task: Task, architecture: Int64[ndarray, "D"]
 ) -> list[str]:
-    """Layers of a space's network in words, as the device's runtime has them; [] if it is none of these runtimes."""
+    """Layers of a space's network in words, as the device's runtime has them; [] if it is none of these runtimes.
+
+    Raises:
+      UserError: if the network cannot be exported or run on this machine.
+    """
     match = _DEVICE.fullmatch(device)
     if match is None:
         return []
-    batch_size = int(match["batch"])
-    if _GRAPH in device:
-        from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
+    batch_size, text = int(match["batch"]), space.text(architecture)
+    try:
+        if _GRAPH in device:
+            from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
 
-        images = space.example_input(architecture, task, batch_size)
-        return operations(space.network(architecture, task).eval(), images)
-    precision = BoardPrecision(match["precision"])
-    text = space.text(architecture)
-    return fused_layers(exported(space, task, batch_size, text, "onnx", precision=precision))
+            images = space.example_input(architecture, task, batch_size)
+            return operations(space.network(architecture, task).eval(), images)
+        precision = BoardPrecision(match["precision"])
+        return fused_layers(exported(space, task, batch_size, text, "onnx", precision=precision))
+    except UserError:
+        raise
+    except Exception as error:  # those of ONNX Runtime and torch have no common base class
+        raise UserError(
+            f"{text}: its layers cannot be listed: {str(error).partition(chr(10))[0]}"
+        ) from error
 
 
 def fused_layers(onnx: bytes) -> list[str]:

@@ -11,7 +11,12 @@ from common.types.kind import Kind
 from latency.models.confidence import of_residuals
 from latency.models.layer_table import LayerTable
 from latency.models.regression import Quality
-from latency.sources.layers import LayersLatency, LayersLatencyConfig, layers_of_live
+from latency.sources.layers import (
+    LayersLatency,
+    LayersLatencyConfig,
+    layers_in_space,
+    layers_of_live,
+)
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 DEVICE = "a/onnxruntime/fp32/b1"
@@ -96,6 +101,17 @@ def test_the_layers_of_a_live_board_are_those_of_its_table(device, has_table):
 
     assert (model is not None) is has_table
     assert model is None or model.device == device
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime/fp32", "onnxruntime/int8", "torch-graph/fp32"])
+def test_a_network_that_the_runtime_refuses_is_an_error_that_names_it(runtime):
+    row = SPACE.architectures(np.array([7]))[0]
+    too_small = replace(SPACE.tasks["imagenet16"], image_side=1)  # to be halved
+
+    with pytest.raises(UserError) as refused:
+        layers_in_space(f"a/{runtime}/b1", SPACE, too_small, row)
+
+    assert SPACE.text(row) in str(refused.value)
 
 
 @pytest.mark.parametrize("device", ["a", "a/torch/fp32/b1", "a/onnxruntime/fp16/b1", DEVICE])
