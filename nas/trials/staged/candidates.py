@@ -40,8 +40,8 @@ _FEWEST_FITTED = 6
 _ENOUGH_TIMED = 20
 """Times beside which predictions by layers add nothing (`benchmarks/results/layers.md`)."""
 
-BY_LAYERS, _LEAST_LIST_S = 30, 15.0
-"""Networks whose layers are listed, an export each, and the seconds that this and the fit of the model take at least."""
+BY_LAYERS, _LEAST_LIST_S, _MOST_LIST_S = 30, 15.0, 300.0
+"""Networks whose layers are listed, an export each, and the fewest and most seconds for that."""
 
 CORRECTING_WEIGHT = 0.2
 """Weight of all features in the correction of what layers say."""
@@ -203,13 +203,17 @@ def _measure(
     What is beyond another limit is not timed. Returns how many rows were considered, and the margin of
     what was predicted.
     """
-    expected_ms, list_s = _by_layers(problem, seconds / 4), seconds / 4
-    until_s = time.monotonic() + seconds - (0.0 if expected_ms is None else list_s)
+    began_s, list_s = time.monotonic(), min(seconds / 4, _MOST_LIST_S)
+    network_ms = _by_layers(problem, rows) if list_s >= _LEAST_LIST_S else None
+    list_s = 0.0 if network_ms is None else list_s
+    until_s = began_s + seconds - list_s
     _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
     asked: Int64[ndarray, "distinct"] = np.sort(first)
     i = number = 0
     for i in map(int, asked):
         within = int((latency_ms <= problem.limit_ms).sum())
+        if (~np.isnan(latency_ms)).sum() >= _ENOUGH_TIMED:  # time on instead of listing layers
+            network_ms, until_s, list_s = None, until_s + list_s, 0.0
         late_s = time.monotonic() - until_s
         enough = number >= (_FEWEST_FITTED if late_s >= 0 else most)
         if enough and (within > 1 or number >= 2 * most or (within and late_s >= seconds)):
@@ -240,44 +244,50 @@ def _measure(
         problem.limits.costs(rows[at])
     latency_ms[unknown], margin = _fitted(
         problem,
-        np.concatenate([rows[unknown], rows[timed]]),
+        rows[unknown],
+        rows[timed],
         np.log(latency_ms[timed]),
-        expected_ms,
-        time.monotonic() + list_s,
-        say,
+        network_ms=network_ms,
+        until_s=time.monotonic() + list_s,
+        say=say,
     )
     kind[unknown] = Kind.regression
     return considered, margin
 
 
 def _by_layers(
-    problem: SearchProblem, seconds: float
+    problem: SearchProblem, rows: Int64[ndarray, "n D"]
 ) -> Callable[[Int64[ndarray, "D"]], float] | None:
-    """Milliseconds by the layer model of the board, if it has one and there are seconds enough to ask it."""
-    if seconds < _LEAST_LIST_S:
-        return None
+    """Milliseconds by the layer model of the board, fitted; None if it has none, or lists no layers of the first rows."""
     layers = layers_of_live(problem.oracle, problem.space, problem.task)
-    return None if layers is None else layers.network_ms
+    for row in () if layers is None else rows[:_FEWEST_FITTED]:
+        with suppress(UserError):
+            if layers.network_ms(row) > 0:
+                return layers.network_ms
+    return None
 
 
-def _fitted(  # noqa: PLR0917 - called above alone
+def _fitted(
     problem: SearchProblem,
-    rows: Int64[ndarray, "n D"],
+    unknown: Int64[ndarray, "n D"],
+    timed: Int64[ndarray, "timed D"],
     log_ms: Float64[ndarray, "timed"],
-    expected_ms: Callable[[Int64[ndarray, "D"]], float] | None,
+    *,
+    network_ms: Callable[[Int64[ndarray, "D"]], float] | None,
     until_s: float,
     say: Callable[[str], None],
-) -> tuple[Float64[ndarray, "untimed"], float]:
-    """Milliseconds of the rows before those that were timed, and their margin."""
+) -> tuple[Float64[ndarray, "n"], float]:
+    """Milliseconds of the unknown rows, and their margin."""
+    rows, n = np.concatenate([unknown, timed]), len(unknown)
     features = log_features(problem.space, problem.task, rows)
-    expected, by_layers, timed = np.zeros(len(rows)), 0, len(log_ms)
-    if expected_ms is not None and timed < _ENOUGH_TIMED:
-        expected, by_layers = _expected_logs(expected_ms, rows, features, until_s)
+    expected, by_layers = np.zeros(len(rows)), 0
+    if network_ms is not None:
+        expected, by_layers = _expected_logs(network_ms, rows, features, until_s)
     if by_layers:
         features *= CORRECTING_WEIGHT
-    beyond = log_ms - expected[-timed:]
-    model = fit(features[-timed:], beyond)
-    missed = beyond - held_out_ms(features[-timed:], beyond, np.arange(timed))
+    beyond = log_ms - expected[n:]
+    model = fit(features[n:], beyond)
+    missed = beyond - held_out_ms(features[n:], beyond, np.arange(len(timed)))
     uncertainty = of_residuals(missed)
     if not isinstance(problem.space, Enumerable):
         uncertainty = uncertainty.without_slack()
@@ -286,11 +296,11 @@ def _fitted(  # noqa: PLR0917 - called above alone
     doubt = ", not to be trusted: time more of them by networks= or hours="
     prior = f" and predictions of {by_layers:,} by their layers" if by_layers else ""
     say(
-        f"predicted latencies, from {timed:,} timed networks{prior}: median error {error:.1%} on those "
+        f"predicted latencies, from {len(timed):,} timed networks{prior}: median error {error:.1%} on those "
         f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; {-np.expm1(-margin):.1%} below T or more "
         f"are considered"
     )
-    return np.exp((expected + model.predict_ms(features))[:-timed]), margin
+    return np.exp((expected + model.predict_ms(features))[:n]), margin
 
 
 def _expected_logs(
@@ -308,10 +318,11 @@ def _expected_logs(
         if time.monotonic() >= until_s:
             break
         with suppress(UserError):  # one that cannot be exported
-            predicted[number] = math.log(predict_ms(row))
+            if (ms := predict_ms(row)) > 0:  # 0 where no layers are listed
+                predicted[number] = ms
     if len(predicted) < _FEWEST_FITTED:
         return np.zeros(len(rows)), 0
-    model = fit(features[[*predicted]], np.array([*predicted.values()]))
+    model = fit(features[[*predicted]], np.log([*predicted.values()]))
     return model.predict_ms(features), len(predicted)
 
 

@@ -186,6 +186,57 @@ def test_layers_of_the_device_are_the_prior_where_few_networks_were_timed(monkey
     assert "30 by their layers" in lines[-1]
 
 
+@pytest.mark.parametrize(
+    ("fit_s", "answer_s", "timed"), [(None, 5, 20), (10, 5, 13), (10, 3, 30), (70, 5, 6)]
+)
+def test_a_prior_takes_a_quarter_of_the_time_where_fewer_than_20_can_be_timed(
+    monkeypatch, fit_s, answer_s, timed
+):
+    oracle, clock_s, listed, answered = Oracle(instant=False), [0.0], [], []
+    answer = oracle.answer
+
+    def answer_slowly(rows):
+        clock_s[0] += answer_s
+        answered.append(rows)
+        return answer(rows)
+
+    def network_ms(row):
+        clock_s[0] += 1 if listed else fit_s
+        listed.append(row)
+        return answer(row[None]).ms[0]
+
+    oracle.answer = answer_slowly
+    layers = fit_s and SimpleNamespace(network_ms=network_ms)
+    monkeypatch.setattr("nas.trials.staged.candidates.layers_of_live", lambda *_: layers)
+    monkeypatch.setattr(
+        "nas.trials.staged.candidates.time", SimpleNamespace(monotonic=lambda: clock_s[0])
+    )
+
+    draw(problem_of(oracle=oracle), 0, 400, 100.0)
+
+    assert len(answered) == timed
+    assert len(listed) == {None: 0, 10: 1 + 25 * (timed < 20), 70: 1 + 25}[fit_s]
+    assert clock_s[0] <= 100 or fit_s == 70  # when the fewest are timed
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_networks_whose_layers_cannot_be_listed_are_no_prior(monkeypatch, refuses):
+    live = problem_of(oracle=Oracle(instant=False))
+    first = SPACE.sample(np.random.default_rng(0), 400)[0]
+
+    def network_ms(row):
+        if refuses and (row != first).any():
+            raise UserError("no layers")
+        return float((row == first).all())
+
+    drawn = [draw(live, 0, 400, np.inf, networks=6)]
+    layers = SimpleNamespace(network_ms=network_ms)
+    monkeypatch.setattr("nas.trials.staged.candidates.layers_of_live", lambda *_: layers)
+    drawn.append(draw(live, 0, 400, np.inf, networks=6))
+
+    assert drawn[0].latency_ms.tolist() == drawn[1].latency_ms.tolist()
+
+
 def test_networks_of_an_oracle_that_predicts_keep_its_margin():
     oracle = Oracle(instant=False)
     answer = oracle.answer
