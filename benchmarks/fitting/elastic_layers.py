@@ -27,6 +27,7 @@ from numpy import ndarray
 from torch import nn
 
 from benchmarks.fitting.layers import read_rows, timed
+from common.types.errors import UserError
 from common.types.task import Task
 from latency.models.layer_table import open_layer_table
 from latency.models.regression import fit
@@ -100,10 +101,14 @@ def judge(device: str, paths: list[Path]) -> None:
         every = [row for row in rows if row["network"] == name]
         quiet = [row for row in every if abs(np.log(np.divide(*row["ms"]))) < MOST_UNEQUAL]
         space, ms = space_of(name), np.array([min(row["ms"]) for row in quiet])
+        try:
+            architectures = np.array([space.parse(row["part"]) for row in quiet])
+        except UserError as error:
+            print(f"{name}: skipped, as its rows are of another space: {error}")
+            continue
         by_layers_ms = np.array(
             [table.predict_ms([layer for layer, _ in row["layers"]]) for row in quiet]
         )
-        architectures = np.array([space.parse(row["part"]) for row in quiet])
         features = log_features(space, space.tasks["images"], architectures)
         ratio = np.log(ms / by_layers_ms)
         print(
