@@ -109,9 +109,7 @@ class LayersLatency:
     def network_ms(self, architecture: Int64[ndarray, "D"]) -> float:
         """Milliseconds of one network."""
         text = self.space.text(architecture)
-        if (
-            not self._predicted_ms
-        ):  # the first question fits the model, for a minute on a busy machine
+        if not self._predicted_ms:  # which fits the model, for a minute on a busy machine
             self.tell(f"fitting a model to {len(self.table.layers):,} layers of {self.device}")
         if text not in self._predicted_ms:
             layers = layers_in_space(self.device, self.space, self.task, architecture)
@@ -154,9 +152,8 @@ def layers_in_space(
     except UserError:
         raise
     except Exception as error:  # those of ONNX Runtime and torch have no common base class
-        raise UserError(
-            f"{text}: its layers cannot be listed: {str(error).partition(chr(10))[0]}"
-        ) from error
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{text}: its layers cannot be listed: {reason}") from error
 
 
 def fused_layers(onnx: bytes) -> list[str]:
@@ -195,10 +192,4 @@ class LayersLatencyConfig(LatencyConfig):
                 f"latency=layers: device={device} is not of the form <board>/onnxruntime/fp32/b1, "
                 f"<board>/onnxruntime/int8/b1 or <board>/torch-graph/fp32/b1; {ways_to_layers()}"
             )
-        table = open_layer_table(device)
-        return LayersLatency(
-            space,
-            task,
-            table,
-            partial(say, PlainConsole()),
-        )
+        return LayersLatency(space, task, open_layer_table(device), partial(say, PlainConsole()))

@@ -260,10 +260,11 @@ def _by_layers(
 ) -> Callable[[Int64[ndarray, "D"]], float] | None:
     """Milliseconds by the layer model of the board, fitted; None if it has none, or lists no layers of the first rows."""
     layers = layers_of_live(problem.oracle, problem.space, problem.task)
-    for row in () if layers is None else rows[:_FEWEST_FITTED]:
-        with suppress(UserError):
-            if layers.network_ms(row) > 0:
-                return layers.network_ms
+    if layers is not None:
+        for row in rows[:_FEWEST_FITTED]:
+            with suppress(UserError):
+                if layers.network_ms(row) > 0:
+                    return layers.network_ms
     return None
 
 
@@ -280,9 +281,7 @@ def _fitted(
     """Milliseconds of the unknown rows, and their margin."""
     rows, n = np.concatenate([unknown, timed]), len(unknown)
     features = log_features(problem.space, problem.task, rows)
-    expected, by_layers = np.zeros(len(rows)), 0
-    if network_ms is not None:
-        expected, by_layers = _expected_logs(network_ms, rows, features, until_s)
+    expected, by_layers = _expected_logs(network_ms, rows, features, until_s)
     if by_layers:
         features *= CORRECTING_WEIGHT
     beyond = log_ms - expected[n:]
@@ -304,7 +303,7 @@ def _fitted(
 
 
 def _expected_logs(
-    predict_ms: Callable[[Int64[ndarray, "D"]], float],
+    network_ms: Callable[[Int64[ndarray, "D"]], float] | None,
     rows: Int64[ndarray, "n D"],
     features: Float64[ndarray, "n features"],
     until_s: float,
@@ -315,10 +314,10 @@ def _expected_logs(
     """
     predicted: dict[int, float] = {}
     for number, row in enumerate(rows[:BY_LAYERS]):
-        if time.monotonic() >= until_s:
+        if network_ms is None or time.monotonic() >= until_s:
             break
         with suppress(UserError):  # one that cannot be exported
-            if (ms := predict_ms(row)) > 0:  # 0 where no layers are listed
+            if (ms := network_ms(row)) > 0:  # 0 where no layers are listed
                 predicted[number] = ms
     if len(predicted) < _FEWEST_FITTED:
         return np.zeros(len(rows)), 0
@@ -332,13 +331,11 @@ def log_features(
     """What the logarithm of a latency depends on: those of the costs, and the space's features."""
     costs = space.costs(rows, task)
     logs = np.log1p(np.stack([costs["parameters"], costs["flops"]], axis=-1))
-    features = np.concatenate([logs, space.features(rows)], axis=-1)
+    features: Float64[ndarray, "n features"] = np.concatenate([logs, space.features(rows)], axis=-1)
     spread = features.std(axis=0)
-    standard: Float64[ndarray, "n features"] = (features - features.mean(axis=0)) / np.where(
-        spread > 0, spread, 1
-    )
-    standard[:, : logs.shape[1]] *= _COST_WEIGHT
-    return standard
+    features = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    features[:, : logs.shape[1]] *= _COST_WEIGHT
+    return features
 
 
 def scored(
