@@ -47,13 +47,13 @@ _ELEMENTS, _OPERATIONS = slice(14, 17), 19
 class _KindModel:
     """A linear model times the factor that trees predict; microseconds.
 
-    With trees no layer is slower than the slowest of the fit, or only by as much as it is larger than the largest.
+    With trees no layer is slower than the slowest of the fit, or only by as much as it is by the linear model.
     """
 
     weights: Float64[ndarray, "inputs"]
     trees: Sequence[Any]
     slowest_us: float
-    largest: float  # sum of the linear model's inputs
+    slowest_linear_us: float  # of the fit, by the linear model
 
     def predict(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
         linear = _linear(features, self.weights)
@@ -61,8 +61,8 @@ class _KindModel:
             return linear
         logs = np.log1p(features)
         us = linear * np.exp(np.mean([each.predict(logs) for each in self.trees], 0))
-        larger = np.maximum(1.0, _inputs(features).sum(axis=1) / self.largest)
-        return np.asarray(np.minimum(us, self.slowest_us * larger))
+        slower = np.maximum(1.0, linear / self.slowest_linear_us)
+        return np.asarray(np.minimum(us, self.slowest_us * slower))
 
     def spread(self, features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n"]:
         """Standard deviation of the logarithm among the trees of the forest; 1 without trees."""
@@ -108,11 +108,8 @@ def fit_layers(
 
     Without trees it is linear, as the published predictors of layers are.
     """
-    us, names, features = (
-        np.maximum(us, _LEAST_US),
-        np.array([*map(kind_of, layers)]),
-        _features(layers),
-    )
+    us, features = np.maximum(us, _LEAST_US), _features(layers)
+    names = np.array([*map(kind_of, layers)])
     import sklearn.ensemble  # noqa: F401, PLC0415 - its threads are limited once it is there
 
     with threadpool_limits(1):  # threads that wait for each other on busy cores take tenfold
@@ -130,17 +127,18 @@ def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: in
 
     inputs = _inputs(features)
     weights, _ = nnls(inputs / us[:, None], np.ones(len(us)))  # of the relative error
-    most = float(us.max()), float(inputs.sum(axis=1).max())
+    linear_us = _linear(features, weights)
+    slowest = float(us.max()), float(linear_us.max())
     if not trees:
-        return _KindModel(weights, (), *most)
-    factor, logs = np.log(us / _linear(features, weights)), np.log1p(features)
+        return _KindModel(weights, (), *slowest)
+    factor, logs = np.log(us / linear_us), np.log1p(features)
     fitted = [ExtraTreesRegressor(trees, max_features=0.6, random_state=0).fit(logs, factor)]
     if len(us) > 2 * _FEWEST_FOR_TREES:
         boosted = HistGradientBoostingRegressor(
             max_iter=100, learning_rate=0.1, min_samples_leaf=5, random_state=0
         )
         fitted.append(boosted.fit(logs, factor))
-    return _KindModel(weights, fitted, *most)
+    return _KindModel(weights, fitted, *slowest)
 
 
 def _inputs(features: Float64[ndarray, "n F"]) -> Float64[ndarray, "n inputs"]:

@@ -70,8 +70,20 @@ def test_no_layer_is_slower_than_the_slowest_of_its_kind_but_for_its_size():
     slowed = LayerModel({"cat float": replace(kind, trees=[hundredfold])})
     small, large = slowed.predict_us([copies[30], "cat float[1,630] > float[1,630]"])
 
-    assert small == pytest.approx(63)
-    assert large == pytest.approx(630, rel=0.01)
+    assert (small, large) == pytest.approx((63, 630))
+
+
+def test_a_layer_of_more_weights_and_fewer_operations_may_be_slower_than_the_slowest():
+    sizes = [(batch, 10 + batch * 7 % 53) for batch in range(2, 62)]
+    layers = [f"Gemm float[{n},{c}] float[{c},{c}] > float[{n},{c}]" for n, c in sizes]
+    us = np.array([c * c / 10 for _, c in sizes])
+    kind = fit_layers(layers, us).kinds["Gemm float"]
+    hundredfold = DummyRegressor(strategy="constant", constant=np.log(100)).fit([[0]], [0])
+
+    slowed = LayerModel({"Gemm float": replace(kind, trees=[hundredfold])})
+
+    (predicted_us,) = slowed.predict_us(["Gemm float[2,120] float[120,120] > float[2,120]"])
+    assert predicted_us == pytest.approx(120 * 120 / 10)
 
 
 def test_few_layers_of_a_kind_are_predicted_without_those_of_other_kinds():
