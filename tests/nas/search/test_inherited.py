@@ -148,15 +148,24 @@ def test_settings_that_do_not_go_with_a_network_are_one_line(
     assert hint in one_line(search_here(tmp_path, *settings))
 
 
+def small_space(side):
+    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=side)
+
+
+def adapted_on_digits(tmp_path):
+    torch.manual_seed(0)
+    images = open_images("digits", side=8, cache=tmp_path / "cache")
+    space = small_space(side=8)
+    shared = space.supernet(images.task)
+    fit_classifier(shared, images)
+    return images, space, shared
+
+
 @pytest.mark.parametrize("is_int8", [False, True])
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, is_int8):
-    torch.manual_seed(0)
-    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    images = open_images("digits", side=8, cache=tmp_path / "cache")
-    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=8)
-    shared = space.supernet(images.task)
-    fit_classifier(shared, images)
+    images, space, shared = adapted_on_digits(tmp_path)
     fitted, spoilt = (space.whole[-1], shared.network[-1])[:: 2 * winner - 1]
     fitted.load_state_dict(shared.network[-1].state_dict())
     nn.init.zeros_(spoilt.weight)
@@ -183,8 +192,7 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
 
 
 def test_of_each_side_the_part_that_inherits_most_is_trained_early():
-    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=16)
+    space = small_space(side=16)
     texts = [f"side={side} width={width}" for side in (8, 16) for width in (8, 16)]
     inherited, rows = np.array([0.3, 0.4, 0.8, 0.7]), np.stack([*map(space.parse, texts)])
     columns = np.ones(4), np.full(4, Kind.regression, np.int8), np.ones(4), inherited
@@ -205,12 +213,7 @@ def test_of_each_side_the_part_that_inherits_most_is_trained_early():
 def test_the_rule_of_thumb_is_handed_over_where_it_was_better_when_it_was_ranked(
     tmp_path, is_better, capsys
 ):
-    torch.manual_seed(0)
-    layers = nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    images = open_images("digits", side=8, cache=tmp_path / "cache")
-    space = elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=8)
-    shared = space.supernet(images.task)
-    fit_classifier(shared, images)
+    images, space, shared = adapted_on_digits(tmp_path)
     save_supernet(tmp_path / "supernet.safetensors", shared)
     rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
     columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
