@@ -233,7 +233,7 @@ def prepare(images, memory):
 
 
 def limit_memory(share):
-    """Give blocks that are kept back to the GPU, before other processes lack memory."""
+    """Take at most this share of the GPU's memory, which the other processes need, too."""
     if torch.cuda.is_available():
         torch.cuda.set_per_process_memory_fraction(share)
 
