@@ -1,5 +1,6 @@
 """A network to stream, a reader with faults, and a check that no thread is left."""
 
+import gc
 import threading
 
 import pytest
@@ -13,6 +14,14 @@ def no_thread_is_left(one_thread):  # noqa: ARG001 - torch's own threads would b
     yield
     left = [one.name for one in threading.enumerate() if one.ident not in before]
     assert [name for name in left if "tqdm" not in name] == []
+
+
+@pytest.fixture
+def no_collection():
+    """No garbage is collected: Python drops a Ctrl-C that falls into a callback of a collection."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

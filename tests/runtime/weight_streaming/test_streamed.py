@@ -219,6 +219,7 @@ def failing():
     raise OSError(errno.EIO, "Input/output error")
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("at", [1, 3, 6])
 @pytest.mark.parametrize(
     ("harm", "error"),
