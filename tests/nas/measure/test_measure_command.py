@@ -82,6 +82,7 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
     assert origin["settings"]["timing"]["samples"] == 3
 
 
+@pytest.mark.slow  # a line cut off by a kill and a measurement that goes on are tested in this process, too
 def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     journal = tmp_path / "here-torch-fp32-b1.journal.csv"
     one_by_one = command(tmp_path, "together=1")
@@ -108,10 +109,8 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
         (("device=cuda",), "no CUDA device"),
         (("backend=graph",), "device=cpu"),
         (("core=4096",), "core=4096 is not one of"),
-        (("networks=0",), "networks=0"),
         (("together=0",), "together=0"),
         (("timing.samples=0",), "timing.samples=0"),
-        (("shard=3/2",), "shard=3/2 is not a part"),
         (("threads=2", "core=4095"), "core=4095 is not one of"),
         (("backend=onnxruntime", "precision=bf16"), "int8, not bf16"),
         (("precision=int8",), "precision=int8"),
