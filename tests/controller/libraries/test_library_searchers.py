@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 from toy_spaces import Box, Evaluated
 
@@ -83,13 +80,3 @@ def test_a_space_that_is_exhausted_is_sampled_at_random():
     controller = nsga2(population_size=6).build(Box(2, 1, 2), [0])
 
     assert advance(controller, 15).shape == (1, 75, 3)
-
-
-def test_the_libraries_are_imported_only_when_they_are_chosen():
-    program = "import sys, nas.config.build; print({'optuna', 'pymoo'} & set(sys.modules))"
-
-    finished = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert finished.stdout == "set()\n"
