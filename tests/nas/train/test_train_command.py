@@ -9,7 +9,6 @@ import threading
 import time
 from dataclasses import replace
 
-import commands
 import numpy as np
 import psutil
 import pytest
@@ -28,7 +27,7 @@ from nas.accuracy.training.trained_folder import WEIGHTS, read_training, trained
 from nas.accuracy.training.trainer import TrainingOptions, train
 from nas.accuracy.training.untrained import untrained
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.train.command import train_into_folder
+from nas.train.command import main, train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import TrainSubject
@@ -182,11 +181,11 @@ def command(tmp_path, *more):
     ]  # fmt: skip
 
 
-def test_errors_of_the_user_are_one_line(tmp_path):
-    done = commands.run(command(tmp_path, "recipe=best"))
+def test_errors_of_the_user_are_one_line(tmp_path, in_process):
+    status, _, error = in_process(main, command(tmp_path, "recipe=best")[2:])
 
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    assert status == 2
+    (line,) = error.splitlines()
     assert line.startswith("edgenas: recipe=best")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from common.files.typed_json import write_json
 from common.page.parts import Link
 from common.types.kind import Kind
 from nas.report.answer import OVERVIEW, Answer, overview
+from nas.ui.command import main
 from nas.ui.page import runs_page
 
 EVIL = "<script>alert(1)</script>"
@@ -166,17 +165,16 @@ def test_a_browser_counts_the_rows_asks_for_nothing_and_runs_no_foreign_script(
     assert "8 of 8" in visited.dom
 
 
-def test_the_command_writes_the_page_into_the_folder_and_refuses_a_missing_one(runs, tmp_path):
-    command = [sys.executable, "-m", "nas.ui"]
-    no_text = os.fsencode(tmp_path) + b"/x\xff"
-    Path(os.fsdecode(no_text)).mkdir()
+def test_the_command_writes_the_page_into_the_folder_and_refuses_a_missing_one(
+    runs, tmp_path, in_process
+):
+    no_text = os.fsdecode(os.fsencode(tmp_path) + b"/x\xff")
+    Path(no_text).mkdir()
 
-    done = subprocess.run([*command, str(runs)], capture_output=True, text=True, check=True)
-    refused = subprocess.run(
-        [*command, str(tmp_path / "none")], capture_output=True, text=True, check=False
-    )
+    status, printed, _ = in_process(main, ["nas.ui", str(runs)])
+    refused, _, error = in_process(main, ["nas.ui", str(tmp_path / "none")])
 
-    assert done.stdout == f"page: {runs / 'index.html'}\n"
+    assert (status, printed) == (0, f"page: {runs / 'index.html'}\n")
     assert "10-00-00-done" in (runs / "index.html").read_text()
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    subprocess.run([*command, no_text], check=True)
+    assert (refused, error.count("\n")) == (2, 1)
+    assert in_process(main, ["nas.ui", no_text])[0] == 0
