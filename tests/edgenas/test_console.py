@@ -66,24 +66,33 @@ def test_options_of_hydra_are_those_of_the_module(script, tmp_path):
     )
 
 
-@pytest.mark.parametrize("words", ["--version", "search --version", "completion bash", "data list"])
+@pytest.mark.parametrize("words", ["--version", "completion bash", "data list"])
 def test_a_command_works_without_standard_streams(words, tmp_path):
     command = f"{sys.executable} -m edgenas {words} <&- >&- 2>&-"
 
     assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["common.py", "runtime.py", "controller.py"])
-def test_a_file_of_the_user_that_is_named_like_ours_breaks_nothing_or_is_named(
-    name, script, tmp_path
-):
-    (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
+OWN = ("common.py", "runtime.py", "controller.py")
+"""Files of a user that are named like ours."""
+
+
+def test_files_of_the_user_that_are_named_like_ours_break_nothing(script, tmp_path):
+    for name in OWN:
+        (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
 
     installed = start(script, "transfer", "--help", cwd=tmp_path)
-    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
 
     assert installed.returncode == 0, installed.stderr
     assert "calibration networks" in installed.stdout
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_file_of_the_user_that_is_imported_instead_of_ours_is_named(name, tmp_path):
+    (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
+
+    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
+
     assert module.returncode == 2
     assert module.stderr.startswith(f"edgenas: {tmp_path / name} ")
     assert module.stderr.count("\n") == 1

@@ -35,8 +35,10 @@ def test_what_a_user_can_mend_is_one_line_and_a_status(capsys, error, status, li
     assert capsys.readouterr().err == line
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["nas.data list", "nas.search --version", "nas.search --help"])
+@pytest.mark.parametrize(
+    ("command", "unbuffered"),
+    [("nas.data list", ""), ("nas.data list", "1"), ("nas.search --help", "")],
+)
 def test_a_command_whose_output_nobody_reads_ends_quietly(command, unbuffered):
     read, write = os.pipe()
     os.close(read)
