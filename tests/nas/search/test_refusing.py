@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import sys
 
-import commands
 import pytest
 from searching import (
     ON_TABLES,
@@ -43,16 +42,6 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
 
     assert "[searchers]" in one_line(search_here(tmp_path, f"controller={controller}"))
     assert not list(tmp_path.iterdir())
-
-
-def test_a_search_on_tables_needs_no_torch_which_takes_seconds_to_import(tmp_path):
-    program = "import sys; sys.modules['torch'] = None; from nas.search.command import main; main()"
-
-    finished = commands.run(
-        [sys.executable, "-c", program, "T=17ms", "budget=60", f"runs={tmp_path}"]
-    )
-
-    assert finished.returncode == 0, finished.stderr
 
 
 @pytest.mark.parametrize(
