@@ -111,10 +111,10 @@ class TestPairedP:
         assert paired_p(ends, np.full(12, NEVER)) == pytest.approx(2 / 2**12)
 
     def test_never_of_more_is_better_is_the_other_way_round(self):
-        ends = -np.arange(1.0, 13.0)
+        ends = -np.arange(1.0, 9.0)  # few: SciPy goes through all signs of ties
 
-        assert paired_p(np.full(12, -NEVER), np.full(12, NEVER)) == pytest.approx(2 / 2**12)
-        assert paired_p(np.append(ends, 0), np.full(13, -NEVER)) == pytest.approx(2 / 2**13)
+        assert paired_p(np.full(8, -NEVER), np.full(8, NEVER)) == pytest.approx(2 / 2**8)
+        assert paired_p(np.append(ends, 0), np.full(9, -NEVER)) == pytest.approx(2 / 2**9)
 
     @settings(max_examples=15)  # SciPy permutes where there are ties
     @given(pairs)
