@@ -153,9 +153,9 @@ def small_space(side):
     return elastic_space(nn.Sequential(*layers, nn.Linear(16, 10)), side=side)
 
 
-def adapted_on_digits(tmp_path):
+def adapted_on_digits():
     torch.manual_seed(0)
-    images = open_images("digits", side=8, cache=tmp_path / "cache")
+    images = open_images("digits", side=8)
     space = small_space(side=8)
     shared = space.supernet(images.task)
     fit_classifier(shared, images)
@@ -165,7 +165,7 @@ def adapted_on_digits(tmp_path):
 @pytest.mark.parametrize("is_int8", [False, True])
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, is_int8):
-    images, space, shared = adapted_on_digits(tmp_path)
+    images, space, shared = adapted_on_digits()
     fitted, spoilt = (space.whole[-1], shared.network[-1])[:: 2 * winner - 1]
     fitted.load_state_dict(shared.network[-1].state_dict())
     nn.init.zeros_(spoilt.weight)
@@ -213,7 +213,7 @@ def test_of_each_side_the_part_that_inherits_most_is_trained_early():
 def test_the_rule_of_thumb_is_handed_over_where_it_was_better_when_it_was_ranked(
     tmp_path, is_better, capsys
 ):
-    images, space, shared = adapted_on_digits(tmp_path)
+    images, space, shared = adapted_on_digits()
     save_supernet(tmp_path / "supernet.safetensors", shared)
     rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
     columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)

@@ -42,9 +42,9 @@ from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_quantisation import quantised
 
 
-@pytest.fixture
-def images(tmp_path):
-    return open_images("digits", side=8, cache=tmp_path)
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    return open_images("digits", side=8, cache=tmp_path_factory.mktemp("cache"))
 
 
 def network(largest=1.0):
@@ -169,6 +169,15 @@ class Coarse(nn.Module):
         return self.last(self.second(both)[:, :8].relu().flatten(1))
 
 
+@pytest.fixture(scope="module")
+def coarse(images):
+    """Weights of a coarse network that was trained on digits."""
+    torch.manual_seed(0)
+    made = Coarse(2000.0)
+    train(made, images, replace(recipe_named("from_scratch:none"), epochs=8))
+    return made.state_dict()
+
+
 COARSE = space(lambda _task, largest: Coarse(largest), name="coarse", largest=[2000.0, 1.0])
 
 
@@ -202,14 +211,10 @@ def training(images):
 
 
 def test_a_winner_that_int8_costs_much_is_tuned_with_rounding_where_time_is_left(
-    images, tmp_path, monkeypatch
+    images, coarse, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("nas.export.int8._IN_FP32", ())  # as .tflite files have none
-    recipe = replace(recipe_named("from_scratch:none"), epochs=8)
-    torch.manual_seed(0)
-    made = Coarse(2000.0)
-    train(made, images, recipe)
-    write_trained(tmp_path, made.state_dict(), training(images))
+    write_trained(tmp_path, coarse, training(images))
     lines = []
 
     def judged(until_s):
@@ -230,12 +235,12 @@ def test_a_winner_that_int8_costs_much_is_tuned_with_rounding_where_time_is_left
     assert resumed == tuned
 
 
-def test_weights_of_a_tuning_that_does_not_help_are_not_written(images, tmp_path, monkeypatch):
+def test_weights_of_a_tuning_that_does_not_help_are_not_written(
+    images, coarse, tmp_path, monkeypatch
+):
     monkeypatch.setattr("nas.export.int8._IN_FP32", ())
     monkeypatch.setattr("nas.accuracy.training.rounding.ROUNDED", replace(ROUNDED, lr=0.0))
-    made = Coarse(2000.0)
-    train(made, images, replace(recipe_named("from_scratch:none"), epochs=8))
-    write_trained(tmp_path, made.state_dict(), training(images))
+    write_trained(tmp_path, coarse, training(images))
     lines = []
     files = Int8Files(COARSE, lines.append)
 
