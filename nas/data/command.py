@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if chosen.command == "fetch":
         _print(fetch(space, folder, chosen.mirror))
     else:
-        _print(import_files(space, chosen.paths, folder, partial=chosen.partial))
+        _print(import_files(space, chosen.paths, folder))
 
 
 def _parser(space: SearchSpace) -> argparse.ArgumentParser:
@@ -65,7 +65,6 @@ def _parser(space: SearchSpace) -> argparse.ArgumentParser:
     importing.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help=data.importable if data else None
     )
-    importing.add_argument("--partial", action="store_true", help="accept data that lacks networks")
     verifying = commands.add_parser("verify", help="check every table")
     for command in (fetching, importing, verifying):
         command.add_argument(

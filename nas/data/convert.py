@@ -52,9 +52,7 @@ def fetch(space: SearchSpace, folder: Path, mirror: str) -> Iterator[str]:
     yield from _store(space, folder, data.fetched(raw))
 
 
-def import_files(
-    space: SearchSpace, paths: Sequence[Path], folder: Path, *, partial: bool
-) -> Iterator[str]:
+def import_files(space: SearchSpace, paths: Sequence[Path], folder: Path) -> Iterator[str]:
     """Convert files of the user, and store their numbers.
 
     Yields:
@@ -64,7 +62,7 @@ def import_files(
       UserError: if the space has no known files, or these are none of them.
       OSError: if a file cannot be read or written.
     """
-    yield from _store(space, folder, _public_data(space).imported(paths, partial=partial))
+    yield from _store(space, folder, _public_data(space).imported(paths))
 
 
 def _public_data(space: SearchSpace) -> PublicData:
@@ -76,8 +74,6 @@ def _public_data(space: SearchSpace) -> PublicData:
 def _store(space: SearchSpace, folder: Path, tables: Iterable[NewTable]) -> Iterator[str]:
     home = table_folder(space, folder)
     for table in tables:
-        if table.replaces is not None:
-            (home / table.replaces).unlink(missing_ok=True)
         path = home / table.file
         if (
             isinstance(space, Enumerable)
@@ -87,8 +83,6 @@ def _store(space: SearchSpace, folder: Path, tables: Iterable[NewTable]) -> Iter
             yield store_accuracy(space, path, table.columns)
         else:
             yield store_latency(space, path, table.columns, table.architectures)
-        if table.remark is not None:
-            yield table.remark
 
 
 def store_accuracy(

@@ -94,8 +94,6 @@ class NewTable:
     file: str  # name in the data folder
     columns: Mapping[str, Float64[ndarray, "rows"]]  # NaN: unknown
     architectures: Int64[ndarray, "rows D"] | None = None  # of each row; None: all, by number
-    replaces: str | None = None  # file with the same columns, which is removed
-    remark: str | None = None  # sentence for the user
 
 
 @runtime_checkable
@@ -114,8 +112,8 @@ class PublicData(Protocol):
           UserError: if a file is not as published.
         """
 
-    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:
-        """Convert files of the user; `partial` accepts data that lacks architectures.
+    def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
+        """Convert files of the user.
 
         Raises:
           UserError: if the paths hold nothing that is known, or architectures are missing.

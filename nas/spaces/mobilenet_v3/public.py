@@ -84,7 +84,7 @@ class SupernetData:
         """No tables."""
         yield from ()
 
-    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:  # noqa: ARG002 - as above
+    def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
         """Refuse: the files are used as they are.
 
         Raises:
@@ -109,9 +109,9 @@ class MobileNetV3Data:
           UserError: if a file is not as published.
         """
         paths = [folder / file.name for file in (_ARCHITECTURES, *_LATENCIES)]
-        yield from self.imported(paths, partial=False)
+        yield from self.imported(paths)
 
-    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:  # noqa: ARG002 - rows are those of the files
+    def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
         """Convert HELP's list of architectures, and lists of latencies in its order.
 
         Raises:

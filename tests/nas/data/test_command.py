@@ -6,6 +6,7 @@ import sys
 import commands
 import numpy as np
 import pytest
+import torch
 
 from common.files.keyed_table import write_csv_table
 from nas.data.command import main
@@ -91,10 +92,11 @@ def test_a_folder_can_be_named(folder, tmp_path, capsys):
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, archive_folder, capsys):
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
+    torch.save([1.5] * NAS_BENCH_201.size, tmp_path / "board.pt")
 
-    assert status_of("import", archive_folder, "--partial", "--to", tmp_path / "file" / "x") == 2
+    assert status_of("import", tmp_path / "board.pt", "--to", tmp_path / "file" / "x") == 2
     assert str(tmp_path / "file") in capsys.readouterr().err.splitlines()[-1]
 
 

@@ -30,7 +30,7 @@ from nas.spaces.public_data import NewTable, RemoteFile, load_torch_file
 _Columns = dict[str, Float64[ndarray, "15625"]]
 
 HELP_FILE = "nb201_latency_help_ms.csv"
-WHOLE_FILE, PARTIAL_FILE = "nb201_latency_nats_ms.csv", "partial_latency_nats_ms.csv"
+NATS_FILE = "nb201_latency_nats_ms.csv"
 
 _MOST_HELP_BYTES = 16 * 2**20  # of one file; the largest that HELP published is 1.5 MB
 
@@ -84,16 +84,15 @@ class NasBench201Data:
         help_files = [folder / file.name for file in (HELP_INDEX, *HELP_LATENCIES)]
         yield NewTable(HELP_FILE, _help_latencies(help_files))
 
-    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:
+    def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
         """Convert one folder of the official archive, or HELP's latency files.
 
         Raises:
-          UserError: if the paths are neither, if their content is malformed, or if cells are
-            missing and `partial` is not set.
+          UserError: if the paths are neither, their content is malformed, or cells are missing.
           OSError: if a file cannot be read.
         """
         if len(paths) == 1 and paths[0].is_dir():
-            yield from _from_archive(NatsArchive(paths[0]), partial=partial)
+            yield from _from_archive(NatsArchive(paths[0]))
             return
         for path in paths:
             if path.suffix != ".pt" or path.is_dir():
@@ -121,36 +120,27 @@ def _published_accuracy(path: Path) -> _Columns:
     }
 
 
-def _from_archive(archive: NatsArchive, *, partial: bool) -> Iterator[NewTable]:
-    held = [index for index in range(NAS_BENCH_201.size) if archive.has(index)]
-    missing = NAS_BENCH_201.size - len(held)
-    if missing and not (partial and held):
+def _from_archive(archive: NatsArchive) -> Iterator[NewTable]:
+    size = NAS_BENCH_201.size
+    held = sum(archive.has(index) for index in range(size))
+    if held < size:
         raise UserError(
-            f"{archive.folder} holds {len(held):,} of {NAS_BENCH_201.size:,} cells, "
-            f"{missing:,} are missing; unpack the whole archive"
-            + (", or make a latency table of these cells with --partial" if held else "")
+            f"{archive.folder} holds {held:,} of {size:,} cells, {size - held:,} are missing; "
+            f"unpack the whole archive"
         )
-    accuracy, latency = _read(archive, held, with_accuracy=not missing)
-    if missing:
-        remark = f"wrote no accuracy table: it needs the whole space, {missing:,} cells are missing"
-        yield NewTable(PARTIAL_FILE, latency, remark=remark)
-    else:
-        yield NewTable(ACCURACY_TABLE.file, accuracy)
-        yield NewTable(WHOLE_FILE, latency, replaces=PARTIAL_FILE)
+    accuracy, latency = _read(archive)
+    yield NewTable(ACCURACY_TABLE.file, accuracy)
+    yield NewTable(NATS_FILE, latency)
 
 
-def _read(
-    archive: NatsArchive, indices: Sequence[int], *, with_accuracy: bool
-) -> tuple[_Columns, _Columns]:
-    """Accuracy in percent and latency in ms; NaN for cells that are not in `indices`."""
+def _read(archive: NatsArchive) -> tuple[_Columns, _Columns]:
+    """Accuracy in percent and latency in ms of every cell."""
     accuracy: _Columns = {}
     latency: _Columns = {}
     with progress_bar(Console(stderr=True)) as progress:
-        for index in progress.track(indices, description="read cells"):
+        for index in progress.track(range(NAS_BENCH_201.size), description="read cells"):
             for task in TASKS.values():
                 _put(latency, latency_column(task), index, archive.latency_ms(index, task))
-                if not with_accuracy:
-                    continue
                 valid, test = archive.accuracy(index, task, _FULL_EPOCHS)
                 short, _ = archive.accuracy(index, task, _SHORT_EPOCHS)
                 for split, epochs, fraction in (
@@ -164,9 +154,7 @@ def _read(
 
 
 def _put(columns: _Columns, name: str, index: int, number: float) -> None:
-    if name not in columns:
-        columns[name] = np.full(NAS_BENCH_201.size, np.nan)
-    columns[name][index] = number
+    columns.setdefault(name, np.empty(NAS_BENCH_201.size))[index] = number
 
 
 def _help_latencies(paths: Sequence[Path]) -> dict[str, Float64[ndarray, "15625"]]:

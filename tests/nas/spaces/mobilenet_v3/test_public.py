@@ -33,7 +33,7 @@ def files(tmp_path, entries=ENTRIES, ms=(10.0, 11.5, 12.0)):
 
 
 def imported(tmp_path, paths):
-    return list(import_files(SPACE, paths, tmp_path / "data", partial=False))
+    return list(import_files(SPACE, paths, tmp_path / "data"))
 
 
 def test_lists_become_a_table_of_the_space_in_a_folder_of_its_name(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.files.keyed_table import latency_files, parse_csv_table
+from common.files.keyed_table import parse_csv_table
 from common.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -14,8 +14,8 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 SIZE = NAS_BENCH_201.size
 
 
-def run(folder, *paths, partial=False):
-    return list(import_files(SPACE, paths, folder, partial=partial))
+def run(folder, *paths):
+    return list(import_files(SPACE, paths, folder))
 
 
 @pytest.fixture
@@ -55,16 +55,6 @@ def test_a_whole_archive_becomes_both_tables(whole_archive, out):
     assert [line.split()[0] for line in lines] == ["wrote", "wrote"]
 
 
-@pytest.mark.slow
-def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, request):
-    run(out, archive_folder, partial=True)
-    whole = request.getfixturevalue("whole_archive")
-
-    run(out, whole)
-
-    assert set(latency_files(out, SPACE).values()) == {out / "nb201_latency_nats_ms.csv"}
-
-
 def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkeypatch):
     def interrupt(_self, index, _dataset):
         if index == 10:
@@ -80,22 +70,10 @@ def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkey
 
 
 def test_a_partial_archive_is_a_user_error_that_counts_what_is_missing(archive_folder, out):
-    with pytest.raises(UserError, match=r"2 of 15,625 .* 15,623 .*--partial"):
+    with pytest.raises(UserError, match=r"2 of 15,625 .* 15,623"):
         run(out, archive_folder)
 
     assert list(out.iterdir()) == []
-
-
-def test_a_partial_archive_gives_a_partial_latency_table_and_no_accuracy(archive_folder, out):
-    lines = run(out, archive_folder, partial=True)
-
-    (path,) = out.iterdir()
-    column = parse_csv_table(path, SPACE).column("nats-gtx1080ti-cifar10")
-    assert path.name == "partial_latency_nats_ms.csv"
-    assert column[[3, 4]] == pytest.approx([12, 24])
-    assert np.isnan(np.delete(column, [3, 4])).all()
-    assert "no accuracy table" in lines[1]
-    assert "15,623" in lines[1]
 
 
 def test_an_archive_without_any_cell_is_a_user_error(archive_folder, out):
@@ -103,7 +81,7 @@ def test_an_archive_without_any_cell_is_a_user_error(archive_folder, out):
         path.unlink()
 
     with pytest.raises(UserError, match="0 of 15,625"):
-        run(out, archive_folder, partial=True)
+        run(out, archive_folder)
 
 
 def help_file(tmp_path, content, name="my_board.pt"):
@@ -209,7 +187,3 @@ def test_a_help_file_that_is_missing_is_an_error_with_its_name(tmp_path, out):
 def test_the_sample_of_the_official_archive_is_3_of_15625_cells(nas_data, out):
     with pytest.raises(UserError, match=r"3 of 15,625 .* 15,622"):
         run(out, nas_data / "raw" / "nats-tss-sample")
-    run(out, nas_data / "raw" / "nats-tss-sample", partial=True)
-
-    table = parse_csv_table(out / "partial_latency_nats_ms.csv", SPACE)
-    assert table.column("nats-gtx1080ti-cifar100")[0] == pytest.approx(13.1829, abs=1e-4)
