@@ -30,7 +30,7 @@ import platformdirs
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import remove_unfinished, replacing
+from common.files.atomic_file import remove_unfinished, write_whole
 from common.files.safe_file import opened, read_text
 from common.types.architectures import Enumerable, EnumerableKeys, Keys
 from common.types.errors import UserError
@@ -321,8 +321,7 @@ def write_csv_table(
         # floats are written by their repr
         writer.writerow([*first, *("" if isnan(number) else number for number in numbers)])
     remove_unfinished(path.parent, path.name)
-    with replacing(path) as file:
-        file.write(text.getvalue().encode())
+    write_whole(path, text.getvalue())
 
 
 def _parse_with_arrow(path: Path, content: bytes) -> pa.Table:

@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.files.safe_file import read_text
 from common.types.errors import UserError
 
@@ -24,8 +24,7 @@ def write_json(path: Path, record: Any) -> None:
       ValueError: if it holds a number that is not finite.
     """
     text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False)
-    with replacing(path) as file:
-        file.write(f"{text}\n".encode())
+    write_whole(path, f"{text}\n")
 
 
 def read_json(path: Path, kind: type[T]) -> T:

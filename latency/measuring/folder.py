@@ -9,7 +9,7 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.files.safe_file import read_text
 from common.types.errors import UserError
 from latency.devices.registry import slug_of, solo_id
@@ -61,8 +61,7 @@ class MeasurementFolder:
           UserError: if this part, or another, has been measured with other settings.
         """
         if not self.settings.exists() or not self.journals:  # no time was taken with others
-            with replacing(self.settings) as file:
-                file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
+            write_whole(self.settings, json.dumps(self._deciding, indent=2) + "\n")
         for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
             try:
                 before = dict(json.loads(read_text(path)))

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.files.safe_file import read_bytes
 from common.types.errors import UserError
 from common.types.units import require_ms
@@ -65,8 +65,7 @@ def write_calibration(path: Path, space: Space, architectures: Int64[ndarray, "n
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     writer.writerows([space.text(row), ""] for row in architectures)
-    with replacing(path) as file:
-        file.write(text.getvalue().encode())
+    write_whole(path, text.getvalue())
 
 
 def read_calibration(path: Path, space: EnumerableSpace) -> Calibration:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import replacing, write_whole
 from common.files.keyed_table import data_folder
 from common.types.errors import UserError
 from latency.devices.registry import slug_of
@@ -191,8 +191,7 @@ def write_layer_table(path: Path, table: LayerTable, facts: dict[str, Any]) -> N
         "uncertainty": {"sd": table.uncertainty.sd, "quantiles": table.uncertainty.quantiles},
         **facts,
     }
-    with replacing(_beside(path)) as file:
-        file.write((json.dumps(origin, indent=1) + "\n").encode())
+    write_whole(_beside(path), json.dumps(origin, indent=1) + "\n")
 
 
 def find_layer_table(device: str) -> Path | None:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing, require_writable
+from common.files.atomic_file import require_writable, write_whole
 from common.files.keyed_table import (
     HIGH,
     LOW,
@@ -125,8 +125,7 @@ def write_transferred(
         f"{transferred.device}{HIGH}": transferred.transfer.high_ms,
     }
     sidecar = path.with_suffix(".json")  # first: beside a table without it nothing is written
-    with replacing(sidecar) as file:
-        file.write((json.dumps(_origin(transferred, taken), indent=2) + "\n").encode())
+    write_whole(sidecar, json.dumps(_origin(transferred, taken), indent=2) + "\n")
     write_csv_table(path, transferred.space, {n: _rounded(values) for n, values in columns.items()})
     return sidecar
 

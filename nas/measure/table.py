@@ -18,7 +18,7 @@ from numpy import ndarray
 from rich.console import Console
 
 from common.command.console import say
-from common.files.atomic_file import remove_unfinished, replacing
+from common.files.atomic_file import remove_unfinished, write_whole
 from common.files.file_lock import held
 from common.files.keyed_table import write_csv_table
 from common.types.architectures import Enumerable
@@ -62,8 +62,7 @@ def write_measured_table(
         column = {str(origin["device"]): latency_ms}
         remove_unfinished(folder.path, folder.origin.name)
         write_csv_table(folder.table, space, column, architectures)
-        with replacing(folder.origin) as file:
-            file.write((json.dumps(origin, indent=2) + "\n").encode())
+        write_whole(folder.origin, json.dumps(origin, indent=2) + "\n")
     say(console, f"{_in_words(origin)} -> {folder.table}, {folder.origin}")
     say(console, next_step(config, space, folder, latency_ms, words))
 

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from common.command.console import say
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.files.safe_yaml import load_settings
 from common.types.errors import UserError
 from nas.accuracy.base import HasWeights
@@ -158,8 +158,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
         structured = OmegaConf.structured(latency)
         values["latency"] = OmegaConf.to_container(structured, enum_to_str=True)
     stored = {"command": asked.command, "choices": choices, "sources": dict(sources)}
-    with replacing(folder.config) as file:
-        file.write(OmegaConf.to_yaml({**stored, "values": values}).encode())
+    write_whole(folder.config, OmegaConf.to_yaml({**stored, "values": values}))
     return folder
 
 

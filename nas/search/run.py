@@ -10,7 +10,7 @@ from typing import TypeAlias, final
 
 from common.command.exit_status import plain_interrupts, reason
 from common.command.interruption import Interruption
-from common.files.atomic_file import remove_unfinished, replacing
+from common.files.atomic_file import remove_unfinished, write_whole
 from common.files.file_lock import held
 from common.files.typed_json import write_json
 from common.types.errors import UserError, gpu_memory_line
@@ -140,8 +140,7 @@ class Run:
         write_record(folder.samples, trials, problem)
         if config.report:
             html = self.strategy.page(summary, trials)
-            with replacing(folder.report) as file:
-                file.write(html.encode())
+            write_whole(folder.report, html)
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
         self.strategy.clean(summary)

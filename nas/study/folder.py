@@ -15,7 +15,7 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import replacing, write_whole
 from common.files.file_lock import held
 from common.files.safe_file import read_bytes
 from common.files.safe_yaml import load_settings
@@ -67,8 +67,7 @@ class StudyFolder:
         if self.config.is_file():
             _require_same(self.path, self.stored(), config)
         else:
-            with replacing(self.config) as file:
-                file.write(OmegaConf.to_yaml({"schema": SCHEMA, **config}).encode())
+            write_whole(self.config, OmegaConf.to_yaml({"schema": SCHEMA, **config}))
         for unfinished in (*self.path.glob("*.tmp"), *self.path.glob("logs/*.tmp")):
             unfinished.unlink()  # written by a process that was killed
         entries = self._entries()

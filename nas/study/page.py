@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.page.document import HtmlPage, KeyFigure, Section
 from common.page.parts import Columns, PageNote, PagePart, Table, TextListing
 from nas.study.analysis import Analysis
@@ -80,8 +80,7 @@ def write_page(
         {**provenance, "sources": sources},
         [TextListing("Settings", settings)],
     )
-    with replacing(path) as file:
-        file.write(page.html().encode())
+    write_whole(path, page.html())
 
 
 def answer(results: Results, findings: Findings) -> list[str]:

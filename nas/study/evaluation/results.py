@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
+from common.files.atomic_file import write_whole
 from common.types.task import Task
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
@@ -240,8 +240,7 @@ def write_measures(path: Path, results: Results) -> None:
         )
         for row, seed in enumerate(results.seeds):
             writer.writerow([*words, seed, *(f"{values[name][row]:.8g}" for name in names)])
-    with replacing(path) as file:
-        file.write(text.getvalue().encode())
+    write_whole(path, text.getvalue())
 
 
 def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> None:
@@ -274,8 +273,7 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
         ],
         **extra,
     }
-    with replacing(path) as file:
-        file.write((json.dumps(_finite(content), indent=1) + "\n").encode())
+    write_whole(path, json.dumps(_finite(content), indent=1) + "\n")
 
 
 def _described(setting: Setting) -> dict[str, Any]:
