@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from common.files.python_file import object_of
 from common.types.errors import UserError
+from nas.accuracy.learners.base import blamed
 from nas.spaces.pretrained.timm_library import library
 
 
@@ -22,17 +23,12 @@ def function_named(function: str) -> Callable[[int], Any]:
     """
     path, _, name = function.rpartition(":")
     file = Path(path)
-    spec = spec_from_file_location(f"pool_{file.stem}", file)
-    if not file.is_file() or spec is None or spec.loader is None:
+    if not file.is_file():
         raise UserError(f"pool={function}: there is no file {path}")
-    module = module_from_spec(spec)
     with suppress(UserError):
         library("torchvision")  # which the file may import
-    try:
-        spec.loader.exec_module(module)
-        build: Callable[[int], Any] = getattr(module, name)
-    except (Exception, SystemExit) as error:  # whatever the file raises
-        raise UserError(f"pool={function}: {error!r}") from error
+    with blamed(f"pool={function}"):
+        build: Callable[[int], Any] = object_of(file, name)
     return build
 
 
@@ -44,15 +40,11 @@ def example_of(function: str) -> Any:
     """
     import torch  # noqa: PLC0415 - seconds that only such pools pay
 
-    try:
+    with blamed(f"pool={function}"):
         network = function_named(function)(2)
         side = getattr(network, "pretrained_cfg", {}).get("input_size", (3, 224, 224))[-1]
         with torch.inference_mode():
             shape = tuple(network.eval()(torch.zeros(1, 3, side, side)).shape)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the function raises
-        raise UserError(f"pool={function}: {' '.join(repr(error).split())[:200]}") from error
     if shape != (1, 2):
         raise UserError(
             f"pool={function}: for 2 classes and one image it answers {shape}, not (1, 2)"
