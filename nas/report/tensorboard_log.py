@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from common.files.atomic_file import naming
 from controller.base import Controller
-from nas.trials.statistics import BAND, Tracker
+from nas.trials.statistics import Tracker
 from nas.trials.survey import Survey
 from nas.trials.trial import Trials
 
@@ -24,7 +24,6 @@ POINTS = 500
 _ACCURACY = "answer/accuracy, mean of the last 100"
 _LATENCY = "answer/latency_ms, mean of the last 100"
 _BEST = "answer/accuracy, best within the limits"
-_ENDS = tuple(f"{end} end of the middle {BAND * 100:.0f} percent" for end in ("low", "high"))
 
 
 @final
@@ -96,10 +95,6 @@ class TensorBoardLog:
         for limit, mean in tracker.recent_costs():
             yield f"{limit.name}/mean of the last 100", mean
             yield f"{limit.name}/{limit.symbol}", limit.bound
-        ends = zip(_ENDS, tracker.recent_band(BAND), strict=True)
-        for end, (accuracy_end, latency_end, _) in ends:
-            yield f"spread/accuracy, {end}", accuracy_end
-            yield f"spread/latency_ms, {end}", latency_end
         yield "search/feasible share", tracker.feasible_share
         if optimum is not None:
             yield f"search/optimum within {tracker.limits.label}", optimum

@@ -21,7 +21,7 @@ BINS = 50
 """Bins of a curve, at most: a window each at 5,000 samples."""
 LEAST_IN_BIN = 20
 BAND = 0.8
-"""Share of a bin's or a window's samples, the middle ones, that a band holds."""
+"""Share of a bin's samples, the middle ones, that a band holds."""
 
 
 def bin_edges(samples: int) -> Int64[ndarray, "bins_and_1"]:
@@ -114,10 +114,6 @@ class Tracker:
         """Mean accuracy, latency (ms) and reward of the last 100 trials."""
         accuracy, latency_ms, reward = np.mean(self._recent, axis=0)
         return float(accuracy), float(latency_ms), float(reward)
-
-    def recent_band(self, share: float) -> Float64[ndarray, "2 3"]:
-        """Between which accuracy, latency (ms) and reward this middle share of the last 100 lies."""
-        return np.quantile(self._recent, [(1 - share) / 2, (1 + share) / 2], axis=0)
 
     def recent_costs(self) -> list[tuple[Limit, float]]:
         """Each limit beside the latency's, with its mean cost over the last 100 trials."""

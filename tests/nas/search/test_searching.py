@@ -132,8 +132,6 @@ class TestOnABareMachine:
             "answer/accuracy, best within the limits",
             "search/gap to the optimum",
             "search/optimum within T",
-            "spread/accuracy, low end of the middle 80 percent",
-            "spread/latency_ms, high end of the middle 80 percent",
             "controller/entropy",
             "controller/entropy_target",
         ):
