@@ -7,6 +7,7 @@ or grow without bound, and texts with `${`, which OmegaConf would interpolate, a
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def load_settings(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path} holds no settings")
     return value
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Settings by their full names, as in `latency.ssh_config`."""
+    if not isinstance(value, Mapping) or not value:
+        return {name: value}
+    each = (flat(inner, f"{name}.{key}".lstrip(".")) for key, inner in value.items())
+    return {key: inner for part in each for key, inner in part.items()}
 
 
 def _require_plain(text: str) -> None:

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from common.files.atomic_file import write_whole
 from common.files.safe_file import read_text
+from common.files.safe_yaml import flat
 from common.types.errors import UserError
 from latency.devices.registry import slug_of, solo_id
 from latency.measuring.journal import judged, read
@@ -69,8 +70,8 @@ class MeasurementFolder:
                 raise UserError(
                     f"{path} is corrupt ({error}); name another folder with out="
                 ) from error
-            stored = _flat(before)
-            for name, value in _flat(self._deciding).items():
+            stored = flat(before)
+            for name, value in flat(self._deciding).items():
                 may_differ = path != self.settings and name in _OF_A_PART
                 if stored.get(name) != value and not may_differ:
                     raise UserError(
@@ -81,15 +82,6 @@ class MeasurementFolder:
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
         return rows_of(self.path, self.slug, self._quiet, correct=self._correct)
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by the names that a user writes: `timing.samples`."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
-        flat.update(inner if inner is not None else {f"{prefix}{name}": value})
-    return flat
 
 
 def rows_of(

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from common.command.bounds import require_in_bounds
 from common.command.hydra_command import word
+from common.files.safe_yaml import flat
 from common.types.errors import UserError
 from nas.spaces.trusted_code import MARK
 
@@ -36,14 +37,6 @@ def waiting(words: Sequence[str], latency: str) -> list[str]:
     """Words of a resumed run's command line that say how to wait, with the name of the latency source."""
     waits = [text for text in words if text.partition("=")[0] in _WAITS]
     return [*waits, *(text for text in words if waits and text == f"latency={latency}")]
-
-
-def flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Settings by their full names, as in `latency.ssh_config`."""
-    if not isinstance(value, Mapping) or not value:
-        return {name: value}
-    each = (flat(inner, f"{name}.{key}".lstrip(".")) for key, inner in value.items())
-    return {key: inner for part in each for key, inner in part.items()}
 
 
 def words_to_repeat(values: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:

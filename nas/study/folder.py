@@ -18,9 +18,8 @@ from omegaconf import OmegaConf
 from common.files.atomic_file import replacing, write_whole
 from common.files.file_lock import held
 from common.files.safe_file import read_bytes
-from common.files.safe_yaml import load_settings
+from common.files.safe_yaml import flat, load_settings
 from common.types.errors import UserError
-from nas.config.stored import flat
 from nas.study.plan import Setting
 
 SCHEMA = 2
