@@ -20,7 +20,7 @@ from latency.measuring.journal import Measurement, judged, read
 from latency.measuring.settings import MeasureConfig
 from latency.probe.layer_times import LayerTime
 from runtime.contention.contention import Contention
-from runtime.contention.scenario import SOLO, Scenario, scenario_named
+from runtime.contention.scenario import SOLO, scenario_named
 from runtime.machine.description import machine_facts
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
 from runtime.machine.stability import Monitor, Watch
@@ -74,7 +74,7 @@ class ThisMachine:
         self._allowed = os.sched_getaffinity(0)
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
-        self._scenario = _scenario(config.scenario)
+        self._scenario = SOLO if config.scenario is None else scenario_named(config.scenario)
         self._require_runnable()
         if self._scenario.memory_budget is not None and (
             (self._device, self._backend, config.precision)
@@ -317,10 +317,3 @@ def measure(
             Measurement(text, samples, control_ms, mhz, drift, disturbances, taken, of_network)
             for text, samples, of_network in zip(texts, timed, layers_of, strict=True)
         ]
-
-
-def _scenario(name: str | None) -> Scenario:
-    try:
-        return SOLO if name is None else scenario_named(name)
-    except ValueError as error:
-        raise UserError(str(error)) from error

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from common.types.errors import UserError
+
 _SCHEMES = re.compile(r"\s+(?=(?:ssh|cmd)://)")
 _SSH = re.compile(
     r"(?:(?P<user>[A-Za-z0-9_][\w.-]*)@)?"
@@ -57,12 +59,12 @@ def split_addresses(text: str) -> list[str]:
     """The addresses in a text, separated by space.
 
     Raises:
-      ValueError: if there is none.
+      UserError: if there is none.
     """
     addresses = [part.strip() for part in _SCHEMES.split(text.strip())]
     for address in addresses:
         if not address.startswith(("ssh://", "cmd://")):
-            raise ValueError(
+            raise UserError(
                 f"device={address} is not the address of a board; write device=ssh://<host>, or "
                 f"device=cmd://<a command that runs another, as in docker exec -i board>"
             )
@@ -73,19 +75,19 @@ def command_of(address: str, connect: Connect) -> list[str]:
     """The words of the command that starts an interpreter on the board.
 
     Raises:
-      ValueError: if the address, or the name of the Python, is malformed.
+      UserError: if the address, or the name of the Python, is malformed.
     """
     if connect.python is not None and (
         connect.python.startswith("-") or not connect.python.strip()
     ):
-        raise ValueError(f"latency.python={connect.python} is not the name of a Python")
+        raise UserError(f"latency.python={connect.python} is not the name of a Python")
     scheme, _, place = address.partition("://")
     if scheme == "ssh":
         return _ssh(address, place, connect)
     try:
         prefix = shlex.split(place)
     except ValueError as error:
-        raise ValueError(f"device={address} cannot be split into words: {error}") from error
+        raise UserError(f"device={address} cannot be split into words: {error}") from error
     default = "python3" if prefix else sys.executable
     return [*prefix, connect.python or default, *INTERPRETER]
 
@@ -93,7 +95,7 @@ def command_of(address: str, connect: Connect) -> list[str]:
 def _ssh(address: str, place: str, connect: Connect) -> list[str]:
     match = _SSH.fullmatch(place.rstrip("/"))
     if match is None:
-        raise ValueError(
+        raise UserError(
             f"device={address} is not of the form ssh://[user@]host[:port]; a host begins with a "
             f"letter or a digit"
         )

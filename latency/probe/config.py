@@ -114,16 +114,10 @@ class BoardsConfig:
             None if self.ssh_config is None else self.ssh_config.expanduser(),
             self.connect_s,
         )
-        try:
-            return [
-                (
-                    address,
-                    partial(Connection, address, command_of(address, connect), self.connect_s),
-                )
-                for address in split_addresses(device)
-            ]
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        return [
+            (address, partial(Connection, address, command_of(address, connect), self.connect_s))
+            for address in split_addresses(device)
+        ]
 
 
 def require_times(settings: dict[str, float | None]) -> None:

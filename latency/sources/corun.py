@@ -16,7 +16,7 @@ from latency.devices.measured import device_named
 from latency.devices.registry import SCENARIO_MARK
 from latency.sources.lookup import TableLatency
 from latency.sources.table import AutoLatencyConfig
-from runtime.contention.scenario import Scenario, scenario_named
+from runtime.contention.scenario import scenario_named
 from runtime.machine.timing import Statistic
 
 _TAILS = tuple(f"@{tail.value}" for tail in Statistic if tail is not Statistic.median)
@@ -36,7 +36,9 @@ class CorunLatencyConfig(LatencyConfig):
         Raises:
           UserError: if there is no such scenario, or the device has no latencies in it.
         """
-        scenario = self._scenario()
+        if self.scenario is None:
+            raise UserError("latency=corun needs a scenario, as in scenario=hog")
+        scenario = scenario_named(self.scenario)
         if SCENARIO_MARK in device:
             raise UserError(
                 f"device={device} has a scenario in its name already; with latency=corun name the "
@@ -50,11 +52,3 @@ class CorunLatencyConfig(LatencyConfig):
         alone_id = device_named(space, device, self.statistic).id.partition("@")[0]
         auto = AutoLatencyConfig(self.statistic).build(f"{alone_id}{scenario.suffix}", space, task)
         return replace(auto, source="corun")
-
-    def _scenario(self) -> Scenario:
-        if self.scenario is None:
-            raise UserError("latency=corun needs a scenario, as in scenario=hog")
-        try:
-            return scenario_named(self.scenario)
-        except ValueError as error:
-            raise UserError(str(error)) from error

@@ -186,19 +186,19 @@ def scenario_named(name: str) -> Scenario:
     """Return a bundled scenario by name, or a user's scenario by the path of its file.
 
     Raises:
-      ValueError: if there is no such scenario, or its file is invalid.
+      UserError: if there is no such scenario, or its file is invalid.
     """
     bundled = {path.stem: path for path in sorted(BUNDLED.glob("*.yaml"))}
     path = bundled.get(name, Path(name).expanduser())
     if path.suffix != ".yaml" or not path.is_file():
-        raise ValueError(
+        raise UserError(
             f"scenario={name} must be one of {', '.join(bundled)} or a .yaml file"
             f"{did_you_mean(name, bundled)}"
         )
     try:
         return _read(path)
     except (ValueError, OSError, UserError, OmegaConfBaseException) as error:
-        raise ValueError(f"scenario {path}: {' '.join(str(error).split())}") from error
+        raise UserError(f"scenario {path}: {error}") from error
 
 
 @dataclass

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from common.types.errors import UserError
 from latency.probe.address import INTERPRETER, Connect, command_of, is_experimental, split_addresses
 
 START = list(INTERPRETER)
@@ -64,18 +65,18 @@ def test_a_python_with_a_space_is_quoted_for_the_shell_of_the_board_and_for_no_o
     ],
 )
 def test_a_host_that_could_be_an_option_or_a_command_is_refused(address):
-    with pytest.raises(ValueError, match=r"device=ssh://"):
+    with pytest.raises(UserError, match=r"device=ssh://"):
         command_of(address, Connect())
 
 
 @pytest.mark.parametrize("python", ["-c", "", " "])
 def test_a_python_that_could_be_an_option_is_refused(python):
-    with pytest.raises(ValueError, match=r"latency.python="):
+    with pytest.raises(UserError, match=r"latency.python="):
         command_of("ssh://host", Connect(python=python))
 
 
 def test_a_quote_that_is_not_closed_is_named():
-    with pytest.raises(ValueError, match="No closing quotation"):
+    with pytest.raises(UserError, match="No closing quotation"):
         command_of("cmd://docker 'exec", Connect())
 
 
@@ -89,7 +90,7 @@ def test_several_addresses_stand_in_one_text():
 
 @pytest.mark.parametrize("text", ["", "jetson-nano/fp32/b1", "http://jetson"])
 def test_what_is_no_address_is_named_with_the_way_out(text):
-    with pytest.raises(ValueError, match=r"device=ssh://<host>, .*cmd://"):
+    with pytest.raises(UserError, match=r"device=ssh://<host>, .*cmd://"):
         split_addresses(text)
 
 

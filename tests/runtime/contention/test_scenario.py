@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.types.errors import UserError
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.process_hogs import BESIDE, NetworkHog
 from runtime.contention.isolation import Isolation
@@ -96,7 +97,7 @@ def test_an_invalid_file_is_refused_in_one_line(tmp_path, content, named):
     path = tmp_path / "mine.yaml"
     path.write_text(content)
 
-    with pytest.raises(ValueError, match=named) as refused:
+    with pytest.raises(UserError, match=named) as refused:
         scenario_named(str(path))
 
     assert str(path) in str(refused.value)
@@ -104,7 +105,7 @@ def test_an_invalid_file_is_refused_in_one_line(tmp_path, content, named):
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"scenario=hogg .*\bhog\b"):
+    with pytest.raises(UserError, match=r"scenario=hogg .*\bhog\b"):
         scenario_named("hogg")
 
 
