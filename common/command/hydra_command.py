@@ -33,6 +33,13 @@ _NAMED = ("reward", "controller", "accuracy", "latency")
 GROUPS = (*_NAMED, "experiment")
 """Settings that choose a file or a class by its name; of all but the last, one is always chosen."""
 
+_OPTIONS = (
+    *("--help", "--hydra-help", "--version", "--info"),
+    *("--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion"),
+    *("--config-path", "--config-name", "--config-dir", "--experimental-rerun"),
+)
+"""Long options of Hydra 1.3."""
+
 
 def hydra_command(
     command: str,
@@ -107,6 +114,7 @@ def _main(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     _require_words(words)
+    _require_options(command, words)
     with composing(command, words, lambda: has_begun):
         main()
 
@@ -143,6 +151,22 @@ def _require_words(words: Sequence[str]) -> None:
         require_text(name, value)
         if name.lstrip("+") in _NAMED and {*value} & {*"[]{}"}:
             raise UserError(f"{text} is not one name")
+
+
+def _require_options(command: str, words: Sequence[str]) -> None:
+    """Check that Hydra has every long option; otherwise it would print the usage of its own.
+
+    Raises:
+      UserError: if it lacks one, such as `--data`, a setting written with dashes.
+    """
+    for word in words:
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in _OPTIONS:
+            setting = option.lstrip("-")
+            raise UserError(
+                f"unknown option {option}; settings have no dashes, as in {setting}=<value>; "
+                f"see `python -m {command} --help`"
+            )
 
 
 @contextmanager

@@ -103,6 +103,22 @@ def test_a_wrong_setting_is_one_line_and_status_2(run, words, named):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        (["--name", "a"], "name"),
+        (["--name=a"], "name"),
+        (["-m", "name=a,b", "--count", "3"], "count"),
+    ],
+)
+def test_a_setting_with_dashes_is_refused_in_one_line(run, words, setting):
+    status, error = run(*words)
+
+    assert status == 2
+    assert f"{setting}=<value>" in error
+    assert error.count("\n") == 1
+
+
 def test_a_working_folder_that_is_no_text_is_refused_before_anything_is_written(
     run, tmp_path, monkeypatch
 ):
