@@ -92,7 +92,7 @@ def front(
     layout = axes(answer.latency_axis, answer.accuracy_axis)
     layout["yaxis"]["range"] = [lowest - room, highest + room]
     return Figure(
-        "Found against what there is",
+        "Samples by latency and accuracy",
         [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
         layout | limit_line(problem.limit_ms, answer.limit),
         f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. Drawn "
