@@ -50,7 +50,11 @@ def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> E
     Raises:
       UserError: if there is no such network, it has no side, or the weights are not its own.
     """
-    named, _, classes = start.partition("/")
+    named, _, classes = start.rpartition("/")  # the name may be a path
+    if not classes.isdecimal():
+        named = start
+    if named.endswith(".py"):
+        raise UserError(f"network={named} names no function; write network={named}:FUNCTION")
     if not is_start(named) or not classes.isdecimal():
         names = (*STARTS, *(f"{head}-<timm's name>" for head in HEADS))
         raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(names)}")
@@ -108,8 +112,10 @@ def _built(network: str, *, has_weights: bool) -> nn.Module:
     """
     file, _, name = network.rpartition(":")
     path = Path(file).expanduser()
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py":
         raise UserError(f"network={network} is not FILE.py:FUNCTION with a Python file")
+    if not path.is_file():
+        raise UserError(f"network={network}: there is no file {file}")
     with blamed(f"network={network}"):
         build = object_of(path.absolute(), name)
         first, second = build(), build()

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -321,6 +322,11 @@ def test_a_file_builds_the_network_and_weights_fill_it(tmp_path, kind):
     wider = write(tmp_path, SOURCE.replace("WIDTH", "12"))
     with pytest.raises(UserError, match=r"2\.bias"):
         elastic_space(wider, str(weights), side=32)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UserError, match=rf"no file {re.escape(str(tmp_path))}/absent\.py$"):
+        elastic_space(f"{tmp_path}/absent.py:build", side=32)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
     ("argument", "hint"),
     [
         ("resnet/3,,32", "network=resnet "),
-        ("my_net.py,,", "network=my_net.py "),
+        ("my_net.py,,", "network=my_net.py:FUNCTION"),
+        ("/a/my_net.py/5,,32", "network=/a/my_net.py:FUNCTION"),
+        ("/a/resnet/5,,32", "network=/a/resnet "),
         ("lraspp_mobilenet_v3_large/3,,", "side="),
         ("folder,1,2,3/net.py:build,,32", "network="),
         ("", "network="),
