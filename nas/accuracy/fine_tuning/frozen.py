@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from nas.accuracy.images.image_set import Images, ImageSet, class_weights, weighted_accuracy
 from nas.accuracy.training.classifiers import classifiers
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.freed_memory import freed_memory_kept
 from nas.accuracy.training.recipe import recipe_named
 
 _BATCH, _GPU_BATCH = 64, 256
@@ -51,6 +52,7 @@ class FrozenResult:
     bias: Float32[ndarray, "classes"]
 
 
+@freed_memory_kept()
 def frozen_features(
     network: nn.Module,
     images: Sequence[Images],

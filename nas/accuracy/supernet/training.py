@@ -24,6 +24,7 @@ from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.training.augmented.batches import DeviceImages
 from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.freed_memory import freed_memory_kept
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by, kernels_for
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
@@ -117,6 +118,7 @@ def inherited(
     return network
 
 
+@freed_memory_kept()
 def path_accuracy(
     space: HasNetworks,
     shared: SharedNetwork,

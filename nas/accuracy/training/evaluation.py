@@ -18,6 +18,7 @@ from nas.accuracy.learners.data import (
 )
 from nas.accuracy.learners.of_images import ImageLearner, learner_of
 from nas.accuracy.training.augmented.batches import DeviceImages
+from nas.accuracy.training.freed_memory import freed_memory_kept
 from nas.accuracy.training.optimization.kernels import has_many_shapes
 from nas.accuracy.training.optimization.step import Normalised
 
@@ -46,6 +47,7 @@ def accuracy_of(
     return metric_of(network, split, data, device=device).value
 
 
+@freed_memory_kept()
 def metric_of(
     network: nn.Module,
     split: TrainingSplit,
@@ -83,6 +85,7 @@ def classes_of(
     return logits_of(network, images, image_set, device=device).argmax(1)
 
 
+@freed_memory_kept()
 def logits_of(
     network: nn.Module, images: Images, image_set: ImageSet, *, device: torch.device | str = "auto"
 ) -> Float[Tensor, "n classes"]:

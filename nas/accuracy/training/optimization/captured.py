@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 import torch
 
 from common.types.errors import gpu_memory_line
+from nas.accuracy.training.freed_memory import freed_memory_kept
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Step, copied, restore
 
@@ -87,9 +88,10 @@ class GpuSlot:
 
 @contextmanager
 def opened_slot(device: torch.device, kernels: Kernels) -> Iterator[GpuSlot | None]:
-    """A slot while the block runs, which is on its stream; None on a CPU."""
+    """A slot while the block runs, which is on its stream; None on a CPU, where freed memory is kept."""
     if device.type != "cuda":
-        yield None
+        with freed_memory_kept():
+            yield None
         return
     slot = GpuSlot(device, kernels)
     try:
