@@ -49,6 +49,13 @@ _AHEAD = 16
 
 _TIMED_STEPS = 20
 
+_LATE = 0.75
+"""Share of the epochs after which one may be the most accurate: of earlier ones, few images find some by chance.
+
+In nine trainings of ten epochs on photos, 150 of which judged, that is worth 0.7 points of others beside the best
+of the last six.
+"""
+
 
 class DivergedTrainingError(Exception):
     """The loss is not finite; the message names the epoch."""
@@ -103,7 +110,7 @@ class TrainingOptions:
     """Epochs that fit into the time after this one; the schedule ends with them, or the recipe's."""
     planned: int | None = None  # epochs that are expected to fit at first; None: the recipe's
     keeps_best: bool = False
-    """End with the weights of the most accurate epoch, or those of the network or of `continues`."""
+    """End with the weights of the most accurate late epoch, or those of the network or of `continues`."""
     subnetworks: Subnetworks | None = (
         None  # that each step of a supernet trains; it is not captured
     )
@@ -206,7 +213,7 @@ def training(
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
         with run.step.averaged():
-            best.consider(accuracy)
+            best.consider(accuracy if epoch + 1 > _LATE * end else None)
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
         if checkpoint is not None and is_due and place()[0] == 0:
@@ -224,6 +231,7 @@ def training(
         final = yield from run.accuracy()
     run.step.finish()
     if options.keeps_best:
+        best.consider(final)  # a training that was stopped may have no late epoch
         final = best.restored()
     yield from run.finished()
     network.eval()
@@ -255,7 +263,7 @@ def seconds_an_epoch(
 
 @final
 class _Best:
-    """Weights of the most accurate epoch, from the beginning on; none where that cannot be surpassed."""
+    """Weights of the most accurate epoch, or of the beginning; none where that cannot be surpassed."""
 
     def __init__(self, network: nn.Module, accuracy: float) -> None:
         self._network, self._accuracy = network, accuracy

@@ -249,14 +249,35 @@ def test_a_training_that_goes_on_from_a_worse_one_ends_as_its_network_began(
     assert_equal(network, before)
 
 
-def test_the_best_weights_are_those_that_were_judged(tiny, brightness):
+def test_the_best_weights_are_those_of_a_late_epoch_as_they_were_judged(tiny, brightness):
     network = tiny()
-    recipe = replace(SHORT, ema=0.5)
+    recipe = replace(SHORT, epochs=8, ema=0.5)
 
     trained = run(network, brightness, recipe, keeps_best=True)
 
-    assert trained.accuracy == max(trained.accuracies)
+    assert trained.accuracy == max(trained.accuracies[6:])
     assert accuracy_of(network, brightness.valid, brightness) == pytest.approx(trained.accuracy)
+
+
+def test_an_early_epoch_is_not_the_best(tiny, brightness):
+    network = tiny()
+    run(network, brightness)
+
+    @torch.no_grad()
+    def reverse():
+        for parameter in network[-1].parameters():
+            parameter.neg_()
+
+    def after(epoch):
+        if epoch.number in (1, 2):  # so that the second epoch alone is judged as it was trained
+            reverse()
+
+    reverse()
+    still = replace(SHORT, epochs=8, lr=1e-6)
+    trained = run(network, brightness, still, keeps_best=True, on_epoch=after)
+
+    assert max(trained.accuracies) == trained.accuracies[1]
+    assert trained.accuracy < trained.accuracies[1]
 
 
 def test_a_rare_class_counts_as_much_as_a_frequent_one(tiny, brightness):
