@@ -157,5 +157,7 @@ def format_bytes(nbytes: float) -> str:
 
 
 def epochs_text(epochs: float) -> str:
-    """A number of epochs in words: 1 epoch, 12 epochs."""
+    """A number of epochs in words: less than one epoch, 1 epoch, 12 epochs."""
+    if 0 < epochs < 0.5:  # noqa: PLR2004 - is rounded to 0
+        return "less than one epoch"
     return "1 epoch" if round(epochs) == 1 else f"{epochs:.0f} epochs"

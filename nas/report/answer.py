@@ -398,8 +398,8 @@ class Answer:
             )
         if self.status is Status.unconfirmed:
             yield (
-                "to confirm the latency, end what else runs on the device, and time it again with "
-                "python -m nas.export run=<this run>, and device= of a board"
+                "to confirm the latency, end what else runs on the device, and export the network, which "
+                "times it again; device= names a board"
             )
         if predicted := ", ".join(self._predicted()):
             numbers = [

@@ -271,8 +271,8 @@ class FineTuned(ComparedSearch):
             text, rows = self._space.text, self._drawn_candidates.architectures
             self._say(
                 f"{winner_s:.0f} s are kept for the winner: about {epochs_text(fit[quickest])} of "
-                f"{text(rows[quickest])}, or {fit[rule]:.1f} of the rule of thumb, {text(rows[rule])}; "
-                f"{epochs_text(self._config.epochs)} of this take "
+                f"{text(rows[quickest])}, or {fit[rule]:.1f} of the rule of thumb, the best published "
+                f"accuracy within T: {text(rows[rule])}, whose {epochs_text(self._config.epochs)} take "
                 f"hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"
             )
 

@@ -231,8 +231,8 @@ class Staged(StagedSearch):
             kept, smaller, lambda at: epochs_of(at) * len(images.train) >= _DEFAULT_IMAGES
         )
         self._say(
-            f"{len(kept):,} of them are considered: {winner_s:.0f} s train the largest here for about "
-            f"{epochs_text(epochs)}{self._pixels('; they are ranked on images of {} pixels')}"
+            f"{len(kept):,} of them are considered: in {winner_s:.0f} s the largest is trained for "
+            f"{epochs_text(epochs)} here{self._pixels('; they are ranked on images of {} pixels')}"
         )
         seconds = time.monotonic() - began_s
         return replace(candidates.rows(kept), draw_s=candidates.draw_s + seconds)
@@ -396,7 +396,7 @@ class Staged(StagedSearch):
                 self._checkpoints, row, winner.ranked_epochs, self._config.seed
             )
             pixels = self._pixels(" on images of {} pixels")
-            words.append(f"its first {epochs_text(winner.ranked_epochs)}{pixels}, as it was ranked")
+            words.append(f"gone on from its ranking, {epochs_text(winner.ranked_epochs)}{pixels}")
         keeps_best = self._inherits  # of hundreds of epochs, few images find the best by chance
         return Start(self._network(None), continues, "; ".join(words), keeps_best=keeps_best)
 
