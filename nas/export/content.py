@@ -109,6 +109,7 @@ def fill(
 
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
     sample = _write_scripts(folder, subject, config, [*files], network)
+    tell(f"timing {', '.join(form.file for form in files)} on {config.device or 'this machine'}")
     if config.device is None or config.device == "here":
         batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
         latencies = timed_here(files, batch, config.timing, config.board)
