@@ -89,7 +89,9 @@ class Start:
     network: NetworkOf
     continues: Path | None = None  # checkpoint of a shorter training
     words: str = ""  # for the record; empty if it begins with new weights
-    keeps_best: bool = False  # ends with the weights of the best late epoch, or those it begins with
+    keeps_best: bool = (
+        False  # ends with the weights of the best late epoch, or those it begins with
+    )
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all
     teacher: nn.Module | None = None  # its outputs are learnt beside the labels
@@ -220,9 +222,8 @@ class TrainingJob:
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
         if self._start.words:
             settings["start"] = self._start.words
-            best = max(filter(None, trained.accuracies), default=1.0)
-            if self._start.keeps_best and trained.accuracy > best:
-                settings["start"] += "; no epoch helped: the weights are those it began with"
+            if trained.is_beginning:
+                settings["start"] += "; no late epoch helped: the weights are those it began with"
             if trained.accuracy < self._start.ranked:
                 settings["start"] += (
                     f"; it had {self._start.ranked:.2%} when it was ranked, and its own training did not "

@@ -63,8 +63,8 @@ def tuned_with_rounding(
       ends_s: on the monotonic clock; none but the first epoch begins that would end later.
 
     Returns:
-      The most accurate weights on the validation images, with rounding; those before the tuning if no epoch is
-      better. And the training.
+      The weights of the last epoch; those before the tuning if they are more accurate, with rounding, on the
+      validation images. And the training.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.

@@ -50,10 +50,10 @@ _AHEAD = 16
 _TIMED_STEPS = 20
 
 _LATE = 0.75
-"""Share of the epochs after which one may be the most accurate: of earlier ones, few images find some by chance.
+"""Share of the schedule before which no epoch is kept: on few validation images an early one wins by chance.
 
-In nine trainings of ten epochs on photos, 150 of which judged, that is worth 0.7 points of others beside the best
-of the last six.
+Nine trainings of ten epochs on photos, judged by 150: 0.7 points more on photos from outside than the best of the
+last six epochs.
 """
 
 
@@ -86,6 +86,7 @@ class Trained:
     epochs: int  # done; fewer than the recipe's if it was stopped or shortened
     is_complete: bool  # its schedule came to the end
     notes: tuple[str, ...]  # departures from the recipe, for the user
+    is_beginning: bool = False  # no late epoch was better than the weights that it began with
 
 
 @final
@@ -195,14 +196,15 @@ def training(
     past = Progress()
     if checkpoint is not None:
         past = load_checkpoint(checkpoint, run.step.state(), identity)
-    if options.continues is not None and not past.losses:
+    is_resumed = bool(past.losses)
+    if options.continues is not None and not is_resumed:
         past = carry_over(options.continues, run.step.state())
     end = min(recipe.epochs, options.planned or recipe.epochs)
     run.reschedule(0, end)
-    if options.keeps_best and past.losses:
+    if options.keeps_best and past.losses and (not is_resumed or len(past.losses) > _LATE * end):
         continued = yield from run.accuracy()
         with run.step.averaged():
-            best.consider(continued)
+            best.consider(continued, is_beginning=not is_resumed)
     while len(past.losses) < end:
         epoch = len(past.losses)
         is_last = epoch + 1 == end
@@ -237,7 +239,14 @@ def training(
     network.eval()
     done = len(past.losses)
     return Trained(
-        final, past.losses, past.accuracies, past.seconds, done, done >= end, run.notes()
+        accuracy=final,
+        losses=past.losses,
+        accuracies=past.accuracies,
+        seconds=past.seconds,
+        epochs=done,
+        is_complete=done >= end,
+        notes=run.notes(),
+        is_beginning=options.keeps_best and best.is_beginning,
     )
 
 
@@ -268,11 +277,13 @@ class _Best:
     def __init__(self, network: nn.Module, accuracy: float) -> None:
         self._network, self._accuracy = network, accuracy
         self._state = copied(network.state_dict()) if math.isfinite(accuracy) else {}
+        self.is_beginning = True
 
-    def consider(self, accuracy: float | None) -> None:
+    def consider(self, accuracy: float | None, *, is_beginning: bool = False) -> None:
         """Keep the weights of now, if they are better; or later, where a metric that is cut at 0 tells nothing."""
         if accuracy is not None and (accuracy > self._accuracy or self._accuracy == 0):
             self._accuracy, self._state = accuracy, copied(self._network.state_dict())
+            self.is_beginning = is_beginning
 
     def restored(self) -> float:
         """Put the best weights into the network; returns their accuracy."""

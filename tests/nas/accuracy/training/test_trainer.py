@@ -234,6 +234,7 @@ def test_a_training_that_only_harms_ends_as_it_began(tiny, brightness):
 
     assert_equal(network, before)
     assert trained.accuracy > trained.accuracies[-1]
+    assert trained.is_beginning
 
 
 def test_a_training_that_goes_on_from_a_worse_one_ends_as_its_network_began(
@@ -278,6 +279,22 @@ def test_an_early_epoch_is_not_the_best(tiny, brightness):
 
     assert max(trained.accuracies) == trained.accuracies[1]
     assert trained.accuracy < trained.accuracies[1]
+
+
+def test_a_training_that_is_stopped_early_ends_with_its_last_epoch(tiny, brightness):
+    done = []
+
+    trained = run(
+        tiny(),
+        brightness,
+        replace(SHORT, epochs=8),
+        keeps_best=True,
+        on_epoch=done.append,
+        stop=lambda: len(done) == 2,
+    )
+
+    assert trained.accuracy == trained.accuracies[-1] == done[1].accuracy
+    assert not trained.is_beginning
 
 
 def test_a_rare_class_counts_as_much_as_a_frequent_one(tiny, brightness):
