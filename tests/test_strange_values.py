@@ -23,9 +23,9 @@ import nas.study.command
 import nas.train.command
 import nas.transfer
 import runtime.mapping.command
+from common.files.safe_yaml import flat
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import SearchConfig
-from nas.config.stored import flat
 from nas.export.config import ExportConfig
 from nas.search.run import Run
 from nas.study.config import StudyConfig
@@ -71,7 +71,7 @@ COMMANDS = {
     "map": (runtime.mapping.command.main, MapConfig),
 }
 STRANGE = {"study": [("controllers", "[1]"), ("controllers", "['[1]']"), ("rewards", "[true]")]}
-"""Settings of a command that were no line once."""
+"""Settings of a command whose refusal was a traceback once."""
 
 
 class Begun(Exception):  # noqa: N818 - no error

@@ -159,7 +159,7 @@ def test_the_same_trials_in_the_same_order_give_the_same_samples(config):
     """So a search goes on by its journal alone."""
     searches = (config.build(SPACE, [3, 4]) for _ in range(2))
 
-    first, again = (one_by_one(each, 8, 3, np.random.default_rng(0)) for each in searches)
+    first, again = (one_by_one(each, 10, 3, np.random.default_rng(0)) for each in searches)
 
     np.testing.assert_array_equal(first, again)
 

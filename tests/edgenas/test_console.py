@@ -66,7 +66,7 @@ def test_options_of_hydra_are_those_of_the_module(script, tmp_path):
     )
 
 
-@pytest.mark.parametrize("words", ["--version", "completion bash", "data list"])
+@pytest.mark.parametrize("words", ["--version", "search --version", "completion bash", "data list"])
 def test_a_command_works_without_standard_streams(words, tmp_path):
     command = f"{sys.executable} -m edgenas {words} <&- >&- 2>&-"
 

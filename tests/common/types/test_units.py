@@ -10,6 +10,7 @@ from common.types.errors import UserError
 from common.types.units import (
     LEAST_MS,
     MOST_MS,
+    epochs_text,
     format_bytes,
     memory_bytes,
     millijoules,
@@ -92,6 +93,21 @@ def test_a_time_that_cannot_be_is_refused_wherever_it_comes_from(times):
 
 def test_a_time_from_10_ns_to_100_s_is_one():
     assert require_ms([LEAST_MS, 8, np.float32(0.5), MOST_MS], "").tolist() == [1e-5, 8, 0.5, 1e5]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "text"),
+    [
+        (0, "0 epochs"),
+        (0.3, "less than one epoch"),
+        (0.5, "less than one epoch"),
+        (0.6, "1 epoch"),
+        (1.4, "1 epoch"),
+        (12, "12 epochs"),
+    ],
+)
+def test_epochs_are_put_into_words(epochs, text):
+    assert epochs_text(epochs) == text
 
 
 def test_sizes_are_parsed_with_decimal_and_binary_units():
