@@ -161,8 +161,8 @@ def _require_options(command: str, words: Sequence[str]) -> None:
     """
     for word in words:
         option = word.partition("=")[0]
-        if option.startswith("--") and option not in _OPTIONS:
-            setting = option.lstrip("-")
+        setting = option.lstrip("-")
+        if option.startswith("--") and setting and option not in _OPTIONS:
             raise UserError(
                 f"unknown option {option}; settings have no dashes, as in {setting}=<value>; "
                 f"see `python -m {command} --help`"

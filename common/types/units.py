@@ -158,6 +158,6 @@ def format_bytes(nbytes: float) -> str:
 
 def epochs_text(epochs: float) -> str:
     """A number of epochs in words: less than one epoch, 1 epoch, 12 epochs."""
-    if 0 < epochs < 0.5:  # noqa: PLR2004 - is rounded to 0
+    if epochs and not round(epochs):
         return "less than one epoch"
     return "1 epoch" if round(epochs) == 1 else f"{epochs:.0f} epochs"

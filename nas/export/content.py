@@ -109,11 +109,13 @@ def fill(
 
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
     sample = _write_scripts(folder, subject, config, [*files], network)
-    tell(f"timing {', '.join(form.file for form in files)} on {config.device or 'this machine'}")
+    names = ", ".join(form.file for form in files)
     if config.device is None or config.device == "here":
+        tell(f"timing {names} on this machine")
         batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
         latencies = timed_here(files, batch, config.timing, config.board)
     else:
+        tell(f"timing {names} on {config.device}")
         latencies = timed_on_board(files, config.device, subject, config, tell)
     searched = subject.searched
     limits_kb = {} if searched is None else searched.limits_kb

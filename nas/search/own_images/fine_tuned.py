@@ -270,7 +270,7 @@ class FineTuned(ComparedSearch):
             fit = winner_s / forecast.epoch_s
             text, rows = self._space.text, self._drawn_candidates.architectures
             self._say(
-                f"{winner_s:.0f} s are kept for the winner: about {epochs_text(fit[quickest])} of "
+                f"{winner_s:.0f} s are kept for the winner: {epochs_text(fit[quickest])} of "
                 f"{text(rows[quickest])}, or {fit[rule]:.1f} of the rule of thumb, the best published "
                 f"accuracy within T: {text(rows[rule])}, whose {epochs_text(self._config.epochs)} take "
                 f"hours={self._config.hours * self._config.epochs / fit[rule]:.2g}"

@@ -396,7 +396,9 @@ class Staged(StagedSearch):
                 self._checkpoints, row, winner.ranked_epochs, self._config.seed
             )
             pixels = self._pixels(" on images of {} pixels")
-            words.append(f"gone on from its ranking, {epochs_text(winner.ranked_epochs)}{pixels}")
+            words.append(
+                f"continues its ranking training of {epochs_text(winner.ranked_epochs)}{pixels}"
+            )
         keeps_best = self._inherits  # of hundreds of epochs, few images find the best by chance
         return Start(self._network(None), continues, "; ".join(words), keeps_best=keeps_best)
 

@@ -28,7 +28,7 @@ def function_named(function: str) -> Callable[[int], Any]:
     with suppress(UserError):
         library("torchvision")  # which the file may import
     with blamed(f"pool={function}"):
-        build: Callable[[int], Any] = object_of(file, name)
+        build: Callable[[int], Any] = object_of(file.absolute(), name)
     return build
 
 
