@@ -1,4 +1,4 @@
-"""Claim: a CPU trains and judges networks faster where freed memory is kept for the next step.
+"""Claim: a CPU trains small networks faster, and judges most faster, where freed memory is kept for the next step.
 
     $ taskset -c 0 python -m benchmarks.freed_memory [NAME@SIDE ...]
 
