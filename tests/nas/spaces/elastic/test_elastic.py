@@ -349,7 +349,7 @@ def test_builders_that_raise_or_differ_are_refused(tmp_path, source, hint):
 
 def test_a_builder_must_be_a_function_of_a_python_file():
     with pytest.raises(UserError, match=r"FILE\.py:FUNCTION"):
-        elastic_space("nowhere.py:build", side=32)
+        elastic_space("nowhere.txt:build", side=32)
 
 
 def test_a_file_runs_only_if_the_command_line_names_it(tmp_path):
