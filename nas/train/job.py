@@ -89,9 +89,7 @@ class Start:
     network: NetworkOf
     continues: Path | None = None  # checkpoint of a shorter training
     words: str = ""  # for the record; empty if it begins with new weights
-    keeps_best: bool = (
-        False  # ends with the weights of the best late epoch, or those it begins with
-    )
+    keeps_best: bool = False  # ends with the best late epoch's weights, or those it begins with
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all
     teacher: nn.Module | None = None  # its outputs are learnt beside the labels

@@ -34,9 +34,8 @@ def freed_memory_kept() -> Iterator[None]:
         return
     with _changing:
         _running.append(None)
-        any(
-            libc.mallopt(_MMAP_THRESHOLD, size) for size in _LARGEST_BYTES
-        )  # the first that it takes
+        # the first that it takes; alone, the other threshold would freeze this one as it is
+        any(libc.mallopt(_MMAP_THRESHOLD, size) for size in _LARGEST_BYTES)
         libc.mallopt(_TRIM_THRESHOLD, -1)  # none is given back
     try:
         yield

@@ -199,7 +199,7 @@ def training(
     is_resumed = bool(past.losses)
     if options.continues is not None and not is_resumed:
         past = carry_over(options.continues, run.step.state())
-    end = min(recipe.epochs, options.planned or recipe.epochs)
+    begun, end = len(past.losses), min(recipe.epochs, options.planned or recipe.epochs)
     run.reschedule(0, end)
     if options.keeps_best and past.losses and (not is_resumed or len(past.losses) > _LATE * end):
         continued = yield from run.accuracy()
@@ -246,7 +246,7 @@ def training(
         epochs=done,
         is_complete=done >= end,
         notes=run.notes(),
-        is_beginning=options.keeps_best and best.is_beginning,
+        is_beginning=options.keeps_best and best.is_beginning and done > begun,
     )
 
 

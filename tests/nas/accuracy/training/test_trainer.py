@@ -250,6 +250,13 @@ def test_a_training_that_goes_on_from_a_worse_one_ends_as_its_network_began(
     assert_equal(network, before)
 
 
+def test_a_training_that_is_taken_over_whole_has_not_failed_to_help(tiny, brightness, tmp_path):
+    whole = tmp_path / "whole"
+    run(tiny(), brightness, checkpoint=whole)
+
+    assert not run(tiny(), brightness, continues=whole, keeps_best=True).is_beginning
+
+
 def test_the_best_weights_are_those_of_a_late_epoch_as_they_were_judged(tiny, brightness):
     network = tiny()
     recipe = replace(SHORT, epochs=8, ema=0.5)
