@@ -318,7 +318,7 @@ class Workers:
     def tuned(self, networks, epochs, teacher=None, seed=0, *, absorbs=False):
         """Number, and validation and test accuracy, and weights, of each network as it was tuned; begins now."""
         recipe = replace(self.recipe, epochs=epochs)
-        size = min(-(-len(networks) // self.count), AT_ONCE)  # results are written as they come
+        size = max(1, min(-(-len(networks) // self.count), AT_ONCE))  # written as they come
         parts = [range(at, min(at + size, len(networks))) for at in range(0, len(networks), size)]
         futures = {}
         for part in parts:
@@ -657,8 +657,9 @@ def beside_all(study, best, alike, epochs):
     study.ask(rows, 3)
     drawn = study.space.sample(np.random.default_rng(5), 3 if study.is_smoke else RANDOM)
     before = study.workers.judged(map(study.part, drawn))
-    tuned = [study.workers.tuned([*map(study.part, part)], epochs) for part in (best, drawn, alike)]
-    for part, tuning in zip((best, drawn, alike), tuned, strict=True):
+    parts = drawn, best, alike
+    tuned = [study.workers.tuned([*map(study.part, part)], epochs) for part in parts]
+    for part, tuning in zip(parts, tuned, strict=True):
         for at, (valid, test, _) in tuning:
             text = study.space.text(part[at])
             if part is drawn:
