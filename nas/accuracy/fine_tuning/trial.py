@@ -22,7 +22,13 @@ from common.types.kind import Kind
 from common.types.task import Task
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
-from nas.accuracy.fine_tuning.tuning import STATISTICS_ON, absorb_statistics, freeze, set_classifier
+from nas.accuracy.fine_tuning.tuning import (
+    FEW_IMAGES,
+    STATISTICS_ON,
+    absorb_statistics,
+    freeze,
+    set_classifier,
+)
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.short import proxy_batch
@@ -81,8 +87,9 @@ class PretrainedNetwork:
         head = head_of(self.heads, self.space, architecture)
         if head.is_file():
             set_classifier(network, **load_file(head))
-        absorb_statistics(network, proxy_batch(self.images(architecture), STATISTICS_ON))
-        freeze(network, self.space.tuned(network, architecture))
+        images, tuned = self.images(architecture), self.space.tuned(network, architecture)
+        absorb_statistics(network, proxy_batch(images, STATISTICS_ON))
+        freeze(network, tuned, keeps_statistics=len(images.train) <= FEW_IMAGES)
         return network
 
 

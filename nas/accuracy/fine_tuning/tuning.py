@@ -16,6 +16,9 @@ from nas.accuracy.training.classifiers import classifiers
 STATISTICS_ON = 128
 """Images that batch normalisation takes its statistics from before a trained network is tuned."""
 
+FEW_IMAGES = 2500
+"""Of training, up to which those statistics stay: tuned so, photos are told apart 2 points better."""
+
 
 def set_classifier(
     network: nn.Module,
@@ -59,13 +62,19 @@ def absorb_statistics(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> N
         hook.remove()
 
 
-def freeze(network: nn.Module, tuned: Collection[str]) -> None:
-    """Keep all but these parameters, and the statistics of the batch normalisations without any."""
+def freeze(network: nn.Module, tuned: Collection[str], *, keeps_statistics: bool = False) -> None:
+    """Keep all but these parameters, and the statistics of the batch normalisations without any.
+
+    Args:
+      network: changed in place; stays so in training.
+      tuned: names of the parameters that are trained.
+      keeps_statistics: of every batch normalisation.
+    """
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name in tuned)
     is_whole = all(parameter.requires_grad for parameter in network.parameters())
     for norm in network.modules():
-        trains = any(each.requires_grad for each in norm.parameters(recurse=False))
-        if isinstance(norm, _BatchNorm) and not is_whole and not trains:
+        trains = is_whole or any(each.requires_grad for each in norm.parameters(recurse=False))
+        if isinstance(norm, _BatchNorm) and (keeps_statistics or not trains):
             norm.eval()
             norm.train = lambda _mode=True, norm=norm: norm  # type: ignore[method-assign,misc]

@@ -153,6 +153,20 @@ def test_a_training_of_the_head_changes_nothing_else():
     assert changed == {"5.weight", "5.bias"}
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_statistics_stay_in_training_where_they_are_kept(keeps):
+    images, tested = open_images("digits", side=8), network()
+    freeze(tested, {name for name, _ in tested.named_parameters()}, keeps_statistics=keeps)
+    before = {name: tensor.clone() for name, tensor in tested.state_dict().items()}
+
+    train(tested, images, replace(recipe_named("fine_tuning"), epochs=1))
+
+    after = tested.state_dict()
+    changed = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
+    assert {name for name, _ in tested.named_parameters()} <= changed
+    assert any("running_mean" in name for name in changed) is not keeps
+
+
 def test_the_first_classifier_is_no_surer_than_left_out_images_warrant():
     generator = np.random.default_rng(0)
     labels = generator.integers(5, size=600)

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from common.types.errors import UserError
 from common.types.task import Task
+from nas.accuracy.fine_tuning import trial as trials
 from nas.accuracy.fine_tuning.trial import (
     FEWEST_JUDGED,
     FROZEN,
@@ -339,8 +340,9 @@ def test_a_proxy_that_refuses_is_not_the_hub(monkeypatch, status, answers):
 
 
 @pytest.mark.parametrize("depth", range(len(TUNING)))
-def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path):
+def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path, monkeypatch):
     """Statistics of 0 and 1, as of weights with folded normalisation, are no images'."""
+    monkeypatch.setattr(trials, "FEW_IMAGES", 0)  # else the statistics are those of training, too
     images = PretrainedImages(space, "digits")
     row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[depth]}")
 
@@ -350,6 +352,19 @@ def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path)
     with torch.no_grad():
         logits, in_training = begun.eval()(batch), begun.train()(batch)
     assert torch.allclose(logits, in_training, atol=0.1 * logits.std())
+
+
+@pytest.mark.parametrize("few", [0, 1439])
+def test_few_images_change_no_statistics(space, few, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "FEW_IMAGES", few)
+    images = PretrainedImages(space, "digits")  # 1,439 of training
+    row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[-1]}")
+
+    begun = PretrainedNetwork(space, images, tmp_path)(row, images(row).task).train()
+
+    norms = [each for each in begun.modules() if isinstance(each, torch.nn.BatchNorm2d)]
+    assert norms
+    assert {each.training for each in norms} == {few == 0}
 
 
 def test_frozen_features_are_judged_on_fewer_images_where_time_is_short(space, tmp_path):
