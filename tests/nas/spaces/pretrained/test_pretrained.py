@@ -342,7 +342,9 @@ def test_a_proxy_that_refuses_is_not_the_hub(monkeypatch, status, answers):
 @pytest.mark.parametrize("depth", range(len(TUNING)))
 def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path, monkeypatch):
     """Statistics of 0 and 1, as of weights with folded normalisation, are no images'."""
-    monkeypatch.setattr(trials, "FEW_IMAGES", 0)  # else the statistics are those of training, too
+    monkeypatch.setattr(
+        trials, "KEEPS_STATISTICS", range(0)
+    )  # else the statistics are those of training, too
     images = PretrainedImages(space, "digits")
     row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[depth]}")
 
@@ -354,9 +356,11 @@ def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path,
     assert torch.allclose(logits, in_training, atol=0.1 * logits.std())
 
 
-@pytest.mark.parametrize("few", [0, 1439])
-def test_few_images_change_no_statistics(space, few, tmp_path, monkeypatch):
-    monkeypatch.setattr(trials, "FEW_IMAGES", few)
+@pytest.mark.parametrize(("of_images", "kept"), [((1439, 1440), True), ((0, 1439), False)])
+def test_statistics_are_kept_with_some_numbers_of_images(
+    space, of_images, kept, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(trials, "KEEPS_STATISTICS", range(*of_images))
     images = PretrainedImages(space, "digits")  # 1,439 of training
     row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[-1]}")
 
@@ -364,7 +368,7 @@ def test_few_images_change_no_statistics(space, few, tmp_path, monkeypatch):
 
     norms = [each for each in begun.modules() if isinstance(each, torch.nn.BatchNorm2d)]
     assert norms
-    assert {each.training for each in norms} == {few == 0}
+    assert {each.training for each in norms} == {not kept}
 
 
 def test_frozen_features_are_judged_on_fewer_images_where_time_is_short(space, tmp_path):
