@@ -221,7 +221,9 @@ class TrainingJob:
         if self._start.words:
             settings["start"] = self._start.words
             if trained.is_beginning:
-                settings["start"] += "; no late epoch helped: the weights are those it began with"
+                settings["start"] += (
+                    "; no late epoch helped: these are the weights before tuning, or of the ranking"
+                )
             if trained.accuracy < self._start.ranked:
                 settings["start"] += (
                     f"; it had {self._start.ranked:.2%} when it was ranked, and its own training did not "
