@@ -342,9 +342,8 @@ def test_a_proxy_that_refuses_is_not_the_hub(monkeypatch, status, answers):
 @pytest.mark.parametrize("depth", range(len(TUNING)))
 def test_tuning_begins_with_the_statistics_of_the_images(space, depth, tmp_path, monkeypatch):
     """Statistics of 0 and 1, as of weights with folded normalisation, are no images'."""
-    monkeypatch.setattr(
-        trials, "KEEPS_STATISTICS", range(0)
-    )  # else the statistics are those of training, too
+    # kept statistics would be those of training, too
+    monkeypatch.setattr(trials, "KEEPS_STATISTICS", range(0))
     images = PretrainedImages(space, "digits")
     row = space.parse(f"network=test_efficientnet side=96 tuning={TUNING[depth]}")
 
