@@ -19,8 +19,8 @@ STATISTICS_ON = 128
 KEEPS_STATISTICS = range(1000, 2501)
 """Images of training with which those statistics are kept.
 
-By `benchmarks/results/own-images.md`, that gains 2 points on 1,349 photos, and loses 1 on 5,000; of 143, in
-batches of 8, the loss grows beyond all bounds.
+By `benchmarks/results/own-images.md`, that gains 2 points on 1,349 photos, and loses 1 on 5,000; on 143, in
+batches of 8, trainings end at chance.
 """
 
 
