@@ -46,12 +46,13 @@ class ClassFolders:
 
     def listing(self) -> ImageListing:
         """Find the images."""
+        self._refuse_sets_of_classes()
         classes = tuple(sorted({name for _, name, _ in self._files}))
         if not classes:
             raise UserError(f"data={self._folder} has no class folders with images; {_HOW}")
         numbers = {name: number for number, name in enumerate(classes)}
         files = [file for _, _, file in self._files]
-        loose = sum(path.is_file() and not _hidden(path) for path in self._folder.iterdir())
+        loose = sum(map(_is_seen_file, self._folder.iterdir()))
         return ImageListing(
             tuple(map(printable, classes)),
             np.array([numbers[name] for _, name, _ in self._files], np.int64),
@@ -60,6 +61,21 @@ class ClassFolders:
             files,
             (f"files beside the class folders, left out: {loose:,}",) if loose else (),
         )
+
+    def _refuse_sets_of_classes(self) -> None:
+        """Folders that hold folders of the same names, and nothing else, are sets of images, not classes."""
+        sets = _folders(self._folder)
+        if len(sets) < 2 or all(one.name in SPLITS for one in sets):
+            return
+        inside = [{each.name for each in _folders(one)} for one in sets]
+        has_images = any(_is_seen_file(each) for one in sets for each in one.iterdir())
+        if len(shared := sorted(set.intersection(*inside))) > 1 and not has_images:
+            names = ", ".join(printable(one.name) for one in sets[:3])
+            raise UserError(
+                f"data={self._folder} has no class folders, but sets of them, {names}, each with "
+                f"{printable(shared[0])} and {printable(shared[1])}; name one, data={sets[0]}, "
+                f"or call them train, val and test"
+            )
 
     @cached_property
     def _files(self) -> list[tuple[ImagePart, str, Path]]:
@@ -81,12 +97,15 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not _hidden(path))
 
 
+def _is_seen_file(path: Path) -> bool:
+    return path.is_file() and not _hidden(path)
+
+
 def _below(folder: Path) -> list[Path]:
     images: list[Path] = []
     for where, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not _hidden(Path(name))]
-        files = (Path(where, name) for name in names if not _hidden(Path(name)))
-        images += (file for file in files if file.is_file())
+        images += filter(_is_seen_file, (Path(where, name) for name in names))
     return sorted(images)
 
 

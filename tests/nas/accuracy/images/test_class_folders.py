@@ -94,6 +94,7 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
             "class 'c' has test images",
         ),
         ({}, "no class folders"),
+        ({"old/a": 3, "old/b": 3, "train/a": 3, "train/b": 3}, r"old, train, .*data=\S+/old,"),
     ],
 )
 def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, counted, message):
