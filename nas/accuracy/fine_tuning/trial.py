@@ -23,7 +23,7 @@ from common.types.task import Task
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.tuning import (
-    KEEPS_STATISTICS,
+    KEEPS_STATISTICS_TO,
     STATISTICS_ON,
     absorb_statistics,
     freeze,
@@ -89,7 +89,7 @@ class PretrainedNetwork:
             set_classifier(network, **load_file(head))
         images, tuned = self.images(architecture), self.space.tuned(network, architecture)
         absorb_statistics(network, proxy_batch(images, STATISTICS_ON))
-        freeze(network, tuned, keeps_statistics=len(images.train) in KEEPS_STATISTICS)
+        freeze(network, tuned, keeps_statistics=len(images.train) <= KEEPS_STATISTICS_TO)
         return network
 
 

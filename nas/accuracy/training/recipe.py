@@ -23,7 +23,7 @@ class Recipe:
     epochs: int = 200
     batch_size: int = 256  # at most; a small training set has smaller ones
     least_steps: int = 16  # of an epoch
-    most_steps: int | None = None  # of an epoch; more images have larger batches, see `for_images`
+    most_steps: int | None = None  # of an epoch; sets batch and rate, see `for_images`
     lr: float = 0.1
     adamw: bool = False  # Loshchilov & Hutter, ICLR 2019; its momenta are PyTorch's
     momentum: float = 0.9  # of SGD
@@ -65,11 +65,14 @@ class Recipe:
     def for_images(self, images: int) -> Recipe:
         """The recipe for a training set: batches grow with many images, up to `_LARGEST_BATCH`.
 
-        The learning rate grows in proportion (Goyal et al., 2017), AdamW's with the square root.
+        With `most_steps`, the learning rate is in proportion to the batch (Goyal et al., 2017), AdamW's to its
+        square root.
         """
-        if self.most_steps is None or images < 2 * self.most_steps * self.batch_size:
+        if self.most_steps is None:
             return self
-        batch_size = min(images // self.most_steps // 8 * 8, _LARGEST_BATCH)
+        batch_size = self.batch_of(images)
+        if images >= 2 * self.most_steps * self.batch_size:
+            batch_size = min(images // self.most_steps // 8 * 8, _LARGEST_BATCH)
         larger = batch_size / self.batch_size
         lr = self.lr * (math.sqrt(larger) if self.adamw else larger)
         return replace(self, batch_size=batch_size, lr=lr)

@@ -79,14 +79,18 @@ def test_an_unknown_recipe_or_augmentation_is_refused(text, problem):
 @pytest.mark.parametrize(
     ("name", "images", "batch", "times"),
     [
+        ("fine_tuning", 128, 8, 0.25),
         ("fine_tuning", 4_500, 32, 1),
         ("fine_tuning", 45_000, 224, 7),
         ("fine_tuning", 1_000_000, 256, 8),
         ("adamw", 1_000_000, 256, 8**0.5),
+        ("adamw", 256, 16, 0.5**0.5),
         ("modern", 1_000_000, 256, 1),
     ],
 )
-def test_many_images_are_tuned_in_large_batches_with_a_higher_rate(name, images, batch, times):
+def test_images_are_tuned_in_batches_of_their_number_with_a_rate_in_proportion(
+    name, images, batch, times
+):
     recipe = recipe_named(name)
 
     fitted = recipe.for_images(images)
