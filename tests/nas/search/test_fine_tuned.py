@@ -13,6 +13,7 @@ from rich.console import Console
 from safetensors.torch import save_file
 from searching import HERE, one_line, only_run
 
+import latency.probe.config
 import nas.search.own_images.alternatives
 import nas.search.own_images.fine_tuned
 import nas.search.own_images.int8
@@ -37,12 +38,11 @@ UNTIMED = ("hours=10", "executor=threads")
 """Of a search that ends as soon as every network was tuned."""
 
 
-@pytest.fixture
-def weights(tmp_path):
-    """A folder of two networks with the weights of a seed, which were not trained."""
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    about = {"side": "96", "mean": "[0.5, 0.5, 0.5]", "sd": "[0.5, 0.5, 0.5]", "licence": "mit"}
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A folder of two networks with the weights of a seed, which were not trained; read only."""
+    folder = tmp_path_factory.mktemp("weights")
+    about = {"side": "48", "mean": "[0.5, 0.5, 0.5]", "sd": "[0.5, 0.5, 0.5]", "licence": "mit"}
     for name in ("test_efficientnet", "test_resnet"):
         torch.manual_seed(0)
         state = timm().create_model(name, num_classes=3).state_dict()
@@ -59,6 +59,22 @@ def _needs_timm():
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _written_once():
+    """The untrained network that a board times is the same file in every search."""
+    written, exported = {}, latency.probe.config.exported
+
+    def once(space, *arguments, **options):
+        key = (space.name, *arguments, *options.items())
+        if key not in written:
+            written[key] = exported(space, *arguments, **options)
+        return written[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latency.probe.config, "exported", once)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def few_trainings(monkeypatch):
     """Networks at the smallest side, each tuned for one epoch: a search ends before its time does."""
@@ -72,10 +88,10 @@ def few_trainings(monkeypatch):
     monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
 
 
-@pytest.fixture
-def images(tmp_path):
-    """Settings of a folder of images that differ in their brightness."""
-    noise, folder = np.random.default_rng(0), tmp_path / "images"
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Settings of a folder of images that differ in their brightness; read only."""
+    noise, folder = np.random.default_rng(0), tmp_path_factory.mktemp("images")
     for name, level in (("dark", 40), ("grey", 120), ("light", 200)):
         (folder / name).mkdir(parents=True)
         for number in range(12):
