@@ -180,7 +180,7 @@ class Worker:
     plan: Sequence[Tuning]
     done: Collection[Row]
     memory: float  # share of a GPU's
-    most_steps: int | None  # of an epoch, beyond which batches grow; None: they never do
+    most_steps: int  # of an epoch, beyond which batches grow
 
     def __call__(self) -> None:
         """Features of all, then trainings in the order of the plan."""
@@ -382,7 +382,7 @@ def main() -> None:
         "--most-steps",
         type=int,
         default=recipe_named("fine_tuning").most_steps,
-        help="of an epoch, beyond which batches grow; 0: they never do",
+        help="of an epoch, beyond which batches grow",
     )
     arguments = parser.parse_args()
     ends_s = time.monotonic() + arguments.seconds
@@ -424,7 +424,7 @@ def main() -> None:
             target=Worker(
                 *(*settings, share, arguments.side_by_side, in_all),
                 *(plan, done, arguments.memory / arguments.processes),
-                arguments.most_steps or None,
+                arguments.most_steps,
             )
         )
         for share in shares

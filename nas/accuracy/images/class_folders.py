@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,9 @@ SPLITS = {
     "test": ImagePart.test,
 }
 """Names of folders. Where every folder has one of them, they are splits; otherwise classes."""
+
+_NAMES_OF_SETS = {*SPLITS, "training", "testing"}
+"""Words in the names of folders."""
 
 _HOW = "put the images of each class into a folder of its name"
 
@@ -63,18 +67,21 @@ class ClassFolders:
         )
 
     def _refuse_sets_of_classes(self) -> None:
-        """Folders that hold folders of the same names, and nothing else, are sets of images, not classes."""
+        """Folders of class folders that are named as sets of images, but not as `SPLITS` are."""
         sets = _folders(self._folder)
-        if len(sets) < 2 or all(one.name in SPLITS for one in sets):
+        words = [re.split("[^a-z]+", one.name.casefold()) for one in sets]
+        is_any_named = any(not _NAMES_OF_SETS.isdisjoint(each) for each in words)
+        if not is_any_named or all(one.name in SPLITS for one in sets):
+            return
+        if any(_is_seen_file(each) for one in sets for each in one.iterdir()):
             return
         inside = [{each.name for each in _folders(one)} for one in sets]
-        has_images = any(_is_seen_file(each) for one in sets for each in one.iterdir())
-        if len(shared := sorted(set.intersection(*inside))) > 1 and not has_images:
+        if len(sets) > 1 and len(shared := sorted(set.intersection(*inside))) > 1:
             names = ", ".join(printable(one.name) for one in sets[:3])
             raise UserError(
-                f"data={self._folder} has no class folders, but sets of them, {names}, each with "
-                f"{printable(shared[0])} and {printable(shared[1])}; name one, data={sets[0]}, "
-                f"or call them train, val and test"
+                f"data={self._folder}: {names} look like sets of images, each with {printable(shared[0])} and "
+                f"{printable(shared[1])}; name one, data={sets[0]}, or call them train, val and test; if they "
+                f"are the classes, put the images of each side by side"
             )
 
     @cached_property

@@ -23,7 +23,7 @@ class Recipe:
     epochs: int = 200
     batch_size: int = 256  # at most; a small training set has smaller ones
     least_steps: int = 16  # of an epoch
-    most_steps: int | None = None  # of an epoch; sets batch and rate, see `for_images`
+    most_steps: int | None = None  # of an epoch; the rate fits the batch then, see `for_images`
     lr: float = 0.1
     adamw: bool = False  # Loshchilov & Hutter, ICLR 2019; its momenta are PyTorch's
     momentum: float = 0.9  # of SGD
@@ -63,10 +63,10 @@ class Recipe:
         return min(self.batch_size, max(images // self.least_steps, 8), images)
 
     def for_images(self, images: int) -> Recipe:
-        """The recipe for a training set: batches grow with many images, up to `_LARGEST_BATCH`.
+        """The recipe for a training set; without `most_steps`, the same for each.
 
-        With `most_steps`, the learning rate is in proportion to the batch (Goyal et al., 2017), AdamW's to its
-        square root.
+        Batches shrink to the least steps of an epoch, and grow with the most, up to `_LARGEST_BATCH`. The learning
+        rate is in proportion to them (Goyal et al., 2017), AdamW's to their square root.
         """
         if self.most_steps is None:
             return self

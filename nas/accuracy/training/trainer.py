@@ -340,14 +340,12 @@ class _Training:
             return ()
         asked, used = self._asked, self.step.batch_size
         notes = []
-        if used < asked.batch_size:
+        if used != asked.batch_size:
+            times = self._batches.recipe.lr / asked.lr
+            rate = "" if times == 1 else f", and a learning rate {times:.3g} times as high"
+            size = "small" if used < asked.batch_size else "large"
             notes.append(
-                f"batches of {used} images, not {asked.batch_size}: the training set is small"
-            )
-        elif used > asked.batch_size:
-            notes.append(
-                f"batches of {used} images, not {asked.batch_size}, and a learning rate "
-                f"{self._batches.recipe.lr / asked.lr:.3g} times as high: the training set is large"
+                f"batches of {used} images, not {asked.batch_size}{rate}: the training set is {size}"
             )
         if self._sources.train.is_uneven:
             notes.append(

@@ -66,6 +66,20 @@ def test_subfolders_of_a_class_count_and_hidden_files_do_not(class_folders, open
     assert not any("left out" in sentence for sentence in images.report[:-1])
 
 
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"cat/left": 4, "cat/right": 4, "dog/left": 4, "dog/right": 4},
+        {"bus/new": 4, "bus/old": 4, "train": 4, "train/new": 4, "train/old": 4},
+        {"bus/new": 4, "train/new": 4},
+    ],
+)
+def test_classes_may_have_subfolders_of_the_same_names(class_folders, opened, counted):
+    images = opened(class_folders(counted))
+
+    assert images.classes == tuple(sorted({name.partition("/")[0] for name in counted}))
+
+
 def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
     folder = class_folders({"a": 6, "b": 6})
     (folder / "readme.txt").write_text("by me")
@@ -94,7 +108,11 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
             "class 'c' has test images",
         ),
         ({}, "no class folders"),
-        ({"old/a": 3, "old/b": 3, "train/a": 3, "train/b": 3}, r"old, train, .*data=\S+/old,"),
+        ({"old/a": 3, "old/b": 3, "train/a": 3, "train/b": 3}, r"old, train look.*data=\S+/old,"),
+        (
+            {"Test/a": 3, "Test/b": 3, "my-images/a": 3, "my-images/b": 3},
+            "Test, my-images look like sets",
+        ),
     ],
 )
 def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, counted, message):

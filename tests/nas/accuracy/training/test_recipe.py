@@ -80,6 +80,8 @@ def test_an_unknown_recipe_or_augmentation_is_refused(text, problem):
     ("name", "images", "batch", "times"),
     [
         ("fine_tuning", 128, 8, 0.25),
+        ("fine_tuning", 511, 31, 31 / 32),
+        ("fine_tuning", 512, 32, 1),
         ("fine_tuning", 4_500, 32, 1),
         ("fine_tuning", 45_000, 224, 7),
         ("fine_tuning", 1_000_000, 256, 8),
