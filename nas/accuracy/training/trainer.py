@@ -343,9 +343,9 @@ class _Training:
         if used != asked.batch_size:
             times = self._batches.recipe.lr / asked.lr
             rate = "" if times == 1 else f", and a learning rate {times:.3g} times as high"
-            size = "small" if used < asked.batch_size else "large"
+            why = "small" if used < asked.batch_size else "large"
             notes.append(
-                f"batches of {used} images, not {asked.batch_size}{rate}: the training set is {size}"
+                f"batches of {used} images, not {asked.batch_size}{rate}: the training set is {why}"
             )
         if self._sources.train.is_uneven:
             notes.append(
