@@ -218,6 +218,8 @@ class TrainingJob:
             valid = Judged(trained.accuracy, len(images.valid), interval)
         test, about = self._tested()
         settings = {name: str(value) for name, value in dataclasses.asdict(recipe).items()}
+        if trained.notes:
+            settings["departures"] = "; ".join(trained.notes)
         if self._start.words:
             settings["start"] = self._start.words
             if trained.is_beginning:

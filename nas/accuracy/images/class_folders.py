@@ -69,8 +69,8 @@ class ClassFolders:
     def _refuse_sets_of_classes(self) -> None:
         """Folders of class folders that are named as sets of images, but not as `SPLITS` are."""
         sets = _folders(self._folder)
-        words = [re.split("[^a-z]+", one.name.casefold()) for one in sets]
-        is_any_named = any(not _NAMES_OF_SETS.isdisjoint(each) for each in words)
+        words = [{*re.split("[^a-z]+", one.name.casefold())} for one in sets]
+        is_any_named = any(each & _NAMES_OF_SETS for each in words)
         if not is_any_named or all(one.name in SPLITS for one in sets):
             return
         if any(_is_seen_file(each) for one in sets for each in one.iterdir()):
@@ -80,8 +80,8 @@ class ClassFolders:
             names = ", ".join(printable(one.name) for one in sets[:3])
             raise UserError(
                 f"data={self._folder}: {names} look like sets of images, each with {printable(shared[0])} and "
-                f"{printable(shared[1])}; name one, data={sets[0]}, or call them train, val and test; if they "
-                f"are the classes, put the images of each side by side"
+                f"{printable(shared[1])}; name one in data=, or call them train, val and test; if they are the "
+                f"classes, put their images into them, without folders below"
             )
 
     @cached_property

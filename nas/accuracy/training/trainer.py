@@ -341,11 +341,11 @@ class _Training:
         asked, used = self._asked, self.step.batch_size
         notes = []
         if used != asked.batch_size:
-            times = self._batches.recipe.lr / asked.lr
-            rate = "" if times == 1 else f", and a learning rate {times:.3g} times as high"
-            why = "small" if used < asked.batch_size else "large"
+            few, lr = "few" if used < asked.batch_size else "many", self._batches.recipe.lr
+            rate = "" if lr == asked.lr else f", learning rate {lr:.3g} instead of {asked.lr:.3g}"
             notes.append(
-                f"batches of {used} images, not {asked.batch_size}{rate}: the training set is {why}"
+                f"{few} training images ({len(self._sources.train):,}): batches of {used} instead of "
+                f"{asked.batch_size}{rate}"
             )
         if self._sources.train.is_uneven:
             notes.append(

@@ -108,7 +108,10 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
             "class 'c' has test images",
         ),
         ({}, "no class folders"),
-        ({"old/a": 3, "old/b": 3, "train/a": 3, "train/b": 3}, r"old, train look.*data=\S+/old,"),
+        (
+            {"old/a": 3, "old/b": 3, "train/a": 3, "train/b": 3},
+            "old, train look like sets .* a and b; name one in data=",
+        ),
         (
             {"Test/a": 3, "Test/b": 3, "my-images/a": 3, "my-images/b": 3},
             "Test, my-images look like sets",

@@ -124,6 +124,17 @@ def test_a_loss_that_is_not_finite_ends_the_training(tiny, brightness):
         run(tiny(), brightness, replace(SHORT, lr=1e30))
 
 
+def test_smaller_batches_and_their_rate_are_told(tiny, brightness):
+    images, recipe = len(brightness.train), replace(SHORT, batch_size=512, most_steps=200, lr=0.32)
+    batch = recipe.batch_of(images)
+
+    (note,) = run(tiny(), brightness, recipe).notes
+
+    assert batch < 512
+    assert f"({images:,}): batches of {batch} instead of 512, " in note
+    assert note.endswith(f"learning rate {0.32 * batch / 512:.3g} instead of 0.32")
+
+
 class Hungry(nn.Module):
     """Runs out of memory beyond a number of images."""
 
