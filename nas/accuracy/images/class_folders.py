@@ -26,7 +26,7 @@ SPLITS = {
 """Names of folders. Where every folder has one of them, they are splits; otherwise classes."""
 
 _NAMES_OF_SETS = {*SPLITS, "training", "testing"}
-"""Words in the names of folders."""
+"""Words by which a folder is named as a set of images."""
 
 _HOW = "put the images of each class into a folder of its name"
 
@@ -68,16 +68,16 @@ class ClassFolders:
 
     def _refuse_sets_of_classes(self) -> None:
         """Folders of class folders that are named as sets of images, but not as `SPLITS` are."""
-        sets = _folders(self._folder)
-        words = [{*re.split("[^a-z]+", one.name.casefold())} for one in sets]
+        folders = _folders(self._folder)
+        words = [{*re.split("[^a-z]+", folder.name.casefold())} for folder in folders]
         is_any_named = any(each & _NAMES_OF_SETS for each in words)
-        if not is_any_named or all(one.name in SPLITS for one in sets):
+        if not is_any_named or all(folder.name in SPLITS for folder in folders):
             return
-        if any(_is_seen_file(each) for one in sets for each in one.iterdir()):
+        if any(_is_seen_file(path) for folder in folders for path in folder.iterdir()):
             return
-        inside = [{each.name for each in _folders(one)} for one in sets]
-        if len(sets) > 1 and len(shared := sorted(set.intersection(*inside))) > 1:
-            names = ", ".join(printable(one.name) for one in sets[:3])
+        inside = [{each.name for each in _folders(folder)} for folder in folders]
+        if len(folders) > 1 and len(shared := sorted(set.intersection(*inside))) > 1:
+            names = ", ".join(printable(folder.name) for folder in folders[:3])
             raise UserError(
                 f"data={self._folder}: {names} look like sets of images, each with {printable(shared[0])} and "
                 f"{printable(shared[1])}; name one in data=, or call them train, val and test; if they are the "

@@ -341,10 +341,10 @@ class _Training:
         asked, used = self._asked, self.step.batch_size
         notes = []
         if used != asked.batch_size:
-            few, lr = "few" if used < asked.batch_size else "many", self._batches.recipe.lr
+            lr, amount = self._batches.recipe.lr, "few" if used < asked.batch_size else "many"
             rate = "" if lr == asked.lr else f", learning rate {lr:.3g} instead of {asked.lr:.3g}"
             notes.append(
-                f"{few} training images ({len(self._sources.train):,}): batches of {used} instead of "
+                f"{amount} training images ({len(self._sources.train):,}): batches of {used} instead of "
                 f"{asked.batch_size}{rate}"
             )
         if self._sources.train.is_uneven:
