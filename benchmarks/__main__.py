@@ -19,13 +19,13 @@ def _experiment() -> str:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes end, as by Ctrl-C
-    from common.command.exit_status import one_line_errors
+    from edgenas_core.command.exit_status import one_line_errors
 
     with one_line_errors():  # Ctrl-C while the rest is imported
         if (name := _experiment()) in _STUDIES:
             from benchmarks.studies.command import main
         elif name == "mapped":
-            from benchmarks.papers.mapped.command import main
+            from benchmarks.mapped.command import main
         else:
-            from benchmarks.papers.command import main
+            from benchmarks.command import main
     main()

@@ -35,8 +35,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import data_folder, read_csv_table
-from common.types.architectures import Enumerable
+from edgenas_core.files.keyed_table import data_folder, read_csv_table
+from edgenas_core.types.architectures import Enumerable
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
 from latency.models.confidence import QUANTILES, of_residuals

@@ -16,10 +16,10 @@ import onnxruntime
 import torch
 from torch import nn
 
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from nas.spaces.elastic.space import ElasticSpace
 from nas.spaces.elastic.structure import tensors_of
 from nas.spaces.pretrained.timm_library import timm
-from runtime.network.formats.onnx_export import onnx_bytes
 
 SIDE = 96
 NETWORKS = (

@@ -53,7 +53,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from common.types.errors import UserError
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.types.errors import UserError
 from latency.models.regression import fit
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.open import open_images
@@ -71,8 +73,6 @@ from nas.spaces.pretrained.padding import PaddedConvolution, with_static_padding
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.residual import residual
 from nas.trials.staged.candidates import log_features
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_session import OnnxSession
 
 STARTED_S = time.monotonic()
 SIDE = 128

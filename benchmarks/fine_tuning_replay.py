@@ -32,7 +32,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from scipy.stats import rankdata
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.accuracy.own_images import FineTuningConfig
 from nas.accuracy.slow import Fidelity
 from nas.search.own_images.fine_tuned import LENGTHS

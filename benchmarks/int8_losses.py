@@ -39,6 +39,10 @@ import nas.config.build  # noqa: F401 - registers spaces
 from benchmarks.microcontroller import NARROW, RESNET8, narrow
 from benchmarks.own_images import say
 from benchmarks.pretrained_functions import BUILD
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import quantised
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.machine.timing import Stopwatch, TimingConfig, time_interleaved
 from nas.accuracy.fine_tuning.tuning import absorb_statistics
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.images.open import open_images
@@ -58,10 +62,6 @@ from nas.spaces.elastic.space import ElasticSpace
 from nas.spaces.pretrained.padding import with_static_padding
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
-from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
-from runtime.network.formats.onnx_session import OnnxSession
 
 SPACES = ("mobilenet_v3", "pretrained", "residual", "elastic")
 FILES = ("fp32", "int8", "default", "uncorrected")

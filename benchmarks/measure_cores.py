@@ -17,10 +17,10 @@ from multiprocessing import get_context
 import numpy as np
 
 from benchmarks.searching import head, row
+from edgenas_core.inference.backend import Backend, Device
+from edgenas_core.machine.timing import Stopwatch
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import TASKS
-from runtime.machine.timing import Stopwatch
-from runtime.network.backend import Backend, Device
 
 BACKENDS = ("onnxruntime", "torch")
 
@@ -32,7 +32,7 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from runtime.network.inference import prepare  # noqa: PLC0415 - imported by each worker on its own
+    from edgenas_core.inference.inference import prepare  # noqa: PLC0415 - imported by each worker on its own
 
     torch.set_num_threads(1)
     images = SPACE.example_input(SPACE.control(), TASKS["cifar100"], 1)

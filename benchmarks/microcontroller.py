@@ -27,6 +27,13 @@ import torch
 from torch import nn
 
 import nas.config.build  # noqa: F401 - registers spaces
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.inference.formats.tflite_export import (
+    tflite_bytes,
+    tflite_quantised,
+    without_names,
+)
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.untrained import renew_statistics
 from nas.export.accuracy import classes_of, prepared
@@ -36,9 +43,6 @@ from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.registry import space_named
 from nas.spaces.residual import _Block
 from nas.spaces.traced_operations import operations_of
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised, without_names
 
 ARENA = 1 << 26
 RESNET8 = (16, 32, 64), (1, 1, 1)

@@ -33,7 +33,9 @@ import numpy as np
 import torch
 
 from benchmarks.own_images import say
-from common.files.atomic_file import write_whole
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import RECIPES
@@ -43,8 +45,6 @@ from nas.accuracy.training.trainer import TrainingOptions
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from nas.spaces.pretrained.timm_library import timm
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_session import OnnxSession
 
 TIMM = (
     "mobilenetv3_small_100",

@@ -26,7 +26,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from benchmarks.own_images import DEVICES, TASK, problem_of
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Split
 from nas.accuracy.own_images import SHARES
 from nas.accuracy.slow import Evaluation, Fidelity

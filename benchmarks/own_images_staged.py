@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.own_images import DEVICES, STARTED_S, images_of, problem_of, say
-from common.files.atomic_file import write_whole
+from edgenas_core.files.atomic_file import write_whole
 from nas.accuracy.base import Split
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.own_images import SHARES, StagedConfig

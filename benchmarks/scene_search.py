@@ -29,6 +29,9 @@ from safetensors.torch import save_file
 from scipy.stats import t as student
 
 import edgenas
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
 from nas.accuracy.learners.opened import open_data
 from nas.accuracy.training.evaluation import device_named, metric_of
 from nas.accuracy.training.optimization.captured import opened_slot
@@ -40,9 +43,6 @@ from nas.accuracy.training.trainer import TrainingOptions, drained, training
 from nas.accuracy.training.untrained import untrained
 from nas.config.build import STARTS
 from nas.spaces.registry import space_named
-from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_session import OnnxSession
 
 DEVICE = "this-core/onnxruntime/fp32/b1"
 

@@ -22,13 +22,13 @@ import numpy as np
 import pytest
 import torch
 
-from common.files.keyed_table import data_folder, parse_csv_table, read_csv_table
-from common.types.kind import Kind
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from edgenas_core.files.keyed_table import data_folder, parse_csv_table, read_csv_table
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, every_architecture
 from nas.accuracy.base import Accuracies
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.architectures import Rows
+from edgenas_core.types.architectures import Rows
 
 
 @runtime_checkable

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
 from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
 from controller.randomness import ReplicaGenerators
 from controller.rows import Listing
+from edgenas_core.types.architectures import Enumerable
 
 _MOST = 10_000_000
 

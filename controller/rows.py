@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
 from controller.base import Choices
+from edgenas_core.types.architectures import Enumerable
 
 _LISTABLE = 1_000_000  # architectures; in a larger space a random one is as good as new
 

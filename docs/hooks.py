@@ -64,7 +64,7 @@ def _help(name: str) -> str:
     """Section of a command with what its `--help` prints, from the settings in conf/."""
     path = _ROOT / "conf" / "help" / f"{name}.yaml"
     template = yaml.safe_load(path.read_text(encoding="utf-8"))["template"]
-    package = {"map": "runtime.map"}.get(name, f"nas.{name}")
+    package = {"map": "edgenas_runtime.map"}.get(name, f"nas.{name}")
     return f"### `{package} --help`\n\n```text\n{template.strip()}\n```\n"
 
 

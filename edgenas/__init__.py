@@ -7,9 +7,6 @@ folders. What the command prints in one line is raised as `UserError`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from common.types.errors import UserError as UserError
-    from common.types.kind import Kind as Kind
-    from common.types.task import Task as Task
     from edgenas.api import measure as measure
     from edgenas.api import search as search
     from edgenas.api import study as study
@@ -21,6 +18,9 @@ if TYPE_CHECKING:
     from edgenas.networks import export as export
     from edgenas.networks import train as train
     from edgenas.suggestions import Suggestions as Suggestions
+    from edgenas_core.types.errors import UserError as UserError
+    from edgenas_core.types.kind import Kind as Kind
+    from edgenas_core.types.task import Task as Task
     from nas.accuracy.base import Accuracies as Accuracies
     from nas.accuracy.base import Split as Split
     from nas.accuracy.learners.base import LearnerDescription as LearnerDescription
@@ -35,9 +35,9 @@ _MODULES = {
     "edgenas.networks": ("export", "train"),
     "edgenas.found": ("Found", "Page", "Study"),
     "edgenas.suggestions": ("Suggestions",),
-    "common.types.errors": ("UserError",),
-    "common.types.kind": ("Kind",),
-    "common.types.task": ("Task",),
+    "edgenas_core.types.errors": ("UserError",),
+    "edgenas_core.types.kind": ("Kind",),
+    "edgenas_core.types.task": ("Task",),
     "nas.accuracy.base": ("Accuracies", "Split"),
     "nas.accuracy.learners.base": ("LearnerDescription", "Metric"),
     "nas.accuracy.learners.functions": ("learner",),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from common.command.exit_status import one_line_errors, run_command
-from common.types.errors import UserError, did_you_mean
+from edgenas_core.command.exit_status import one_line_errors, run_command
+from edgenas_core.types.errors import UserError, did_you_mean
 
 _MODULES = {
     "search": (
@@ -29,7 +29,7 @@ _MODULES = {
         "nas.data.command",
         "list, fetch, import and verify tables of accuracies and latencies",
     ),
-    "map": ("runtime.mapping.command", "find the time that is left on a busy board"),
+    "map": ("edgenas_runtime.mapping.command", "find the time that is left on a busy board"),
 }
 """Module of the `main` of each command, and its purpose."""
 

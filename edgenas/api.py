@@ -16,13 +16,13 @@ from typing import Any
 
 from numpy import ndarray
 
-from common.command.console import PlainConsole
-from common.command.hydra_command import called, chosen_names, typed_call, word
-from common.types.errors import UserError
 from controller.base import ControllerConfig
 from edgenas.found import Found, Study
 from edgenas.networks import File, Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
+from edgenas_core.command.console import PlainConsole
+from edgenas_core.command.hydra_command import called, chosen_names, typed_call, word
+from edgenas_core.types.errors import UserError
 from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command

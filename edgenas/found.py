@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from common.command.hydra_command import called
-from common.files.safe_file import read_text, require_regular
-from common.page.document import without_plotly
-from common.types.errors import UserError
+from edgenas_core.command.hydra_command import called
+from edgenas_core.files.safe_file import read_text, require_regular
+from edgenas_core.page.document import without_plotly
+from edgenas_core.types.errors import UserError
 from nas.report.answer import Answer
 from nas.report.network import Network
 from nas.report.summary import Summary, read_summary

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from common.command.console import PlainConsole
-from common.command.hydra_command import typed_call
-from common.types.errors import UserError
+from edgenas_core.command.console import PlainConsole
+from edgenas_core.command.hydra_command import typed_call
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import Learner
 from nas.accuracy.learners.opened import give_learner
 from nas.export import command as export_command

@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.command.hydra_command import user_errors
-from common.types.answers import real_numbers
-from common.types.errors import UserError
-from common.types.kind import Kind
 from controller.base import Controller
 from edgenas.found import data_frame
+from edgenas_core.command.hydra_command import user_errors
+from edgenas_core.types.answers import real_numbers
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracies
 from nas.report.samples import record
 from nas.search.command import USER_ERRORS

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable, Keys
-from common.types.kind import Kind, is_predicted
-from common.types.task import Task
+from edgenas_core.types.architectures import Enumerable, Keys
+from edgenas_core.types.kind import Kind, is_predicted
+from edgenas_core.types.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -110,7 +110,7 @@ class Latencies:
     """Answers of an oracle, and the kind of each."""
 
     ms: Float64[ndarray, "*n"]
-    kind: Int8[ndarray, "*n"]  # values of `common.types.kind.Kind`
+    kind: Int8[ndarray, "*n"]  # values of `edgenas_core.types.kind.Kind`
 
     @property
     def is_predicted(self) -> Bool[ndarray, "*n"]:

@@ -4,7 +4,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-for _name in ("common", "runtime", "latency", "controller", "rewards"):
+for _name in ("latency", "controller", "rewards", "conf"):
     # `python -m` looks into the user's folder first
     _spec = find_spec(_name)
     _origin = None if _spec is None else _spec.origin

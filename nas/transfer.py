@@ -16,12 +16,12 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.command.console import PlainConsole, say
-from common.command.hydra_command import typed_hydra_command
-from common.files.atomic_file import replacing
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace
 from latency.models.calibration import read_calibration, write_calibration
 from latency.models.process import FEWEST_NETWORKS

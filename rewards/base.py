@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from omegaconf import MISSING
 
-from common.types.answers import real_numbers, require_between
+from edgenas_core.types.answers import real_numbers, require_between
 
 _LARGEST = np.finfo(float).max
 

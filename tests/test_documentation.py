@@ -16,10 +16,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 import edgenas
-from common.command.conf_folder import CONF
-from common.command.plug_ins import GROUPS as PLUG_INS
-from common.command.plug_ins import plug_ins
 from edgenas.__main__ import _MODULES as COMMANDS
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.command.plug_ins import GROUPS as PLUG_INS
+from edgenas_core.command.plug_ins import plug_ins
 from nas.config.build import NAMES
 from nas.data.command import _parser
 from nas.report.network import Network
@@ -34,7 +34,7 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "nas.measure": ("nas.measure.command", "measure"),
     "nas.transfer": ("nas.transfer", "transfer"),
     "nas.export": ("nas.export.command", "export"),
-    "runtime.map": ("runtime.mapping.command", "map"),
+    "edgenas_runtime.map": ("edgenas_runtime.mapping.command", "map"),
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
 FOLDERS = {"experiment": "experiment", "scenario": "scenarios"}
@@ -51,7 +51,7 @@ def started(line):
         if word == "edgenas":
             name = words[at + 1]
             assert name in COMMANDS
-            return "runtime.map" if name == "map" else f"nas.{name}", tuple(words[at + 2 :])
+            return "edgenas_runtime.map" if name == "map" else f"nas.{name}", tuple(words[at + 2 :])
     return None
 
 

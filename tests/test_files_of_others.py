@@ -24,16 +24,20 @@ import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from edgenas_runtime.mapping.model.platform_description import read_platform
+from edgenas_runtime.mapping.model.timing_table import read_timing_table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from searching import signed
 from synthetic import problem
 
-from common.files.keyed_table import latency_files, parse_csv_table
-from common.files.safe_yaml import load_settings
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.keyed_table import latency_files, parse_csv_table
+from edgenas_core.files.safe_yaml import load_settings
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.measuring.journal import judged, measured_ms, read, repeat_differences, taken_beside
 from latency.models.calibration import read_calibration
 from nas.accuracy.images.decode import UndecodableError, decode
@@ -47,10 +51,6 @@ from nas.spaces.nas_bench_201.public.archive import load_bz2
 from nas.study.search_log import load_log
 from nas.trials.trial import State, Trials
 from nas.ui.page import runs_page
-from runtime.machine.timing import Statistic
-from runtime.mapping.model.platform_description import read_platform
-from runtime.mapping.model.timing_table import read_timing_table
-from runtime.network.formats.onnx_session import OnnxSession
 
 PROBLEM = problem()
 TOKENS = re.compile(rb'-?\d[\d.e+-]*|"[^"\n]*"|\b(?:true|false|null)\b')
@@ -285,7 +285,7 @@ def training_checkpoint():
 def weights():
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
-    from common.types.task import Task  # noqa: PLC0415 - likewise
+    from edgenas_core.types.task import Task  # noqa: PLC0415 - likewise
     from nas.export.network import with_weights  # noqa: PLC0415 - imports torch
 
     task = Task("tiny", 2, 8, 3, "Tiny")

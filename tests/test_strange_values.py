@@ -9,8 +9,10 @@ import inspect
 import io
 from contextlib import redirect_stderr, redirect_stdout
 
+import edgenas_runtime.mapping.command
 import numpy as np
 import pytest
+from edgenas_runtime.mapping.config import MapConfig
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -22,15 +24,13 @@ import nas.search.command
 import nas.study.command
 import nas.train.command
 import nas.transfer
-import runtime.mapping.command
-from common.files.safe_yaml import flat
+from edgenas_core.files.safe_yaml import flat
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import SearchConfig
 from nas.export.config import ExportConfig
 from nas.search.run import Run
 from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
-from runtime.mapping.config import MapConfig
 
 FEW = 4
 """Examples of a quick run, always the same ones."""
@@ -68,7 +68,7 @@ COMMANDS = {
     "transfer": (nas.transfer.main, nas.transfer.TransferConfig),
     "train": (nas.train.command.main, TrainConfig),
     "export": (nas.export.command.main, ExportConfig),
-    "map": (runtime.mapping.command.main, MapConfig),
+    "map": (edgenas_runtime.mapping.command.main, MapConfig),
 }
 STRANGE = {"study": [("controllers", "[1]"), ("controllers", "['[1]']"), ("rewards", "[true]")]}
 """Settings of a command whose refusal was a traceback once."""
@@ -92,7 +92,7 @@ def only_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(nas.measure.command, "_measure_pending", begun)
     monkeypatch.setattr("nas.train.job.TrainingJob.run", begun)
     monkeypatch.setattr(nas.export.command, "filling", begun)
-    monkeypatch.setattr(runtime.mapping.command, "_answer", begun)
+    monkeypatch.setattr(edgenas_runtime.mapping.command, "_answer", begun)
     return monkeypatch
 
 

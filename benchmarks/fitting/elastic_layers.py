@@ -27,8 +27,9 @@ from numpy import ndarray
 from torch import nn
 
 from benchmarks.fitting.layers import read_rows, timed
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.models.layer_table import open_layer_table
 from latency.models.regression import fit
 from nas.spaces.elastic.space import ElasticSpace
@@ -39,7 +40,6 @@ from nas.trials.staged.candidates import (
     CORRECTING_WEIGHT,
     log_features,
 )
-from runtime.network.formats.onnx_export import onnx_bytes
 
 PARTS, HELD_OUT, SPLITS = 80, 20, 60
 TIMED = (0, 1, 3, 5, 10, 20, 40)

@@ -37,6 +37,12 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
+from edgenas_core.inference.backend import Backend, Device
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import quantised
+from edgenas_core.inference.inference import prepare
+from edgenas_core.inference.operations import operation_times
+from edgenas_core.machine.timing import Stopwatch
 from latency.devices.registry import slug_of
 from latency.models.layer_choice import choose_doubtful
 from latency.models.layer_table import (
@@ -54,12 +60,6 @@ from latency.probe.layer_times import layer_times
 from nas.spaces.base import task_named
 from nas.spaces.pretrained.timm_library import timm
 from nas.spaces.registry import space_named
-from runtime.machine.timing import Stopwatch
-from runtime.network.backend import Backend, Device
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
-from runtime.network.inference import prepare
-from runtime.network.operations import operation_times
 
 DEVICES = {
     "fp32": "onnxruntime/fp32/b1",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.fitting.models import fitted_models, save_models
-from common.command.exit_status import one_line_errors
+from edgenas_core.command.exit_status import one_line_errors
 from latency.devices.measured import MeasuredLatency
 from latency.devices.registry import TimedDevice, registered
 from latency.models.regression import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from common.files.keyed_table import data_folder
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import data_folder
+from edgenas_core.types.errors import UserError
 from latency.base import Space
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import measured_on

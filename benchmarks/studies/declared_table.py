@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from common.page.parts import Table
+from edgenas_core.page.parts import Table
 
 Item = TypeVar("Item")
 Declared = Mapping[str, Callable[[Item], str | float]]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import (
+from edgenas_core.files.keyed_table import (
     HIGH,
     JOURNAL_SUFFIX,
     LATENCY_SUFFIX,
@@ -24,10 +24,11 @@ from common.files.keyed_table import (
     latency_files,
     read_csv_table,
 )
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import LEAST_MS, MOST_MS, require_ms
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import LEAST_MS, MOST_MS, require_ms
 from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
@@ -40,7 +41,6 @@ from latency.devices.registry import (
     solo_id,
     unregistered,
 )
-from runtime.machine.timing import Statistic
 
 NEAR_ZERO_MS = 0.1
 """Below the time that any runtime needs to start a network."""

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
+from edgenas_core.machine.timing import Statistic
 from latency.base import Space
-from runtime.machine.timing import Statistic
 
 
 class Processor(Enum):
@@ -79,7 +79,7 @@ def tail_in_words(name: str) -> str | None:
 
 
 SCENARIO_MARK = "|"
-"""Separates the id of a device from the scenario; `runtime.contention.scenario` writes it."""
+"""Separates the id of a device from the scenario; `edgenas_core.contention.scenario` writes it."""
 
 
 def slug_of(text: str) -> str:

@@ -7,8 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.machine.description import versions
+from edgenas_core.machine.monitors import loaded
+from edgenas_core.machine.stability import OnDisturbance, Watch
+from edgenas_core.machine.timing import Samples
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, read
@@ -19,10 +23,6 @@ from latency.probe.config import require_times
 from latency.probe.connection import LostConnectionError
 from latency.probe.pool import ProbeOutcome
 from latency.probe.settings import BoardPrecision
-from runtime.machine.description import versions
-from runtime.machine.monitors import loaded
-from runtime.machine.stability import OnDisturbance, Watch
-from runtime.machine.timing import Samples
 
 
 @final

@@ -9,15 +9,15 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
-from common.files.atomic_file import write_whole
-from common.files.safe_file import read_text
-from common.files.safe_yaml import flat
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.files.safe_yaml import flat
+from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
 from latency.devices.registry import slug_of, solo_id
 from latency.measuring.journal import judged, read
 from latency.measuring.settings import MeasureConfig
-from runtime.machine.stability import StabilityConfig
-from runtime.machine.timing import Statistic
 
 _OF_A_PART = ("core", "shard")
 """Settings that may differ between the parts of one measurement."""

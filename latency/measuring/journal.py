@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.atomic_file import naming
-from common.files.safe_file import opened, read_bytes, read_text
-from common.types.errors import UserError
-from common.types.units import require_ms
+from edgenas_core.files.atomic_file import naming
+from edgenas_core.files.safe_file import opened, read_bytes, read_text
+from edgenas_core.machine.stability import drifted, undisturbed_control_ms
+from edgenas_core.machine.timing import Samples, Statistic
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import require_ms
 from latency.probe.layer_times import LayerTime
-from runtime.machine.stability import drifted, undisturbed_control_ms
-from runtime.machine.timing import Samples, Statistic
 
 _FIELDS = (
     "arch",

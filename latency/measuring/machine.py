@@ -12,20 +12,27 @@ from typing import Any, final
 
 import numpy as np
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.contention.contention import Contention
+from edgenas_core.contention.scenario import SOLO, scenario_named
+from edgenas_core.inference.backend import Backend, Device, Precision
+from edgenas_core.machine.description import machine_facts
+from edgenas_core.machine.monitors import (
+    OtherLoad,
+    Stolen,
+    Throttles,
+    cpu_mhz,
+    gpu_mhz,
+    gpu_throttling,
+)
+from edgenas_core.machine.stability import Monitor, Watch
+from edgenas_core.machine.timing import Stopwatch, settle, time_interleaved
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
 from latency.measuring.settings import MeasureConfig
 from latency.probe.layer_times import LayerTime
-from runtime.contention.contention import Contention
-from runtime.contention.scenario import SOLO, scenario_named
-from runtime.machine.description import machine_facts
-from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
-from runtime.machine.stability import Monitor, Watch
-from runtime.machine.timing import Stopwatch, settle, time_interleaved
-from runtime.network.backend import Backend, Device, Precision
 
 RUNTIMES = {
     Backend.torch: "torch",
@@ -177,7 +184,7 @@ class ThisMachine:
 
     def _layers(self, text: str) -> list[LayerTime]:
         """Operations of a network inside a captured graph, whose caches are as warm as the run before left them."""
-        from runtime.network.operations import operation_times  # noqa: PLC0415 - imports torch
+        from edgenas_core.inference.operations import operation_times  # noqa: PLC0415 - imports torch
 
         architecture = self._space.parse(text)
         network = self._space.network(architecture, self._task).eval().cuda()
@@ -225,9 +232,9 @@ class ThisMachine:
         self, beside: Contention | None
     ) -> tuple[Callable[[str], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
         import torch  # noqa: PLC0415 - after the environment of its threads is set
+        from edgenas_runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
 
-        from runtime.network.inference import prepare  # noqa: PLC0415 - imports torch
-        from runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
+        from edgenas_core.inference.inference import prepare  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
         if config.layers is not None and not torch.cuda.is_available():

@@ -9,12 +9,12 @@ from typing import Any, final
 
 from omegaconf import MISSING
 
-from common.types.errors import UserError
+from edgenas_core.inference.backend import Backend, Precision
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
+from edgenas_core.machine.timing import Statistic, TimingConfig
+from edgenas_core.types.errors import UserError
 from latency.probe.address import addresses
 from latency.probe.config import BoardsConfig
-from runtime.machine.stability import OnDisturbance, StabilityConfig
-from runtime.machine.timing import Statistic, TimingConfig
-from runtime.network.backend import Backend, Precision
 
 
 @final

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import write_whole
-from common.files.safe_file import read_bytes
-from common.types.errors import UserError
-from common.types.units import require_ms
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.files.safe_file import read_bytes
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import require_ms
 from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
 

@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing, write_whole
-from common.files.keyed_table import data_folder
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import replacing, write_whole
+from edgenas_core.files.keyed_table import data_folder
+from edgenas_core.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.layers import LayerModel, fit_layers, kind_of

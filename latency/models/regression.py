@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.measured import MeasuredLatency
 from latency.devices.registry import TimedDevice

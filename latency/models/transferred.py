@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.atomic_file import require_writable, write_whole
-from common.files.keyed_table import (
+from edgenas_core.files.atomic_file import require_writable, write_whole
+from edgenas_core.files.keyed_table import (
     HIGH,
     LOW,
     PREDICTED,
@@ -24,13 +24,13 @@ from common.files.keyed_table import (
     origin_beside,
     write_csv_table,
 )
-from common.types.architectures import Keys
-from common.types.errors import UserError
+from edgenas_core.machine.description import versions
+from edgenas_core.types.architectures import Keys
+from edgenas_core.types.errors import UserError
 from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration
 from latency.models.process import HeldOut, Transfer, unlike
 from latency.models.regression import Quality, judge
-from runtime.machine.description import versions
 
 
 @final

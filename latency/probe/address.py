@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 _SCHEMES = re.compile(r"\s+(?=(?:ssh|cmd)://)")
 _SSH = re.compile(

@@ -110,7 +110,7 @@ class RefusedError(Exception):
     """A network that cannot be timed."""
 
 
-# ---- timing, as runtime/machine/timing.py does it
+# ---- timing, as edgenas_core/machine/timing.py does it
 
 
 def warm_up(

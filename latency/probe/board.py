@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.printable import printable
-from common.types.units import require_ms
+from edgenas_core.machine.monitors import loaded
+from edgenas_core.machine.stability import StabilityConfig, clock_dropped, drifted
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from edgenas_core.types.units import require_ms
 from latency.probe.connection import Connection, EndedError, LostConnectionError
 from latency.probe.layer_times import LayerTime, layer_times
 from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
-from runtime.machine.monitors import loaded
-from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
 
 _LONGEST_NAME = 200
 """Characters of a board's name that are used: it becomes part of a file's name."""

@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
-from common.files import atomic_file
-from common.files.safe_file import read_bytes
-from common.types.errors import UserError
-from common.types.units import require_ms
+from edgenas_core.files import atomic_file
+from edgenas_core.files.safe_file import read_bytes
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import require_ms
 from latency.probe.board import Timed
 
 _LARGEST = 2**28

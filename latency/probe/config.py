@@ -11,16 +11,16 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import final
 
-from common.types.errors import UserError, require_at_least_1
-from common.types.task import Task
+from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.timing import TimingConfig
+from edgenas_core.types.errors import UserError, require_at_least_1
+from edgenas_core.types.task import Task
 from latency.base import Space
 from latency.probe.address import Connect, command_of, is_experimental, split_addresses
 from latency.probe.board import LiveBoard, Patience
 from latency.probe.connection import Connection
 from latency.probe.pool import BoardPool
 from latency.probe.settings import EXPERIMENTAL, BoardPrecision, ProbeSettings, Runtime
-from runtime.machine.stability import StabilityConfig
-from runtime.machine.timing import TimingConfig
 
 OPSET = 13
 """ONNX operator set that TensorRT 8.2 of JetPack 4.6 and everything newer reads."""
@@ -143,14 +143,14 @@ def exported(
     """An architecture's untrained network, as ONNX, TFLite or TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
-    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from runtime.network.formats.onnx_quantisation import quantised  # noqa: PLC0415 - as above
-    from runtime.network.formats.tflite_export import (  # noqa: PLC0415 - imports torch
+    from edgenas_core.inference.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
+    from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - as above
+    from edgenas_core.inference.formats.tflite_export import (  # noqa: PLC0415 - imports torch
         tflite_bytes,
         tflite_quantised,
         without_names,
     )
-    from runtime.network.formats.tracing import torchscript_bytes  # noqa: PLC0415 - imports torch
+    from edgenas_core.inference.formats.tracing import torchscript_bytes  # noqa: PLC0415 - imports torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # idle threads would spin while a board on this machine measures

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, final
 
-from common.types.printable import printable
+from edgenas_core.types.printable import printable
 from latency.probe import agent
 
 _CHUNK = 1 << 16

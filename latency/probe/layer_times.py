@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from common.types.printable import printable
+from edgenas_core.types.printable import printable
 
 LayerTime = tuple[str, float]
 """A layer in words, as `latency.models.layers` reads it, and its microseconds."""

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig, drifted
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, Space, UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.pool import BoardPool, ProbeOutcome
-from runtime.machine.stability import OnDisturbance, StabilityConfig, drifted
-from runtime.machine.timing import Statistic
 
 
 @final

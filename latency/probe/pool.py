@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
+from edgenas_core.machine.stability import StabilityConfig, drifted
 from latency.probe.board import BoardError, LiveBoard, Timed, UnrunnableError
 from latency.probe.connection import LostConnectionError
-from runtime.machine.stability import StabilityConfig, drifted
 
 
 @final

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, final
 
-from runtime.machine.timing import TimingConfig
+from edgenas_core.machine.timing import TimingConfig
 
 
 class Runtime(Enum):

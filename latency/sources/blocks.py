@@ -26,12 +26,12 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import data_folder
-from common.files.safe_yaml import load_yaml
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
-from common.types.units import require_ms
+from edgenas_core.files.keyed_table import data_folder
+from edgenas_core.files.safe_yaml import load_yaml
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import require_ms
 from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
 
 _MOST_BYTES = 2**20  # of a file; a published one has 15 kB

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.contention.scenario import scenario_named
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import LatencyConfig, Space
 from latency.devices.measured import device_named
 from latency.devices.registry import SCENARIO_MARK
 from latency.sources.lookup import TableLatency
 from latency.sources.table import AutoLatencyConfig
-from runtime.contention.scenario import scenario_named
-from runtime.machine.timing import Statistic
 
 _TAILS = tuple(f"@{tail.value}" for tail in Statistic if tail is not Statistic.median)
 

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.command.console import PlainConsole, say
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from latency.base import Latencies, LatencyConfig, LatencyOracle, LiveOracle, Space
 from latency.models.confidence import ResidualUncertainty
 from latency.models.layer_table import (
@@ -143,7 +143,7 @@ def layers_in_space(
     batch_size, text = int(match["batch"]), space.text(architecture)
     try:
         if _GRAPH in device:
-            from runtime.network.operations import operations  # noqa: PLC0415 - imports torch
+            from edgenas_core.inference.operations import operations  # noqa: PLC0415 - imports torch
 
             images = space.example_input(architecture, task, batch_size)
             return operations(space.network(architecture, task).eval(), images)

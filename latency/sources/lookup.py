@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.kind import Kind
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, Space, UnmeasuredError
 from latency.models.confidence import ResidualUncertainty
 

@@ -1,8 +1,8 @@
 """`latency=mapped`: one network, several devices that could run it, each with its own slack.
 
 With the first device's slack as the limit T, the latency is `T * min_j latency_j / slack_j`
-(`runtime.mapping.model.effective_latency`): within T if and only if some device has room.
-`python -m runtime.map` computes the slack of each; docs/how-to/when-the-board-is-busy.md is for the user.
+(`edgenas_runtime.mapping.model.effective_latency`): within T if and only if some device has room.
+`python -m edgenas_runtime.map` computes the slack of each; docs/how-to/when-the-board-is-busy.md is for the user.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
+from edgenas_runtime.mapping.model.effective_latency import effective_ms
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
-from common.types.units import milliseconds
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import milliseconds
 from latency.base import Latencies, LatencyConfig, Place, Space
 from latency.devices.measured import device_named
 from latency.sources.lookup import LookUp, TableLatency
 from latency.sources.table import AutoLatencyConfig
-from runtime.machine.timing import Statistic
-from runtime.mapping.model.effective_latency import effective_ms
 
 
 @final
@@ -122,7 +122,7 @@ class MappedLatencyConfig(LatencyConfig):
         return best_of([Left(table, ms) for table, ms in zip(tables, left_ms, strict=True)])
 
 
-_WRITE = "write 'latency.left=[<device> 9ms]', with the time that runtime.map computes"
+_WRITE = "write 'latency.left=[<device> 9ms]', with the time that edgenas_runtime.map computes"
 
 
 def _named(text: str) -> tuple[str, float]:

@@ -12,10 +12,12 @@ from typing import Any, ClassVar, final
 
 import platformdirs
 
-from common.command.console import PlainConsole, say
-from common.command.exit_status import reason
-from common.types.errors import UserError, require_at_least_1
-from common.types.task import Task
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.exit_status import reason
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
+from edgenas_core.machine.timing import Statistic, TimingConfig
+from edgenas_core.types.errors import UserError, require_at_least_1
+from edgenas_core.types.task import Task
 from latency.base import LatencyConfig, Space
 from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
@@ -23,8 +25,6 @@ from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, exported, require_times
 from latency.probe.oracle import ProbeLatency
 from latency.probe.settings import BoardPrecision
-from runtime.machine.stability import OnDisturbance, StabilityConfig
-from runtime.machine.timing import Statistic, TimingConfig
 
 
 @final

@@ -11,11 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import data_folder
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.files.keyed_table import data_folder
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from latency.base import LatencyConfig, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
@@ -36,7 +37,6 @@ from latency.models.regression import (
 )
 from latency.models.slowdown import FEWEST_BOTH_WAYS, Pairs, fit, quality
 from latency.sources.lookup import Fill, TableLatency, make_table, predicting
-from runtime.machine.timing import Statistic
 
 _DOUBTFUL_ERROR = 0.1
 """A median error on held-out architectures above this is worth a warning."""
@@ -78,7 +78,7 @@ class AutoLatencyConfig(LatencyConfig):
 @final
 @dataclass
 class TableLatencyConfig(LatencyConfig):
-    """Measurements in any latency CSV of the data folder; see `common.files.keyed_table`."""
+    """Measurements in any latency CSV of the data folder; see `edgenas_core.files.keyed_table`."""
 
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median

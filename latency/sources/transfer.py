@@ -12,10 +12,10 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
 from latency.devices.measured import measured_on
 from latency.devices.registry import TimedDevice, find, registered

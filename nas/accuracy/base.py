@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.architectures import EnumerableKeys, Keys
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.architectures import EnumerableKeys, Keys
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Accuracies:
     """Answers of an accuracy source, and how each of them came about."""
 
     fraction: Float64[ndarray, "*n"]  # top-1, in [0, 1]
-    kind: Int8[ndarray, "*n"]  # values of `common.types.kind.Kind`
+    kind: Int8[ndarray, "*n"]  # values of `edgenas_core.types.kind.Kind`
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe

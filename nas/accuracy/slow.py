@@ -10,7 +10,7 @@ from typing import Protocol, final, runtime_checkable
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 
 
 @final

@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.keyed_table import CsvTable, data_folder, read_csv_table
-from common.types.architectures import Keys
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.files.keyed_table import CsvTable, data_folder, read_csv_table
+from edgenas_core.types.architectures import Keys
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.base import (
     Accuracy,
     AccuracyConfig,
@@ -45,7 +45,7 @@ class AutoAccuracyConfig(AccuracyConfig):
 @final
 @dataclass
 class TableAccuracyConfig(AccuracyConfig):
-    """The table in the data folder; see `common.files.keyed_table`."""
+    """The table in the data folder; see `edgenas_core.files.keyed_table`."""
 
     def build(self, space: Keys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
         """Read two columns: the searched accuracy, and the test accuracy for reports.

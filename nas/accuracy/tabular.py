@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.architectures import EnumerableKeys
-from common.types.kind import Kind
+from edgenas_core.types.architectures import EnumerableKeys
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracies, Split
 
 

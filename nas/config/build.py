@@ -12,13 +12,13 @@ from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from common.command.bounds import require_hours
-from common.command.hydra_command import require_complete
-from common.command.plug_ins import GROUPS, load
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import milliseconds
 from controller.base import Controller, ControllerConfig
+from edgenas_core.command.bounds import require_hours
+from edgenas_core.command.hydra_command import require_complete
+from edgenas_core.command.plug_ins import GROUPS, load
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import milliseconds
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.devices.registry import find
 from latency.models.confidence import MOST_CONFIDENCE
@@ -450,9 +450,9 @@ def _measure_live(config: SearchConfig) -> None:
     is_here = addresses(config.device) == _HERE
     if not is_here and (config.data is None or "://" not in addresses(config.device)):
         return
+    from edgenas_core.machine.stability import OnDisturbance  # noqa: PLC0415 - likewise
     from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
     from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
-    from runtime.machine.stability import OnDisturbance  # noqa: PLC0415 - likewise
 
     if isinstance(config.latency, AutoLatencyConfig):
         on_disturbance = OnDisturbance.flag if is_here else OnDisturbance.stop
@@ -489,7 +489,7 @@ def _choose_precision(config: SearchConfig) -> None:
     if config.data is not None and precision is BoardPrecision.int8:
         config.export = True  # which tells the accuracy of the int8 files
     if config.export and (config.RAM or config.flash):
-        from runtime.network.formats.tflite_export import require_converter  # noqa: PLC0415 - imports torch
+        from edgenas_core.inference.formats.tflite_export import require_converter  # noqa: PLC0415 - imports torch
 
         try:
             require_converter()

@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.keyed_table import data_folder, energy_files, read_csv_table
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import memory_bytes, millijoules, parameter_count
+from edgenas_core.files.keyed_table import data_folder, energy_files, read_csv_table
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import memory_bytes, millijoules, parameter_count
 from latency.base import EnumerableSpace
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import find

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
-from common.types.answers import real_numbers
-from common.types.errors import UserError
-from common.types.kind import Kind
 from controller.base import Controller, ControllerConfig
+from edgenas_core.types.answers import real_numbers
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, LatencyConfig, LatencyOracle
 from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
 from rewards.base import Reward

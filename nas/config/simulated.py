@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import HasAccuracyTable
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import training_seconds

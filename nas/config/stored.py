@@ -14,10 +14,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from common.command.bounds import require_in_bounds
-from common.command.hydra_command import word
-from common.files.safe_yaml import flat
-from common.types.errors import UserError
+from edgenas_core.command.bounds import require_in_bounds
+from edgenas_core.command.hydra_command import word
+from edgenas_core.files.safe_yaml import flat
+from edgenas_core.types.errors import UserError
 from nas.spaces.trusted_code import MARK
 
 _STARTS = ("ssh_config", "python")

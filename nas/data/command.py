@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from common.command.exit_status import USER_ERROR, one_line_errors
-from common.files.keyed_table import data_folder
+from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
+from edgenas_core.files.keyed_table import data_folder
 from nas.spaces.base import OnMicrocontroller, SearchSpace
 from nas.spaces.public_data import HasPublicData, raw_folder
 from nas.spaces.registry import default_space, space_named

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import (
+from edgenas_core.files.keyed_table import (
     CsvTable,
     header,
     latency_files,
@@ -20,8 +20,8 @@ from common.files.keyed_table import (
     read_csv_table,
     write_csv_table,
 )
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import EnumerableSpace
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download

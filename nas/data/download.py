@@ -11,7 +11,7 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.public_data import RemoteFile, git_blob_id
 
 _OTHER_HASH = "hash of downloaded file"

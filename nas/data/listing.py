@@ -10,8 +10,8 @@ from typing import final
 
 import numpy as np
 
-from common.files.keyed_table import data_folder, latency_files, read_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import data_folder, latency_files, read_csv_table
+from edgenas_core.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import measured_on, scenarios
 from latency.devices.registry import TimedDevice, find, registered, unregistered

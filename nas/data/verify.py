@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
-from common.files.keyed_table import (
+from edgenas_core.files.keyed_table import (
     ENERGY_SUFFIX,
     CsvTable,
     HasWholeTables,
@@ -22,7 +22,7 @@ from common.files.keyed_table import (
     origin_beside,
     parse_csv_table,
 )
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from latency.devices.registry import registered
 from latency.models.plausibility import implausibly_fast
 from nas.accuracy.base import HasAccuracyTable

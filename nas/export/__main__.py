@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.command.exit_status import run_command
+from edgenas_core.command.exit_status import run_command
 
 if __name__ == "__main__":
     run_command("nas.export.command")

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from onnx import compose, helper
 from torch import Tensor, nn
 
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from nas.accuracy.learners.base import Learner
 from nas.accuracy.learners.detection import KEPT, OVERLAP, SCORE, SURE, Detection, decoded
-from runtime.network.formats.onnx_export import onnx_bytes
 
 ANSWERS = "answers.onnx"
 

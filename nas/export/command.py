@@ -12,8 +12,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from common.command.console import PlainConsole, say
-from common.command.hydra_command import typed_hydra_command, word
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.hydra_command import typed_hydra_command, word
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, final
 
-from common.types.errors import UserError, require_at_least_1
+from edgenas_core.machine.timing import TimingConfig
+from edgenas_core.types.errors import UserError, require_at_least_1
 from latency.probe.config import BoardsConfig
 from nas.export.searched import Which
-from runtime.machine.timing import TimingConfig
 
 
 class ExportPrecision(Enum):

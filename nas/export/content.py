@@ -18,9 +18,18 @@ from numpy import ndarray
 from safetensors.torch import save
 from torch import nn
 
-from common.files.typed_json import write_json
-from common.types.errors import UserError
-from common.types.units import epochs_text
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import onnx_in_fp32, quantised
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.inference.formats.tflite_export import (
+    in_fp32,
+    tflite_bytes,
+    tflite_quantised,
+    without_names,
+)
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import LearnerData, has_classes
 from nas.accuracy.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
@@ -61,15 +70,6 @@ from nas.export.subject import ExportSubject
 from nas.export.tflite_memory import memory_of_file
 from nas.report.environment import environment
 from nas.spaces.base import OnMicrocontroller
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import onnx_in_fp32, quantised
-from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import (
-    in_fp32,
-    tflite_bytes,
-    tflite_quantised,
-    without_names,
-)
 
 SAMPLE = "test_images.npz"
 

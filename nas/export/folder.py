@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from common.command.interruption import Interruption
-from common.files.atomic_file import naming
-from common.files.file_lock import held
-from common.files.typed_json import read_json
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.command.interruption import Interruption
+from edgenas_core.files.atomic_file import naming
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.typed_json import read_json
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""

@@ -17,7 +17,11 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from common.types.errors import UserError
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import LEAST_RANGE, quantised
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.inference.formats.tflite_export import tflite_bytes, tflite_quantised
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import (
     standard_error_of_difference,
     weighted_accuracy,
@@ -28,10 +32,6 @@ from nas.export.accuracy import classes_of, prepared
 from nas.export.latency import tflite_session
 from nas.export.network import Session
 from nas.report.summary import Int8Accuracy
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import LEAST_RANGE, quantised
-from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import tflite_bytes, tflite_quantised
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""

@@ -12,7 +12,18 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from common.types.errors import UserError
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.inference.formats.tflite_export import quiet
+from edgenas_core.machine.monitors import OtherLoad
+from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.timing import (
+    Samples,
+    Statistic,
+    Stopwatch,
+    TimingConfig,
+    time_interleaved,
+)
+from edgenas_core.types.errors import UserError
 from latency.probe.board import BoardError, Identity
 from latency.probe.connection import LostConnectionError
 from latency.probe.settings import BoardPrecision as ProbePrecision
@@ -21,11 +32,6 @@ from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrec
 from nas.export.network import with_batch
 from nas.export.on_board.check import Tflite, board
 from nas.export.subject import ExportSubject
-from runtime.machine.monitors import OtherLoad
-from runtime.machine.stability import StabilityConfig
-from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
-from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import quiet
 
 _RUNTIMES = {ExportFormat.onnx: Runtime.onnxruntime, ExportFormat.tflite: Runtime.litert}
 _PACKAGES = {ExportFormat.onnx: "onnxruntime", ExportFormat.tflite: "ai-edge-litert"}

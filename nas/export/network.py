@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from common.files.safe_file import require_regular
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.training.untrained import renew_statistics
 from nas.spaces.base import SearchSpace
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from rich.table import Table
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import FileAccuracy
 from nas.export.latency import Latency

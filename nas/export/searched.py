@@ -11,9 +11,9 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.units import epochs_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.units import epochs_text
 from nas.export.docstring import plain
 from nas.report.answer import Status
 from nas.report.network import Network
@@ -38,7 +38,7 @@ class Which(Enum):
 class Searched:
     """Numbers of a network from the sources of the run that found it, not from this machine.
 
-    It is part of `export.json`; kinds are names of `common.types.kind.Kind`.
+    It is part of `export.json`; kinds are names of `edgenas_core.types.kind.Kind`.
     """
 
     run: str

@@ -9,10 +9,10 @@ from typing import final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import epochs_text, milliseconds
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import epochs_text, milliseconds
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.learners.data import LearnerData, TrainingData

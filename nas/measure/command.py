@@ -14,11 +14,11 @@ from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
 from rich.progress import track
 
-from common.command.console import PlainConsole, say
-from common.command.exit_status import plain_interrupts
-from common.command.hydra_command import typed_hydra_command
-from common.files.atomic_file import remove_unfinished
-from common.files.file_lock import held
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.exit_status import plain_interrupts
+from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.files.atomic_file import remove_unfinished
+from edgenas_core.files.file_lock import held
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder

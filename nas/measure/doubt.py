@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from edgenas_core.machine.timing import Statistic
 from latency.base import Space
 from latency.models.plausibility import faster_than_others_say
-from runtime.machine.timing import Statistic
 
 FAST = "implausibly fast"
 

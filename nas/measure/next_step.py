@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import open_table
 from latency.devices.registry import SCENARIO_MARK, solo_id
@@ -20,7 +21,6 @@ from latency.measuring.settings import MeasureConfig
 from latency.models.regression import FEWEST_MEASURED
 from latency.models.slowdown import FEWEST_BOTH_WAYS
 from nas.measure.plan import distinct
-from runtime.machine.timing import Statistic
 
 
 def next_step(

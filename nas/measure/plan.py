@@ -10,15 +10,15 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError, require_at_least_1
-from common.types.task import Task
+from edgenas_core.inference.backend import Backend, Precision
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError, require_at_least_1
+from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.measuring.settings import MeasureConfig
 from latency.models.process import FEWEST_NETWORKS
 from latency.probe.settings import Runtime
 from latency.sources.transfer import choose_networks
-from runtime.network.backend import Backend, Precision
 
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -17,12 +17,14 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.command.console import say
-from common.files.atomic_file import remove_unfinished, write_whole
-from common.files.file_lock import held
-from common.files.keyed_table import write_csv_table
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.command.console import say
+from edgenas_core.files.atomic_file import remove_unfinished, write_whole
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.keyed_table import write_csv_table
+from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import Space
 from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
@@ -35,8 +37,6 @@ from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
-from runtime.machine.stability import StabilityConfig
-from runtime.machine.timing import Statistic
 
 
 def write_measured_table(

@@ -12,10 +12,10 @@ from enum import Enum
 from functools import cached_property
 from typing import final
 
-from common.page.document import KeyFigure, Tone
-from common.types.errors import UserError
-from common.types.kind import FLAGGED, Kind
-from common.types.units import epochs_text
+from edgenas_core.page.document import KeyFigure, Tone
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import FLAGGED, Kind
+from edgenas_core.types.units import epochs_text
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.accuracy.training.trained_folder import balanced_accuracy

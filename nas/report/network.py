@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import final
 
-from common.types.architectures import Enumerable
-from common.types.kind import Kind
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.kind import Kind
 from nas.report.number import Number, percent
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
@@ -42,7 +42,7 @@ class OnDevice:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """One architecture with its numbers; kinds are names of `common.types.kind.Kind`.
+    """One architecture with its numbers; kinds are names of `edgenas_core.types.kind.Kind`.
 
     What has a default is known of the networks that are reported in full alone.
     """

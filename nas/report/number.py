@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from common.types.kind import FLAGGED, Kind
+from edgenas_core.types.kind import FLAGGED, Kind
 from nas.trials.limits import cost_text
 
 PREDICTED = "~"

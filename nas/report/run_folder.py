@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import final
 
-from common.files.typed_json import read_json
-from common.types.errors import UserError
+from edgenas_core.files.typed_json import read_json
+from edgenas_core.types.errors import UserError
 from nas.report.environment import Environment
 from nas.report.summary import Summary, read_summary
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common.page.document import HtmlPage, KeyFigure, Section, Tone
-from common.page.parts import PageNote, PagePart, Slider, TextListing
+from edgenas_core.page.document import HtmlPage, KeyFigure, Section, Tone
+from edgenas_core.page.parts import PageNote, PagePart, Slider, TextListing
 from nas.report.answer import Answer, margin_text
 from nas.report.charts.choices import choices
 from nas.report.charts.convergence import convergence

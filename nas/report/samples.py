@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.files.atomic_file import replacing
-from common.files.safe_file import require_regular
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from rich.console import Console
 
-from common.command.console import say
-from common.page.document import HtmlPage, Section
-from common.page.parts import Table, TextListing
-from common.types.kind import Kind
-from common.types.units import epochs_text
+from edgenas_core.command.console import say
+from edgenas_core.page.document import HtmlPage, Section
+from edgenas_core.page.parts import Table, TextListing
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.files.typed_json import read_json
-from common.types.errors import UserError
-from common.types.kind import FLAGGED, Kind
-from common.types.units import epochs_text
+from edgenas_core.files.typed_json import read_json
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import FLAGGED, Kind
+from edgenas_core.types.units import epochs_text
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.accuracy.training.trained_folder import ClassResult, Judged, Training

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.page.parts import Columns, PagePart, Table
+from edgenas_core.page.parts import Columns, PagePart, Table
 from latency.base import OfBlocks
 from nas.report.answer import Answer, network_columns
 from nas.report.network import Network, networks_of

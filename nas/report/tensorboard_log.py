@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from common.files.atomic_file import naming
 from controller.base import Controller
+from edgenas_core.files.atomic_file import naming
 from nas.trials.statistics import Tracker
 from nas.trials.survey import Survey
 from nas.trials.trial import Trials

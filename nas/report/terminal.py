@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from common.command.console import say, wrapped
-from common.page.document import KeyFigure
+from edgenas_core.command.console import say, wrapped
+from edgenas_core.page.document import KeyFigure
 from nas.report.answer import Answer, Status, network_columns
 from nas.report.number import amount
 from nas.report.summary import Summary, TimedAgain

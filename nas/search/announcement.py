@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from common.command.console import say
+from edgenas_core.command.console import say
 from latency.base import Doubtful
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights

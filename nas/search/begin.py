@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from common.command.console import say
-from common.files.atomic_file import write_whole
-from common.files.safe_yaml import load_settings
-from common.types.errors import UserError
+from edgenas_core.command.console import say
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.files.safe_yaml import load_settings
+from edgenas_core.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.config.build import NAMES, Experiment, build
 from nas.config.stored import require_repeated, stored_choices, waiting, words_to_repeat

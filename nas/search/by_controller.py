@@ -9,8 +9,8 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.command.progress import progress_bar
-from common.types.kind import is_predicted
+from edgenas_core.command.progress import progress_bar
+from edgenas_core.types.kind import is_predicted
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
 from nas.report.number import PREDICTED

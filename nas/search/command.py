@@ -13,10 +13,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich.console import Console
 
-from common.command.console import PlainConsole, say
-from common.command.exit_status import USER_ERROR, one_line_errors
-from common.command.hydra_command import chosen_names, hydra_command, user_errors
 from controller.base import DivergedError
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
+from edgenas_core.command.hydra_command import chosen_names, hydra_command, user_errors
 from latency.base import UnmeasuredError
 from nas.config.build import live_settings, register
 

@@ -20,10 +20,10 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.files.atomic_file import naming
-from common.files.safe_file import opened
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.atomic_file import naming
+from edgenas_core.files.safe_file import opened
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.base import SearchSpace
 from nas.spaces.function import completed

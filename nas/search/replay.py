@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.kind import is_predicted
 from controller.base import Controller
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import is_predicted
 from latency.base import Latencies
 from nas.search.journal import Asked, Event, JournalNote
 from nas.trials.problem import SearchProblem

@@ -8,12 +8,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
-from common.command.exit_status import plain_interrupts, reason
-from common.command.interruption import Interruption
-from common.files.atomic_file import remove_unfinished, write_whole
-from common.files.file_lock import held
-from common.files.typed_json import write_json
-from common.types.errors import UserError, gpu_memory_line
+from edgenas_core.command.exit_status import plain_interrupts, reason
+from edgenas_core.command.interruption import Interruption
+from edgenas_core.files.atomic_file import remove_unfinished, write_whole
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.types.errors import UserError, gpu_memory_line
 from nas.report.answer import Answer
 from nas.report.environment import environment
 from nas.report.samples import write_record

@@ -18,10 +18,10 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from common.command.console import say
-from common.files.typed_json import read_json, write_json
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.command.console import say
+from edgenas_core.files.typed_json import read_json, write_json
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.run_folder import RunFolder
 from nas.report.summary import read_summary

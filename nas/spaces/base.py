@@ -17,17 +17,17 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
 from controller.base import Choices
 from controller.rows import keys_of, rows_of
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import LatencyOracle, Space
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from common.page.parts import PagePart
+    from edgenas_core.page.parts import PagePart
 
 
 @runtime_checkable
@@ -381,7 +381,7 @@ class ChoiceSpace:
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> PagePart:
         """A table of the choices."""
-        from common.page.parts import Table  # noqa: PLC0415 - pages only
+        from edgenas_core.page.parts import Table  # noqa: PLC0415 - pages only
 
         described = zip(self.positions, self.describe(architecture), strict=True)
         return Table(("choice", "option"), [row for row in described if row[1] != "-"], title)

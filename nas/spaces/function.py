@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.spaces.base import ChoiceSpace, SearchSpace
 
 if TYPE_CHECKING:

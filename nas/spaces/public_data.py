@@ -15,10 +15,10 @@ from typing import Protocol, final, runtime_checkable
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files.keyed_table import HasWholeTables, data_folder
-from common.files.safe_file import require_regular
-from common.types.architectures import Keys
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import HasWholeTables, data_folder
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.architectures import Keys
+from edgenas_core.types.errors import UserError
 
 RAW = "raw"
 """Folder of the downloaded files, inside that of the tables."""

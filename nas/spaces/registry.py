@@ -13,9 +13,9 @@ from importlib.metadata import EntryPoint
 
 from omegaconf import OmegaConf
 
-from common.command.conf_folder import CONF
-from common.command.plug_ins import GROUPS, load, plug_ins
-from common.types.errors import UserError, did_you_mean
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.command.plug_ins import GROUPS, load, plug_ins
+from edgenas_core.types.errors import UserError, did_you_mean
 from nas.spaces.base import SearchSpace
 
 _FALLBACK = {

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from torch import nn
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.function import choice, space
 
 _MOST_WIDTH, _MOST_PLAIN_WIDTH = 64, 128

@@ -11,7 +11,7 @@ from pprint import pformat
 
 from torch import fx, nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 _FILE = '''\
 import torch

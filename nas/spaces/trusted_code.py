@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 MARK = ".py:"
 """What a pool that runs code holds."""
@@ -27,7 +27,7 @@ def trust(space: str, network: str | None = None) -> None:
 
 def export_command(folder: dict[str, str], space: str, data: str | None) -> str:
     """The command that exports a network; it repeats the code of its space, and its learner."""
-    from common.command.hydra_command import word  # noqa: PLC0415 - networks are built without Hydra
+    from edgenas_core.command.hydra_command import word  # noqa: PLC0415 - networks are built without Hydra
 
     functions = ",".join(item for item in _items(space) if MARK in item)
     learner = (data or "").partition("learner:")[2]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from common.page.document import KeyFigure, Section
+from edgenas_core.page.document import KeyFigure, Section
 from nas.study.evaluation.results import Results
 from nas.study.plan import Plan
 

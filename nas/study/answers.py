@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float64, Int8, Shaped
 from numpy import ndarray
 
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace, LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy, HasAccuracyTable
 from nas.accuracy.table import training_seconds
@@ -24,7 +24,7 @@ class Answers:
     """Columns of answers about n architectures; NaN where there is none."""
 
     accuracy: Float64[ndarray, "n"]  # on the split that is searched on, a fraction
-    accuracy_kind: Int8[ndarray, "n"]  # values of `common.types.kind.Kind`
+    accuracy_kind: Int8[ndarray, "n"]  # values of `edgenas_core.types.kind.Kind`
     accuracy_test: Float64[ndarray, "n"]
     train_s: Float64[ndarray, "n"]  # duration of one training
     latency_ms: Float64[ndarray, "n"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import final
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import LatencyOracle
 from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatency, best_of

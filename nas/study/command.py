@@ -23,11 +23,11 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.text import Text
 
-from common.command.console import PlainConsole, say
-from common.command.exit_status import plain_interrupts, reason
-from common.command.hydra_command import chosen_names, hydra_command
-from common.files.typed_json import write_json
-from common.types.errors import UserError
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.exit_status import plain_interrupts, reason
+from edgenas_core.command.hydra_command import chosen_names, hydra_command
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
 from nas.report.environment import environment

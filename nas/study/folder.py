@@ -15,11 +15,11 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
-from common.files.atomic_file import replacing, write_whole
-from common.files.file_lock import held
-from common.files.safe_file import read_bytes
-from common.files.safe_yaml import flat, load_settings
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import replacing, write_whole
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.safe_file import read_bytes
+from edgenas_core.files.safe_yaml import flat, load_settings
+from edgenas_core.types.errors import UserError
 from nas.study.plan import Setting
 
 SCHEMA = 2

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from common.files.atomic_file import write_whole
-from common.page.document import HtmlPage, KeyFigure, Section
-from common.page.parts import Columns, PageNote, PagePart, Table, TextListing
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.page.document import HtmlPage, KeyFigure, Section
+from edgenas_core.page.parts import Columns, PageNote, PagePart, Table, TextListing
 from nas.study.analysis import Analysis
 from nas.study.evaluation.charts import (
     Curves,

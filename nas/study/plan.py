@@ -19,12 +19,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from common.command.bounds import require_in_bounds
-from common.command.hydra_command import composing
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
 from controller.base import ControllerConfig
+from edgenas_core.command.bounds import require_in_bounds
+from edgenas_core.command.hydra_command import composing
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from latency.base import LatencyOracle
 from latency.sources.mapped import MappedLatencyConfig
 from nas.accuracy.base import Accuracy

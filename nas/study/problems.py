@@ -9,10 +9,10 @@ from typing import final
 
 import numpy as np
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import milliseconds
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import milliseconds
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.spaces.base import SearchSpace
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers

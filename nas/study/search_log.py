@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Float64, Int64, Integer
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
-from common.files.safe_file import load_arrays
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.safe_file import load_arrays
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from nas.spaces.base import SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import StudyJob

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from common.command.console import say
+from edgenas_core.command.console import say
 from nas.study.config import Axis
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals

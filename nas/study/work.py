@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
-from common.command.exit_status import reason
-from common.command.parent import end_with
-from common.command.progress import progress_bar
-from common.types.errors import UserError
 from controller.base import DivergedError
+from edgenas_core.command.exit_status import reason
+from edgenas_core.command.parent import end_with
+from edgenas_core.command.progress import progress_bar
+from edgenas_core.types.errors import UserError
 from nas.study.config import ParallelBackend
 from nas.study.folder import StudyFolder
 from nas.study.plan import StudyJob

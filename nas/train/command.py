@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from common.command.console import PlainConsole, say
-from common.command.hydra_command import typed_hydra_command
-from common.files.atomic_file import remove_unfinished
-from common.files.file_lock import held
-from common.types.errors import UserError
+from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.files.atomic_file import remove_unfinished
+from edgenas_core.files.file_lock import held
+from edgenas_core.types.errors import UserError
 from nas.spaces.trusted_code import export_command
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-from common.command.bounds import require_hours
-from common.types.errors import UserError
+from edgenas_core.command.bounds import require_hours
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.recipe import Recipe, recipe_named
 from nas.accuracy.training.train_on import TrainOn
 

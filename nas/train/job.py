@@ -18,10 +18,11 @@ from numpy import ndarray
 from rich.console import Console
 from torch import nn
 
-from common.command.console import say
-from common.command.exit_status import plain_interrupts
-from common.types.errors import UserError
-from common.types.units import epochs_text
+from edgenas_core.command.console import say
+from edgenas_core.command.exit_status import plain_interrupts
+from edgenas_core.machine.description import versions
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasWeights, at_chance
 from nas.accuracy.fine_tuning.trial import (
     FROZEN,
@@ -69,7 +70,6 @@ from nas.accuracy.training.untrained import untrained
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import TrainSubject
-from runtime.machine.description import versions
 
 CHECKPOINT = "checkpoint.safetensors"
 _HEADS = "heads"

@@ -8,8 +8,8 @@ from typing import final
 
 from rich.console import Console
 
-from common.command.progress import progress_bar
-from common.types.units import epochs_text
+from edgenas_core.command.progress import progress_bar
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.trainer import Epoch
 from nas.report.event_file import EventFile

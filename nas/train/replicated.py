@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.optimization.replicas import join, leave
 
 _ATTEMPTS = 5

@@ -10,8 +10,8 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.files.safe_yaml import load_settings
-from common.types.errors import UserError
+from edgenas_core.files.safe_yaml import load_settings
+from edgenas_core.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
 from controller.base import Controller
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, SlowAccuracySource

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.trials.trial import Trials
 

@@ -23,8 +23,8 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.command.parent import end_with
-from common.types.errors import UserError
+from edgenas_core.command.parent import end_with
+from edgenas_core.types.errors import UserError
 from nas.accuracy.slow import Evaluation, Fidelity
 
 Evaluate = Callable[[Int64[ndarray, "D"], Fidelity, int], Evaluation]

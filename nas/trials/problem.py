@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.answers import real_numbers, require_between
-from common.types.architectures import Enumerable
-from common.types.kind import Kind
-from common.types.task import Task
-from common.types.units import LEAST_MS, MOST_MS
+from edgenas_core.types.answers import real_numbers, require_between
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import LEAST_MS, MOST_MS
 from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.kind import Kind
 from controller.base import Controller, StochasticPolicy
+from edgenas_core.types.kind import Kind
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import with_margin
 from nas.trials.trial import State, Trials

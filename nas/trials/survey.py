@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind, is_predicted
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind, is_predicted
 from latency.base import EnumerableSpace, LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace

@@ -26,7 +26,7 @@ class Trials:
     """Columns of trials: `(R, B)` in a step of R replicas, `(n,)` in the record of one search.
 
     What is not known is NaN, and its kind `missing`. Kinds are values of
-    `common.types.kind.Kind`. The arrays become read-only, as controllers and callbacks get them.
+    `edgenas_core.types.kind.Kind`. The arrays become read-only, as controllers and callbacks get them.
     """
 
     number: Int64[ndarray, "*n"]  # from 0, in the order in which a replica asked

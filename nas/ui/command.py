@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.command.exit_status import one_line_errors
-from common.files.atomic_file import write_whole
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.command.exit_status import one_line_errors
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 
 
 @one_line_errors()

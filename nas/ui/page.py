@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import final
 from urllib.parse import quote
 
-from common.files.file_lock import is_held
-from common.files.safe_yaml import load_settings
-from common.files.typed_json import read_json, typed_record
-from common.page.document import HtmlPage, Section
-from common.page.parts import Cell, Link, Table
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.files.file_lock import is_held
+from edgenas_core.files.safe_yaml import load_settings
+from edgenas_core.files.typed_json import read_json, typed_record
+from edgenas_core.page.document import HtmlPage, Section
+from edgenas_core.page.parts import Cell, Link, Table
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.summary import read_summary
 

@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 
 import edgenas
 import nas.search.command
-from common.command import plug_ins
-from common.command.hydra_command import word
 from controller.uniform import UniformConfig
+from edgenas_core.command import plug_ins
+from edgenas_core.command.hydra_command import word
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import NAMES, SearchConfig
 from nas.export.config import ExportConfig

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_space import SmallSpace
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import LatencyOracle, UnmeasuredError, every_architecture
 from latency.sources.lookup import Fill, TableLatency, make_table, predicting
 from latency.sources.mapped import Left, best_of

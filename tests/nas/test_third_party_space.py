@@ -17,7 +17,7 @@ import nas.export.command
 import nas.search.command
 import nas.study.command
 import nas.transfer
-from common.types.architectures import Enumerable
+from edgenas_core.types.architectures import Enumerable
 from nas.report.answer import Status
 from nas.spaces.registry import space_named
 

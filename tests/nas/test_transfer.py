@@ -9,8 +9,9 @@ import pytest
 
 import nas.search.command
 import nas.transfer
-from common.files.keyed_table import latency_files, read_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import latency_files, read_csv_table
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.types.errors import UserError
 from latency.models.calibration import Calibration, read_calibration, write_calibration
 from latency.models.regression import judge
 from latency.models.transferred import write_transferred
@@ -24,7 +25,6 @@ from latency.sources.transfer import (
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.network.formats.onnx_session import OnnxSession
 
 ARCHITECTURES = NAS_BENCH_201.rows
 STRINGS = NAS_BENCH_201.strings

@@ -5,7 +5,7 @@ The table does not say that an MB has 2 ** 20 bytes; its values follow from no o
 
 import pytest
 
-from runtime.contention.hogs.control_page import LINE_BYTES, MB, lines_per_period
+from edgenas_core.contention.hogs.control_page import LINE_BYTES, MB, lines_per_period
 
 # core, misses of the first cache in 10 s, MB/s by equation 15, MB/s that the generator reported
 TABLE_2 = [

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from benchmarks.networks.alexnet import AlexNet
+from benchmarks.networks.densenet import DenseNet
+from benchmarks.networks.vgg import VGG
+from benchmarks.streaming.yolo import YOLOv4
 
-from benchmarks.papers.networks.alexnet import AlexNet
-from benchmarks.papers.networks.densenet import DenseNet
-from benchmarks.papers.networks.vgg import VGG
-from benchmarks.papers.streaming.yolo import YOLOv4
-from runtime.network.models.resnet import ResNet
+from edgenas_core.inference.models.resnet import ResNet
 
 PUBLISHED = [
     (AlexNet, (), 61_100_840),

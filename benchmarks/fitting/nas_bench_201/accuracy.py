@@ -25,8 +25,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import huber_loss, silu
 
 from benchmarks.fitting.nas_bench_201.accuracy_card import render
-from common.command.exit_status import one_line_errors
-from common.files.keyed_table import CsvTable, data_folder, read_csv_table
+from edgenas_core.command.exit_status import one_line_errors
+from edgenas_core.files.keyed_table import CsvTable, data_folder, read_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201
 from nas.spaces.nas_bench_201.surrogate import METADATA_KEY, TARGETS, WEIGHTS, chance

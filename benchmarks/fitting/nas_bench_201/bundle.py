@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fitting.nas_bench_201.bundled_table import write_bundled
-from common.command.exit_status import one_line_errors
-from common.files.atomic_file import replacing
-from common.types.errors import UserError
+from edgenas_core.command.exit_status import one_line_errors
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
 from latency.devices.bundled import TABLE_SUFFIX, read_bundled
 from latency.measuring.folder import rows_of
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.machine.stability import StabilityConfig
-from runtime.machine.timing import Statistic
 
 FOLDER = Path(plugin.__file__).with_name("measured")
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.fitting.models import fitted_models, save_models
-from common.command.exit_status import one_line_errors
+from edgenas_core.command.exit_status import one_line_errors
 from latency.devices.registry import TimedDevice, registered
 from latency.models.regression import MODELS, EmbeddedModel
 from nas.spaces.nas_bench_201 import plugin

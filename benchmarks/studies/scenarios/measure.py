@@ -23,7 +23,7 @@ from numpy import ndarray
 from benchmarks.studies.mean_interval import mean_interval
 from benchmarks.studies.scenarios.noise import noise_of
 from benchmarks.studies.scenarios.order import OrderComparison, compare
-from common.types.kind import is_predicted
+from edgenas_core.types.kind import is_predicted
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.models.slowdown import FEWEST_BOTH_WAYS, kendall_tau
 from nas.study.evaluation.learning_curve import LearningCurve

@@ -9,11 +9,11 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from benchmarks.studies.scenarios.order import FEWEST_REPEATS, Noise
-from common.files.keyed_table import origin_beside
+from edgenas_core.files.keyed_table import origin_beside
+from edgenas_core.machine.timing import Statistic
 from latency.base import Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import TimedDevice
-from runtime.machine.timing import Statistic
 
 _NORMAL_MEDIAN = 0.6745
 """Median of the absolute value of a normal variable, in standard deviations."""

@@ -17,8 +17,8 @@ from benchmarks.studies.scenarios.measure import (
     in_words,
 )
 from benchmarks.studies.scenarios.order import OrderComparison
-from common.page.document import Section
-from common.page.parts import PageNote, PagePart
+from edgenas_core.page.document import Section
+from edgenas_core.page.parts import PageNote, PagePart
 from nas.study.analysis import Analysis
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import text_of, with_intervals

@@ -28,9 +28,9 @@ from benchmarks.studies.thesis.measure import (
     is_the_thesis_problem,
     reproductions,
 )
-from common.page.chart import count_map, limit
-from common.page.document import KeyFigure, Section
-from common.page.parts import Columns, Figure, PagePart, Table
+from edgenas_core.page.chart import count_map, limit
+from edgenas_core.page.document import KeyFigure, Section
+from edgenas_core.page.parts import Columns, Figure, PagePart, Table
 from nas.study.analysis import Analysis
 from nas.study.evaluation.charts import latency_by_bins
 from nas.study.evaluation.results import Comparison, Results

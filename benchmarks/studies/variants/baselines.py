@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from benchmarks.studies.mean_interval import mean_interval
-from common.types.kind import is_predicted
+from edgenas_core.types.kind import is_predicted
 from nas.study.answers import Answers
 from nas.study.boards import Board
 from nas.study.evaluation.learning_curve import LearningCurve

@@ -32,7 +32,7 @@ from benchmarks.studies.variants.baselines import (
     mean_test,
     searched,
 )
-from common.types.kind import is_predicted
+from edgenas_core.types.kind import is_predicted
 from nas.study.boards import Board
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.measures import CHECKPOINTS

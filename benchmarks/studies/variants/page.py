@@ -16,8 +16,8 @@ from benchmarks.studies.variants.baselines import (
     Choosing,
 )
 from benchmarks.studies.variants.measure import Variants, applies, signed, variants
-from common.page.document import Section
-from common.page.parts import PageNote, PagePart, Table
+from edgenas_core.page.document import Section
+from edgenas_core.page.parts import PageNote, PagePart, Table
 from nas.study.analysis import Analysis
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, with_intervals

@@ -17,9 +17,9 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save
 from torch import nn
 
-from common.files.atomic_file import replacing
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import frozen_features, frozen_result
 from nas.accuracy.fine_tuning.tuning import (

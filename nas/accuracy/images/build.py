@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 from numpy import ndarray
 
-from common.files.atomic_file import naming
-from common.files.typed_json import write_json
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import naming
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.decode import Decoded, Treatment, UndecodableError, decode
 from nas.accuracy.images.faults import (
     check_classes,

@@ -11,8 +11,8 @@ from typing import final
 
 import numpy as np
 
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.accuracy.images.source import ImageListing, safe_name, stamp
 from nas.accuracy.images.splits import ImagePart
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt8
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""

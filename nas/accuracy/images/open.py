@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.build import build
 from nas.accuracy.images.class_folders import ClassFolders
 from nas.accuracy.images.image_set import ImageSet, Target

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from common.files.safe_file import require_regular
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.accuracy.images.class_folders import SPLITS
 from nas.accuracy.images.source import ImageListing, safe_name, stamp
 from nas.accuracy.images.splits import ImagePart

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int8, Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 class ImagePart(IntEnum):

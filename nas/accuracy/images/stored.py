@@ -15,10 +15,10 @@ from typing import final
 
 import numpy as np
 
-from common.files.file_lock import held
-from common.files.safe_file import load_array
-from common.files.typed_json import read_json
-from common.types.errors import UserError
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.safe_file import load_array
+from edgenas_core.files.typed_json import read_json
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

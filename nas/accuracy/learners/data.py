@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.images.image_set import Images, ImageSet, Target
 from nas.accuracy.learners.base import SPLITS, Learner, LearnerDescription, Metric, blamed
 

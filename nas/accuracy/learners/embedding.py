@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.learners.base import LearnerDescription, Metric, mean_metric
 from nas.accuracy.learners.of_images import Classification

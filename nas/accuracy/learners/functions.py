@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, final
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import LearnerDescription, Metric
 from nas.accuracy.learners.data import count_of, first_tensor
 

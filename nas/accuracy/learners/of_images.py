@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import NO_LABEL, ImageSet, Target, labels_of
 from nas.accuracy.learners.base import (
     ClassMetric,

@@ -12,8 +12,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from common.files.python_file import object_of
-from common.types.errors import UserError
+from edgenas_core.files.python_file import object_of
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import Target
 from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.learners.base import blamed

@@ -18,9 +18,9 @@ from numpy import ndarray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from common.files.safe_file import read_text
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.accuracy.images.decode import FORMATS, MOST_PIXELS
 from nas.accuracy.images.source import safe_name
 from nas.accuracy.learners.base import LearnerDescription, LearnerPicture

@@ -13,9 +13,9 @@ from numpy import ndarray
 from PIL import Image
 from torch import Tensor, nn
 
-from common.files.safe_file import read_text
-from common.types.errors import UserError
-from common.types.printable import printable
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.accuracy.learners.base import ClassMetric, Findings, LearnerDescription, Metric
 from nas.accuracy.learners.data import moved
 from nas.accuracy.learners.scenes import (

@@ -14,10 +14,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from common.files.atomic_file import replacing
-from common.files.safe_file import require_regular
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.supernet.training import RECALIBRATED_ON, inherited, module_of, recalibrate

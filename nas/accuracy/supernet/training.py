@@ -19,7 +19,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.learners.data import LearnerData, TrainingData
 from nas.accuracy.training.augmented.batches import DeviceImages

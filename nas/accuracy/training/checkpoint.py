@@ -13,9 +13,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from common.files.atomic_file import replacing
-from common.files.safe_file import require_regular
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.optimization.step import restore
 
 _CARRIED = ("network.", "momentum.", "average.")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 AUGMENTATION = ("flip", "crop", "rand_augment")
 """Settings of a recipe that change training images."""

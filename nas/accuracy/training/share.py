@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 import torch
 
-from runtime.machine.description import usable_cores
+from edgenas_core.machine.description import usable_cores
 
 _WATCHED_S = 0.3
 _MOST_THREADS = torch.get_num_threads()  # as OMP_NUM_THREADS says

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import ImageSet, Target
 from nas.accuracy.learners.data import LearnerData, LearnerSplit, TrainingData, seeded_batches
 from nas.accuracy.learners.of_images import ImageLearner, learner_of

@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 from numpy import ndarray
 
-from common.files.atomic_file import replacing
-from common.files.typed_json import read_json, write_json
-from common.types.errors import UserError
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.typed_json import read_json, write_json
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import UNEVEN
 from nas.accuracy.learners.base import ClassMetric
 

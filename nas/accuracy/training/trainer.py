@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, final
 import torch
 from torch import nn
 
-from common.types.errors import gpu_memory_line
+from edgenas_core.types.errors import gpu_memory_line
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.training.augmented.batches import Batches, hash_of
 from nas.accuracy.training.checkpoint import (

@@ -13,8 +13,8 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 
 
 @runtime_checkable

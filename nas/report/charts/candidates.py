@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.page.chart import axes, limit_line, points
-from common.page.palette import BLUE, GREEN, GREY, INK, OLIVE, ORANGE, PURPLE, SKY
-from common.page.parts import Figure
+from edgenas_core.page.chart import axes, limit_line, points
+from edgenas_core.page.palette import BLUE, GREEN, GREY, INK, OLIVE, ORANGE, PURPLE, SKY
+from edgenas_core.page.parts import Figure
 from nas.accuracy.slow import Fidelity
 from nas.report.answer import Answer
 from nas.report.number import amount

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.page.chart import axes, line
-from common.page.palette import GREY, GROUND, INK, SERIES
-from common.page.parts import Columns, Figure, Legend, PagePart
+from edgenas_core.page.chart import axes, line
+from edgenas_core.page.palette import GREY, GROUND, INK, SERIES
+from edgenas_core.page.parts import Columns, Figure, Legend, PagePart
 from nas.spaces.base import SearchSpace
 from nas.trials.statistics import ChoiceHistory
 

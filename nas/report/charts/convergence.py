@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from common.page.chart import axes, line, points
-from common.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
-from common.page.parts import Columns, Figure
+from edgenas_core.page.chart import axes, line, points
+from edgenas_core.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
+from edgenas_core.page.parts import Columns, Figure
 from nas.report.answer import Answer
 from nas.trials.problem import SearchProblem
 from nas.trials.statistics import BAND, bin_edges

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.page.chart import axes, limit_line, line, points
-from common.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
-from common.page.parts import Figure
+from edgenas_core.page.chart import axes, limit_line, line, points
+from edgenas_core.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
+from edgenas_core.page.parts import Figure
 from nas.report.answer import Answer
 from nas.report.network import networks_of
 from nas.trials.problem import SearchProblem

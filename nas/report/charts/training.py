@@ -14,10 +14,10 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image
 
-from common.page.chart import axes, count_map, line, points
-from common.page.markup import chart_text
-from common.page.palette import BLUE, GREEN
-from common.page.parts import Columns, Figure, PageNote, PagePart, Pictures, Table
+from edgenas_core.page.chart import axes, count_map, line, points
+from edgenas_core.page.markup import chart_text
+from edgenas_core.page.palette import BLUE, GREEN
+from edgenas_core.page.parts import Columns, Figure, PageNote, PagePart, Pictures, Table
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.learners.data import TrainingSplit
 from nas.accuracy.training.trained_folder import Training

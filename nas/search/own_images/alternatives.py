@@ -15,7 +15,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.base import HasWeights
 from nas.accuracy.fine_tuning.frozen import pixel_accuracy
 from nas.accuracy.fine_tuning.trial import (

@@ -13,9 +13,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.units import epochs_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
 from latency.sources.layers import layers_of_live
 from nas.accuracy.fine_tuning.trial import FROZEN, FineTuningTrial, frozen_pass, tuned_checkpoint

@@ -14,8 +14,8 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Inherits, at_chance
 from nas.accuracy.images.image_set import ImageSet

@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import LatencyOracle, LiveOracle
 from latency.probe.board import BoardError
 from latency.probe.connection import LostConnectionError

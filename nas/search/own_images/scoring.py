@@ -13,8 +13,8 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
-from common.types.errors import UserError
-from common.types.units import epochs_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
 from nas.accuracy.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
 from nas.accuracy.images.image_set import ImageSet

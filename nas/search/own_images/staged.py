@@ -15,9 +15,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import nn
 
-from common.types.errors import UserError
-from common.types.task import Task
-from common.types.units import epochs_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.learners.data import TrainingData

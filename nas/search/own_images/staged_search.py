@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.command.console import say
-from common.files.typed_json import typed_record
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.units import epochs_text
+from edgenas_core.command.console import say
+from edgenas_core.files.typed_json import typed_record
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.units import epochs_text
 from latency.base import Latencies, LiveOracle
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 _PASSED = ("Add", "Clone", "Alias", "Relu", "Hardswish", "Silu", "Gelu", "Hardtanh")
 """Operations between a residual block's input and its result."""

@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 @final

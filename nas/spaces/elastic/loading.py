@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from common.files.python_file import object_of
-from common.types.errors import UserError
+from edgenas_core.files.python_file import object_of
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import blamed
 from nas.spaces.elastic.space import MULTIPLE, ElasticSpace
 from nas.spaces.elastic.starts import HEADS, STARTS, is_start, start_named, with_own_names

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.base import SharedNetwork
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.elastic.structure import FRACTIONS, structure_of

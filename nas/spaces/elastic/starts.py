@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.pretrained.timm_library import library, timm
 

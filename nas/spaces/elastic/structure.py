@@ -17,7 +17,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.classifiers import HasHeads
 from nas.spaces.elastic.blocks import no_data_dependence, residual_blocks
 from nas.spaces.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise

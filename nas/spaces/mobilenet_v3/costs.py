@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.mobilenet_v3.layers import (
     BlockShape,
     Widths,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from common.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
-from common.page.parts import Drawing
+from edgenas_core.page.palette import BLUE, FAINT, GROUND, INK, LINE, SKY, VERMILLION
+from edgenas_core.page.parts import Drawing
 from nas.spaces.mobilenet_v3.layers import BlockShape, Widths
 from nas.spaces.mobilenet_v3.space import EXPANSIONS, KERNELS, MOST_BLOCKS
 from nas.spaces.svg import canvas, draw, write

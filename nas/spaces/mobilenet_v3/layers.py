@@ -12,7 +12,7 @@ from typing import final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.mobilenet_v3.space import SIDES, stages_of
 
 STRIDES = (2, 2, 2, 1, 2)

@@ -8,7 +8,7 @@ from functools import cache, partial
 import torch
 from torch import nn
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.microcontroller import memory_of
 from nas.spaces.mobilenet_v3.layers import BlockShape, Widths, stage_sides
 from nas.spaces.mobilenet_v3.network import Block, ConvNorm

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.mobilenet_v3.layers import SQUEEZES
 from nas.spaces.mobilenet_v3.space import MOST_BLOCKS
 from nas.spaces.public_data import RemoteFile, git_blob_id

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import Layer
 from nas.spaces.mobilenet_v3.costs import (
@@ -42,7 +42,7 @@ from nas.spaces.public_data import PublicData
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from common.page.parts import PagePart
+    from edgenas_core.page.parts import PagePart
 
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"
 

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
-from common.types.architectures import Keys
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.architectures import Keys
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Accuracies, AccuracyConfig, Split
 from nas.spaces.mobilenet_v3.space import (
     EXPANSIONS,

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.files import safe_pickle
-from common.types.errors import UserError
+from edgenas_core.files import safe_pickle
+from edgenas_core.types.errors import UserError
 from nas.spaces.mobilenet_v3.once_for_all import SUPERNETS
 from nas.spaces.mobilenet_v3.predictor import FILE
 from nas.spaces.mobilenet_v3.space import MobileNetV3

@@ -17,7 +17,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.untrained import resized
 from nas.spaces.mobilenet_v3.layers import BlockShape, image_side

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.base import Layer
 from nas.spaces.nas_bench_201.space import OPERATIONS
 

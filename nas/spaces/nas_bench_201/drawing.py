@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element
 from jaxtyping import Int64
 from numpy import ndarray
 
-from common.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
-from common.page.parts import Drawing
+from edgenas_core.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
+from edgenas_core.page.parts import Drawing
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 from nas.spaces.svg import canvas, draw, write
 

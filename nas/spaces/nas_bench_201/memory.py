@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import final
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.microcontroller import IMAGE, MicroGraph, memory_of
 from nas.spaces.nas_bench_201.costs import CELLS_PER_STAGE, STAGES
 from nas.spaces.nas_bench_201.space import EDGES

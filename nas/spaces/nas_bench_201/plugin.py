@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace, Layer
 from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
@@ -28,7 +28,7 @@ from nas.spaces.public_data import PublicData
 if TYPE_CHECKING:
     from torch import nn
 
-    from common.page.parts import PagePart
+    from edgenas_core.page.parts import PagePart
 
 
 @final
@@ -92,7 +92,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The untrained network that the benchmark trained."""
-        from runtime.network.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - imports torch
+        from edgenas_core.inference.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - imports torch
 
         return CellNetwork(self.operations(architecture), num_classes=task.num_classes)
 
@@ -102,8 +102,8 @@ class NasBench201Space(NasBench201, ChoiceSpace):
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
         """Python source of the network, with the class that it is an object of."""
+        from edgenas_core.inference.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - as above
         from nas.spaces.source import class_source  # noqa: PLC0415 - exports only
-        from runtime.network.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - as above
 
         operations = self.operations(architecture)
         return class_source(CellNetwork, operations=operations, num_classes=task.num_classes)

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.base import AccuracyTable
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")

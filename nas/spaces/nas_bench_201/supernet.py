@@ -13,10 +13,10 @@ from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
+from edgenas_core.inference.models.nas_bench_201 import NODES, Cell, CellNetwork
 from nas.accuracy.supernet.training import with_batch_statistics
 from nas.accuracy.training.recipe import Recipe
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
-from runtime.network.models.nas_bench_201 import NODES, Cell, CellNetwork
 
 _EDGE = re.compile(r"(cells\.\d+\.edges)\.(\d)\.(\d)\.(.*)")
 

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from common.types.architectures import EnumerableKeys
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.architectures import EnumerableKeys
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from common.files.python_file import object_of
-from common.types.errors import UserError
+from edgenas_core.files.python_file import object_of
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import blamed
 from nas.spaces.pretrained.timm_library import library
 

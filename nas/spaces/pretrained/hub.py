@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 _HUB = "https://huggingface.co"
 _FILE = "model.safetensors"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.pretrained.hub import digest_of
 from nas.spaces.pretrained.timm_library import library
 

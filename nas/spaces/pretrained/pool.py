@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from common.types.errors import UserError
-from common.types.printable import printable
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from edgenas_core.types.task import Task
 from nas.spaces.pretrained.built import example_of, function_named
 from nas.spaces.pretrained.hub import digest_of, fetched_file, how_to_copy, hub_answers, is_fetched
 from nas.spaces.pretrained.of_torchvision import LICENCE, PREFIX, checked_file, weights_of

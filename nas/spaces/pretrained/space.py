@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.pretrained.pool import NEW, NEW_WEIGHTS, PooledNetwork, pool_of
 from nas.spaces.pretrained.timm_library import timm

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 @cache

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 from numpy import ndarray
 
-from common.page.chart import limit
-from common.page.markup import chart_text
-from common.page.palette import INK, SERIES, band
-from common.page.parts import Figure
+from edgenas_core.page.chart import limit
+from edgenas_core.page.markup import chart_text
+from edgenas_core.page.palette import INK, SERIES, band
+from edgenas_core.page.parts import Figure
 from nas.study.evaluation.learning_curve import LearningCurve, at_query, bin_means, bins_of
 from nas.study.evaluation.statistics import median_intervals
 from nas.trials.survey import pareto_front

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Integer
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.kind import is_predicted
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.kind import is_predicted
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
 from nas.study.search_log import SearchLog

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.types.kind import is_predicted
+from edgenas_core.types.kind import is_predicted
 from nas.study.evaluation.learning_curve import BINS, LearningCurve, at_query, bin_within_limit
 from nas.trials.statistics import sample_within_limit
 

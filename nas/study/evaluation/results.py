@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from common.files.atomic_file import write_whole
-from common.types.task import Task
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.types.task import Task
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
 from nas.study.boards import Board

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from latency.base import Latencies, UnmeasuredError
 from latency.models.confidence import of_residuals
 from latency.models.regression import fit, held_out_ms

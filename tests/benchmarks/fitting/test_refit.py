@@ -8,8 +8,8 @@ import pytest
 from safetensors import safe_open
 
 import benchmarks.fitting.nas_bench_201.latency as fitting
-from common.files.keyed_table import read_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import read_csv_table
+from edgenas_core.types.errors import UserError
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
 from nas.spaces.nas_bench_201.surrogate import METADATA_KEY

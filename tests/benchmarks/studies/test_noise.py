@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.scenarios.noise import noise_of
-from common.files.keyed_table import origin_beside
+from edgenas_core.files.keyed_table import origin_beside
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from edgenas_runtime.mapping.model.platform_description import read_platform
+from edgenas_runtime.mapping.model.timing_table import Bound, read_timing_table
+from edgenas_runtime.mapping.solving.slack import analyse_frame
 from omegaconf import OmegaConf
 
 from benchmarks.studies.variants.baselines import (
@@ -21,9 +24,9 @@ from benchmarks.studies.variants.baselines import (
     searched,
 )
 from benchmarks.studies.variants.measure import After, Variants
-from common.files.keyed_table import read_csv_table
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.keyed_table import read_csv_table
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
@@ -33,9 +36,6 @@ from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.folder import StudyFolder
 from nas.study.search_log import SearchLog
 from nas.trials.survey import Survey
-from runtime.mapping.model.platform_description import read_platform
-from runtime.mapping.model.timing_table import Bound, read_timing_table
-from runtime.mapping.solving.slack import analyse_frame
 
 ROOT = Path(__file__).parents[3]
 SEARCH_SPACE = space_named("nas_bench_201")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgenas_core.machine.timing import Statistic
 from latency.devices.registry import (
     Processor,
     find,
@@ -11,7 +12,6 @@ from latency.devices.registry import (
     unregistered,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.machine.timing import Statistic
 
 
 def test_no_name_means_two_devices():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.fitting.nas_bench_201.bundle import main, ship
-from common.types.errors import UserError
+from edgenas_core.machine.timing import Samples
+from edgenas_core.types.errors import UserError
 from latency.devices.bundled import origin_of, read_bundled
 from latency.measuring.journal import Measurement, append
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.machine.timing import Samples
 
 
 def measurement(index, ms, *disturbances):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from latency.models import layer_table as tables
 from latency.models.layers import LayerModel, fit_layers, kind_of
 

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import every_architecture
 from latency.devices.registry import find
 from latency.models.plausibility import FEWEST, faster_than_others_say, implausibly_fast

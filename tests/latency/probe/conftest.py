@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from edgenas_core.machine.timing import TimingConfig
 from latency.probe.address import Connect, command_of
 from latency.probe.board import LiveBoard, Patience
 from latency.probe.connection import Connection, agent_source
 from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
-from runtime.machine.timing import TimingConfig
 
 QUICK = TimingConfig(samples=3, warm_up_window=1, warm_up_most=2)
 SHAPE = (1, 3, 8, 8)

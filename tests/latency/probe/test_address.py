@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from latency.probe.address import INTERPRETER, Connect, command_of, is_experimental, split_addresses
 
 START = list(INTERPRETER)

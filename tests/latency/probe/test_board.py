@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
+from edgenas_core.inference.formats.tracing import torchscript_bytes
 from latency.probe.address import Connect, command_of
 from latency.probe.board import BoardError, LiveBoard, Patience, UnrunnableError
 from latency.probe.connection import (
@@ -26,7 +27,6 @@ from latency.probe.connection import (
     agent_source,
 )
 from latency.probe.settings import BoardPrecision, Runtime
-from runtime.network.formats.tracing import torchscript_bytes
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import quantised
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
 
 
 @pytest.mark.parametrize("is_int8", [False, True])

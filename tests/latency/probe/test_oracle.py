@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from small_space import SmallSpace
 
-from common.types.kind import Kind
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
+from edgenas_core.machine.timing import Statistic, TimingConfig
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from latency.probe.address import Connect, command_of
 from latency.probe.board import BoardError, LiveBoard, Patience
@@ -15,8 +17,6 @@ from latency.probe.connection import Connection
 from latency.probe.oracle import ProbeLatency
 from latency.probe.pool import BoardPool
 from latency.probe.settings import BoardPrecision, ProbeSettings, Runtime
-from runtime.machine.stability import OnDisturbance, StabilityConfig
-from runtime.machine.timing import Statistic, TimingConfig
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
 QUICK = ProbeSettings(

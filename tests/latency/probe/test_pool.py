@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from edgenas_core.machine.stability import StabilityConfig
 from latency.probe.board import BoardError, Patience
 from latency.probe.connection import LostConnectionError
 from latency.probe.pool import BoardPool
-from runtime.machine.stability import StabilityConfig
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 ONE_TRY = Patience(silence_s=120.0, tries=1)

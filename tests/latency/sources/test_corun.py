@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.machine.timing import Statistic
 
 BOARD = "my-board/onnxruntime/fp32/b1"
 HOG = f"{BOARD}|hog:memory"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_space import SmallSpace
 
-from common.command.conf_folder import CONF
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatencyConfig, best_of

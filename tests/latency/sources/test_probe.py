@@ -5,8 +5,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from common.command.conf_folder import CONF
-from common.types.errors import UserError
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.types.errors import UserError
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 

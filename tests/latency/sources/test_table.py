@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.files import keyed_table
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files import keyed_table
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.devices.bundled import bundled_paths
 from latency.models.regression import embedded_models
@@ -23,7 +24,6 @@ from latency.sources.table import (
 from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.machine.timing import Statistic
 
 JETSON = "jetson-nano/fp32/b1"
 ARCHITECTURES = NAS_BENCH_201.rows

@@ -5,9 +5,9 @@ from typing import final
 import numpy as np
 import pytest
 
-from common.files.keyed_table import write_csv_table
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.keyed_table import write_csv_table
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig, training_seconds
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -10,11 +10,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from common.command.conf_folder import CONF
-from common.types.errors import UserError
 from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.config.build import _own_images, add_part, build, live_settings, register
 from nas.spaces.registry import space_named

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.files.keyed_table import read_csv_table, write_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import read_csv_table, write_csv_table
+from edgenas_core.types.errors import UserError
 from nas.config.limits import limits_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.plugin import SPACE

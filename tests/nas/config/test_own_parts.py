@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from synthetic import Accuracy, Oracle, problem
 
-from common.types.errors import UserError
 from controller.uniform import UniformConfig
+from edgenas_core.types.errors import UserError
 from latency.base import Latencies
 from nas.config.own_parts import config_of
 from nas.config.simulated import simulated

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.files.keyed_table import write_csv_table
+from edgenas_core.files.keyed_table import write_csv_table
 from nas.data.command import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.files.keyed_table import parse_csv_table, write_csv_table
+from edgenas_core.files.keyed_table import parse_csv_table, write_csv_table
 from nas.data.convert import store_accuracy, store_latency
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.data.download import download
 from nas.spaces.public_data import RemoteFile, git_blob_id
 

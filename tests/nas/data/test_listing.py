@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from common.files.keyed_table import write_csv_table
+from edgenas_core.files.keyed_table import write_csv_table
 from latency.devices.registry import Processor, TimedDevice
 from latency.models.regression import Quality
 from nas.data.listing import DeviceRow, accuracy_lines, device_lines

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from common.files.keyed_table import write_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import write_csv_table
+from edgenas_core.types.errors import UserError
 from nas.data.verify import verify
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201

@@ -9,8 +9,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from rich.console import Console
 
-from common.command.conf_folder import CONF
-from common.files.typed_json import write_json
+from edgenas_core.command.conf_folder import CONF
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.machine.timing import TimingConfig
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.train_on import TrainOn
 from nas.config.build import build, register
@@ -23,7 +24,6 @@ from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.trials.loop import search
 from nas.trials.trial import Trials
-from runtime.machine.timing import TimingConfig
 
 
 @pytest.fixture(scope="session")

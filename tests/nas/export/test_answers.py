@@ -14,14 +14,14 @@ from scene_folder import SIDE, write_scenes
 from torch import nn
 
 import nas.export
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import quantised
+from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.accuracy.learners.detection import SURE, Detection, decoded
 from nas.accuracy.learners.segmentation import Segmentation
 from nas.export.accuracy import FileNetwork
 from nas.export.answers import ANSWERS, write_answers
 from nas.export.network import half
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
-from runtime.network.formats.onnx_session import OnnxSession
 
 
 class Boxes(nn.Module):

@@ -17,8 +17,10 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.machine.timing import TimingConfig
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportPrecision, Precisions
 from nas.export.content import _allowed
@@ -27,8 +29,6 @@ from nas.export.network import IMAGES, initialised, outputs_of
 from nas.export.record import compared_with_search
 from nas.export.searched import find
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.machine.timing import TimingConfig
-from runtime.network.formats.onnx_session import OnnxSession
 
 TASK = SPACE.tasks["cifar100"]
 FILES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.export.folder import RECORD, filling, require_place
 from nas.spaces.nas_bench_201.plugin import SPACE
 

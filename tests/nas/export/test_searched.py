@@ -9,8 +9,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.export.searched import Which, find
 from nas.report.samples import read_row
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.training.trained_folder import read_training, trained_folder, write_trained
 from nas.export.config import ExportPrecision, Precisions
 from nas.export.content import _calibration

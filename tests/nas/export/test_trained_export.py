@@ -19,7 +19,9 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.inference.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
+from edgenas_core.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
 from nas.accuracy.images import decode as decode_module
@@ -47,8 +49,6 @@ from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.network.formats.onnx_session import OnnxSession
-from runtime.network.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)
 INT8_ONNX = ExportForm(ExportPrecision.int8)
@@ -379,7 +379,7 @@ def test_tflite_files_are_exported_checked_and_run_by_the_scripts(
 
 
 def test_a_converter_that_is_missing_is_named(trained, config, tmp_path, monkeypatch):
-    monkeypatch.setattr("runtime.network.formats.tflite_export.find_spec", lambda _: None)
+    monkeypatch.setattr("edgenas_core.inference.formats.tflite_export.find_spec", lambda _: None)
     settings = config(
         weights=str(trained), out=str(tmp_path / "out"), formats=[ExportFormat.tflite]
     )

@@ -16,7 +16,7 @@ from rich.console import Console
 import latency.models.layer_table
 import latency.probe.config
 import nas.measure.command
-from common.files.keyed_table import read_csv_table
+from edgenas_core.files.keyed_table import read_csv_table
 from latency.measuring.journal import layers_of, read
 from latency.measuring.settings import MeasureConfig
 from latency.models.layers import fit_layers

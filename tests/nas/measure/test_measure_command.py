@@ -16,14 +16,14 @@ import pytest
 
 import nas.measure.command
 import nas.search.command
-from common.files.keyed_table import read_csv_table
-from common.types.kind import Kind
+from edgenas_core.files.keyed_table import read_csv_table
+from edgenas_core.machine.timing import Statistic
+from edgenas_core.types.kind import Kind
 from latency.measuring.journal import read
 from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
 from latency.sources.transfer import choose_calibration
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.machine.timing import Statistic
 
 QUICK = (
     "board=here",

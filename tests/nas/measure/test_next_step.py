@@ -7,7 +7,10 @@ import shlex
 import numpy as np
 import pytest
 
-from common.files.keyed_table import write_csv_table
+from edgenas_core.files.keyed_table import write_csv_table
+from edgenas_core.inference.backend import Backend
+from edgenas_core.machine.stability import OnDisturbance
+from edgenas_core.machine.timing import Samples, Statistic
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append
 from latency.measuring.settings import MeasureConfig
@@ -17,9 +20,6 @@ from nas.measure.next_step import next_step
 from nas.measure.plan import plan
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.machine.stability import OnDisturbance
-from runtime.machine.timing import Samples, Statistic
-from runtime.network.backend import Backend
 
 BOARD = "b3/torch/fp32/b1"
 HOG = f"{BOARD}|hog:memory"

@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.inference.backend import Backend, Precision
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig, Watch
+from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig
+from edgenas_core.types.errors import UserError
 from latency.measuring import machine as machine_module
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import (
@@ -28,9 +31,6 @@ from nas.measure.plan import plan as planned
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.registry import space_named
-from runtime.machine.stability import OnDisturbance, StabilityConfig, Watch
-from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
-from runtime.network.backend import Backend, Precision
 
 
 def config(**changes):

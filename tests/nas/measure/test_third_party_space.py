@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nas.measure.command
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.measuring.journal import read
 from latency.sources.table import AutoLatencyConfig, RegressionLatencyConfig, TableLatencyConfig

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from common.types.kind import Kind
 from controller.uniform import UniformConfig
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies, Split
 from nas.report.environment import Environment

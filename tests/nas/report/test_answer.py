@@ -10,8 +10,8 @@ from searched import BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searc
 from test_run_page import limits_on_parameters
 from test_summary import OnTwoBoards
 
-from common.page.document import Tone
-from common.types.kind import Kind
+from edgenas_core.page.document import Tone
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Split, at_chance
 from nas.accuracy.training.trained_folder import ClassResult, Judged
 from nas.report.answer import OVERVIEW, Answer, Status, overview

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from searched import BY_LATENCY, LATENCY_MS, TASK, Accuracy, Oracle, problem_of, searched
 
-from common.page.parts import Drawing, Slider
-from common.types.kind import Kind
 from controller.policy.rnn import RnnConfig
+from edgenas_core.page.parts import Drawing, Slider
+from edgenas_core.types.kind import Kind
 from latency.models.confidence import of_residuals
 from nas.report.answer import Answer
 from nas.report.charts.front import front

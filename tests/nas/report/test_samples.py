@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from searched import ACCURACY, LATENCY_MS, Oracle, problem_of, searched
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.report.samples import read_row, write_record
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.trial import State

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from searched import ACCURACY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 
-from common.files.typed_json import read_json, write_json
-from common.types.kind import Kind
+from edgenas_core.files.typed_json import read_json, write_json
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, Place
 from nas.report.answer import Answer
 from nas.report.summary import SCHEMA, Summary, summarise

@@ -8,7 +8,7 @@ from rich.console import Console
 from searched import Accuracy, problem_of, searched
 from test_run_page import Predicting
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.report.terminal import print_front, print_next, print_summary
 
 

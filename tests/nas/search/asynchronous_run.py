@@ -12,8 +12,8 @@ from pathlib import Path
 
 from synthetic import problem, worth
 
-from common.types.kind import Kind
 from controller.local_search import LocalSearchConfig
+from edgenas_core.types.kind import Kind
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.search.journal import Journal, cut_journal, read_journal
 from nas.search.replay import NOTHING, replay

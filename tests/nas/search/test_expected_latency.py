@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.search.own_images.expected_latency import expected_ms, layer_work
 
 NETWORKS = np.array([0, 0, 1, 1, 2])

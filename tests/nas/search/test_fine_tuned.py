@@ -19,7 +19,7 @@ import nas.search.own_images.fine_tuned
 import nas.search.own_images.int8
 import nas.search.own_images.staged_search
 import nas.train.job
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from latency.probe.connection import LostConnectionError
 from nas.accuracy.training.checkpoint import Progress, save_checkpoint
 from nas.accuracy.training.train_on import TrainOn

@@ -11,8 +11,8 @@ from searching import HERE, one_line, only_run
 from torch import nn
 
 import edgenas
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.slow import Fidelity

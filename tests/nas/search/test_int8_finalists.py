@@ -15,7 +15,9 @@ from onnx.numpy_helper import to_array
 from synthetic import Oracle
 from torch import nn
 
-from common.types.kind import Kind
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_quantisation import quantised
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.images.image_set import Images, standard_error_of_difference
 from nas.accuracy.images.open import open_images
@@ -38,8 +40,6 @@ from nas.search.own_images.winner import Winner
 from nas.spaces.function import space
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem
-from runtime.network.formats.onnx_export import onnx_bytes
-from runtime.network.formats.onnx_quantisation import quantised
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from searching import signed
 from synthetic import problem
 
-from common.types.errors import UserError
-from common.types.kind import Kind
 from controller.local_search import LocalSearchConfig
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.search.journal import Asked, Journal, JournalNote, cut_journal, read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from searching import ON_TABLES, only_run
 
-from common.files.keyed_table import write_csv_table
+from edgenas_core.files.keyed_table import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 

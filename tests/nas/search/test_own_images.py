@@ -15,8 +15,8 @@ import torch
 from searching import interrupted, one_line, only_run, resume, sampled
 from synthetic import Oracle
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.own_images import StagedConfig, SupernetConfig
 from nas.accuracy.training.trained_folder import read_training, trained_folder

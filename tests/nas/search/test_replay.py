@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from synthetic import problem
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.search.replay import check_answers
 

@@ -7,7 +7,7 @@ import yaml
 from searching import ON_TABLES, one_line, only_run
 
 import edgenas
-from common.files.file_lock import held, is_held
+from edgenas_core.files.file_lock import held, is_held
 from nas.config.stored import waiting
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.short import proxy_batch
 from nas.search.own_images import scoring

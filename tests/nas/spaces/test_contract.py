@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.page.document import HtmlPage
-from common.page.parts import PagePart
-from common.types.architectures import Enumerable
-from common.types.errors import UserError
 from controller.base import Choices
+from edgenas_core.page.document import HtmlPage
+from edgenas_core.page.parts import PagePart
+from edgenas_core.types.architectures import Enumerable
+from edgenas_core.types.errors import UserError
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
 from nas.spaces.base import Layered, SearchSpace, task_named

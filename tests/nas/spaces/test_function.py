@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import edgenas
-from common.types.architectures import Enumerable
+from edgenas_core.types.architectures import Enumerable
 from nas.spaces.counted import counted
 from nas.spaces.source import traced_source
 

@@ -17,9 +17,9 @@ ALLOWED = {
     "benchmarks/studies/thesis/measure.py": "published numbers of this space",
     "nas/accuracy/images/open.py": "offers them to the user",
     # networks to run, not a space to search
-    "runtime/contention/networks.py": "one of its networks",
+    "edgenas_core/contention/networks.py": "one of its networks",
 }
-OWN = ("nas/spaces/nas_bench_201/", "runtime/network/models/", "benchmarks/papers/")
+OWN = ("nas/spaces/nas_bench_201/", "edgenas_core/inference/models/", "runtime/benchmarks/")
 
 
 @pytest.mark.parametrize("package", ["nas", "controller", "rewards", "latency", "runtime"])

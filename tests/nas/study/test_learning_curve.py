@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers
 from nas.study.evaluation.learning_curve import (

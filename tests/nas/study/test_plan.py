@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 def keys(plan):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.registry import space_named
 from nas.study.folder import StudyFolder
 from nas.study.plan import Setting

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hydra.core.config_store import ConfigStore
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, LatencyConfig
 from nas.spaces.registry import space_named
 from nas.study.folder import StudyFolder

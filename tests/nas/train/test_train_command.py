@@ -17,8 +17,8 @@ from rich.console import Console
 from safetensors.torch import load_file
 from searched import searched
 
-from common.files.typed_json import write_json
-from common.types.errors import UserError
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import recipe_named

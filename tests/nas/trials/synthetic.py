@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies, Split
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Oracle, problem, worth
 
-from common.types.kind import Kind
 from controller.evolution import EvolutionConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from edgenas_core.types.kind import Kind
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous, ControllerProposer

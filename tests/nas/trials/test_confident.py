@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from synthetic import problem
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from latency.models.confidence import of_residuals
 

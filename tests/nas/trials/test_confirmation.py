@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic import problem
 
-from common.types.kind import Kind
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.confirmation import confirm

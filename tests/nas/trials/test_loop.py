@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from synthetic import Oracle, problem
 
-from common.types.kind import Kind
 from controller.libraries.settings import Nsga2Config, TpeConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
 from nas.search.journal import Asked
 from nas.search.replay import complete, replay

@@ -38,7 +38,7 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
     def evaluate(_architecture, _fidelity, seed):
         import time  # noqa: PLC0415 - runs on another node
 
-        from common.types.kind import Kind  # noqa: PLC0415 - as above
+        from edgenas_core.types.kind import Kind  # noqa: PLC0415 - as above
         from nas.accuracy.slow import Evaluation  # noqa: PLC0415 - as above
 
         time.sleep(0.3)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from synthetic import Oracle, problem
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from searched import Oracle, problem_of, searched
 
-from common.files.file_lock import held
-from common.files.typed_json import write_json
-from common.page.parts import Link
-from common.types.kind import Kind
+from edgenas_core.files.file_lock import held
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.page.parts import Link
+from edgenas_core.types.kind import Kind
 from nas.report.answer import OVERVIEW, Answer, overview
 from nas.ui.command import main
 from nas.ui.page import runs_page

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
-from common.types.errors import gpu_memory_line
+from edgenas_core.types.errors import gpu_memory_line
 from nas.accuracy.training.freed_memory import freed_memory_kept
 from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Step, copied, restore
 
 if TYPE_CHECKING:
-    from runtime.network.cuda.graph import GraphEngine
+    from edgenas_core.inference.cuda.graph import GraphEngine
 
 os.environ.setdefault(
     "CUDA_DEVICE_MAX_CONNECTIONS", "32"
@@ -28,8 +28,8 @@ class GpuSlot:
 
     def __init__(self, device: torch.device, kernels: Kernels) -> None:
         """Takes a stream of a GPU with an index."""
-        from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
-        from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
+        from edgenas_core.inference.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
+        from edgenas_core.inference.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
 
         self._device = device
         self.kernels = kernels
@@ -59,7 +59,7 @@ class GpuSlot:
           torch.OutOfMemoryError: if there is too little memory.
           RuntimeError: if the network does anything that cannot be captured.
         """
-        from runtime.network.cuda.graph import CAPTURE_WARM_UP  # noqa: PLC0415 - of CUDA alone
+        from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP  # noqa: PLC0415 - of CUDA alone
 
         before = copied(step.state())
         for _ in range(CAPTURE_WARM_UP):

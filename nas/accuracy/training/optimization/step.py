@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import blamed, scalar_loss
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.of_images import ImageLearner

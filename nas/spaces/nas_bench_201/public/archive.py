@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
-from common.files import safe_pickle
-from common.files.safe_file import require_regular
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.files import safe_pickle
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"

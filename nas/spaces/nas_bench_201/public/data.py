@@ -12,9 +12,9 @@ from jaxtyping import Float64
 from numpy import ndarray
 from rich.console import Console
 
-from common.command.progress import progress_bar
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.command.progress import progress_bar
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Split
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.public.files import (

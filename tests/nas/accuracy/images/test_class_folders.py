@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 def counts(images):

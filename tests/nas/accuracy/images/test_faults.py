@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import Target
 from nas.accuracy.learners.of_images import learner_of
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images import build, stored
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images

@@ -10,7 +10,7 @@ import torch
 from scene_folder import write_scenes
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.detection import (
     Detection,

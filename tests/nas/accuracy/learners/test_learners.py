@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet, Target
 from nas.accuracy.images.open import open_images
 from nas.accuracy.learners.base import LearnerDescription, Metric

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from scene_folder import write_scenes
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.opened import _loaded, data_text, give_learner, open_data
 

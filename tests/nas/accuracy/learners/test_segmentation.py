@@ -7,7 +7,7 @@ from PIL import Image
 from scene_folder import write_scenes
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.base import HasFindings, Learner
 from nas.accuracy.learners.segmentation import Segmentation, unions
 

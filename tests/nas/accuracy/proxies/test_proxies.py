@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 from nas.accuracy.proxies.jacobians import blocks, jacov, trainability
 from nas.accuracy.proxies.live_convolutions import live_convolutions
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, log_rank_sum, scores, signal
 from nas.spaces.counted import flops
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.network.models.nas_bench_201 import CellNetwork
 
 IMAGES = torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 CELL = ("nor_conv_3x3", "none", "nor_conv_1x1", "skip_connect", "avg_pool_3x3", "nor_conv_1x1")

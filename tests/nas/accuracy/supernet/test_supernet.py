@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.inference.models.nas_bench_201 import Cell, CellNetwork
+from edgenas_core.types.errors import UserError
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.supernet.stored import Inheriting, load_supernet, save_supernet
 from nas.accuracy.supernet.training import (
@@ -22,7 +23,6 @@ from nas.accuracy.training.evaluation import accuracy_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import EDGES
 from nas.spaces.nas_bench_201.supernet import SharedCell, SharedCellNetwork, distinct_networks
-from runtime.network.models.nas_bench_201 import Cell, CellNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

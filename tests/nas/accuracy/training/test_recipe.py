@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.recipe import RECIPES, recipe_named, usual_recipe, with_augmentation
 
 

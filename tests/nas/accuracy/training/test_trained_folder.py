@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.trained_folder import (
     INT8_WEIGHTS,
     RECORD,

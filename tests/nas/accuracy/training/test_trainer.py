@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.train_on import TrainOn

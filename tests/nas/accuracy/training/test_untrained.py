@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.training.untrained import own_side, resized, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.mobilenet_v3.supernet import SMALLEST

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.page.document import HtmlPage, Section
+from edgenas_core.page.document import HtmlPage, Section
 from nas.accuracy.images.image_set import Images
 from nas.accuracy.training.trained_folder import (
     MOST_CLASSES,

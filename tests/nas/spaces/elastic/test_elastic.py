@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.training.untrained import resized
 from nas.spaces.counted import counted
 from nas.spaces.registry import space_named

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.elastic import loading
 from nas.spaces.elastic.loading import named_space
 from nas.spaces.elastic.starts import start_named

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import yaml
 
-from common.types.errors import UserError
-from common.types.kind import Kind
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
 from latency.devices.measured import MeasuredLatency
 from latency.devices.registry import find

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.spaces.mobilenet_v3.once_for_all import _renamed, published_weights
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.mobilenet_v3.space import IMAGENET

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from common.types.errors import UserError
-from common.types.kind import Kind
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.task import Task
 from nas.accuracy.base import Split
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.predictor import FITTED_SIDES, OfaAccuracyConfig, encoded

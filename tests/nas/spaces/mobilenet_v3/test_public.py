@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from common.files.keyed_table import read_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import read_csv_table
+from edgenas_core.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.mobilenet_v3.plugin import SPACE
 from nas.spaces.mobilenet_v3.public import MobileNetV3Data

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.space import FORM, settings_of, side_of, stages_of
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.supernet.training import inherited
 from nas.accuracy.training.untrained import own_side
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.models.calibration import write_calibration
 from latency.models.regression import embedded_models, judge
 from latency.sources.transfer import TransferLatencyConfig, choose_networks

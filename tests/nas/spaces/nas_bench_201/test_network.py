@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.network.models.nas_bench_201 import CellNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 
 architectures = st.tuples(*[st.integers(0, len(OPERATIONS) - 1)] * len(EDGES)).map(

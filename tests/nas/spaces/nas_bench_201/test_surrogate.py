@@ -9,9 +9,9 @@ from scipy import stats
 
 from benchmarks.fitting.nas_bench_201.accuracy import Budget, fit_and_write
 from benchmarks.fitting.nas_bench_201.accuracy_card import render
-from common.files.keyed_table import CsvTable, read_csv_table
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.files.keyed_table import CsvTable, read_csv_table
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Split
 from nas.accuracy.table import SurrogateAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.spaces.pretrained.of_torchvision import LICENCE
 from nas.spaces.pretrained.pool import pool_of, pool_text
 from nas.spaces.pretrained.space import PretrainedSpace

@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from common.types.errors import UserError
-from common.types.task import Task
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
 from nas.accuracy.fine_tuning import trial as trials
 from nas.accuracy.fine_tuning.trial import (
     FEWEST_JUDGED,

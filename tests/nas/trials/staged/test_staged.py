@@ -9,8 +9,8 @@ import pytest
 from synthetic import Accuracy, Oracle, worth
 from synthetic import problem as problem_of
 
-from common.types.errors import UserError
-from common.types.kind import Kind
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from latency.models.confidence import of_residuals
 from nas.accuracy.slow import Evaluation, Fidelity

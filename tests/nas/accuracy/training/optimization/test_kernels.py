@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.profiler import profile
 
-from common.types.task import Task
+from edgenas_core.types.task import Task
 from nas.accuracy.learners.data import LearnerData
 from nas.accuracy.learners.functions import learner
 from nas.accuracy.training.optimization.kernels import Kernels, Products, computed_by, kernels_for

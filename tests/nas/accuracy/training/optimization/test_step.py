@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.accuracy.learners.opened import open_data
 from nas.accuracy.training.optimization.step import LearnerStep, Normalised
 from nas.accuracy.training.recipe import RECIPES

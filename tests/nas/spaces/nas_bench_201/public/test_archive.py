@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import TASKS
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from common.files.keyed_table import parse_csv_table
+from edgenas_core.files.keyed_table import parse_csv_table
 from nas.data.convert import fetch
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.files import FILES

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from common.files.keyed_table import parse_csv_table
-from common.types.errors import UserError
+from edgenas_core.files.keyed_table import parse_csv_table
+from edgenas_core.types.errors import UserError
 from nas.data.convert import import_files
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import NatsArchive

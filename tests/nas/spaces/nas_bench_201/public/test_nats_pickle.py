@@ -9,7 +9,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from common.types.errors import UserError
+from edgenas_core.types.errors import UserError
 from nas.spaces.nas_bench_201.public.archive import load_bz2
 
 F8 = b"cnumpy\ndtype\n(Vf8\nI0\nI1\ntR(I3\nV<\nNNNI-1\nI-1\nI0\ntb"

@@ -1,0 +1,39 @@
+"""A lock on a file that one process at a time can hold; a killed process loses it."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgenas_core.types.errors import UserError
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process holds the lock of a file; False where it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def held(file: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of an existing file while the block runs; with `wait`, wait for it first.
+
+    Raises:
+      UserError: if another process holds it, and `wait` is False.
+    """
+    with file.open("r+b") as opened:  # NFS locks exclusively only what is open for writing
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise UserError(
+                f"{file.parent} is being written by another process; stop it or let it end"
+            ) from error
+        yield

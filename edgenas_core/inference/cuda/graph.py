@@ -1,0 +1,169 @@
+"""Segments as captured CUDA graphs: one launch per segment, for any number of kernels."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar, final
+
+import torch
+from torch import Tensor
+
+from edgenas_core.inference.completion import Compute
+from edgenas_core.inference.engine import Engine, is_view, no_op, run_example
+from edgenas_core.inference.program import Segment
+
+CAPTURE_WARM_UP = 3
+"""Eager calls before a capture, which torch requires: cuDNN chooses its kernels in them."""
+
+Output = TypeVar("Output")
+
+_BROKEN: list[torch.cuda.CUDAGraph] = []
+"""Graphs whose capture could not be ended; torch's allocator of pinned memory still queries them,
+so they must not be freed."""
+
+
+@final
+@dataclass(frozen=True)
+class CapturedGraph(Generic[Output]):
+    """A captured CUDA graph and the owners of the memory that it reads and writes.
+
+    The graph itself holds addresses only: memory without an owner goes back to the device.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    compute: Callable[[], Output]
+    """The captured function; it owns the inputs and the weights."""
+    output: Output
+    """Overwritten by each replay."""
+
+    def __call__(self) -> Output:
+        """Launch the graph on the current stream and return its output without waiting for it."""
+        self.graph.replay()
+        return self.output
+
+    def replay(self) -> None:
+        """Launch the graph on the current stream."""
+        self.graph.replay()
+
+
+@final
+class GraphEngine(Engine):
+    """Captures graphs on one stream; replay them on that stream.
+
+    All graphs of an engine share a memory pool: one graph's temporary values may lie where a later
+    graph has its output. So they must belong to one network and be replayed one at a time, in the
+    order of their capture.
+    """
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        """Use a stream other than the default one, which cannot capture."""
+        self._stream = stream
+        self.device = stream.device
+        self._pool = torch.cuda.graph_pool_handle()
+        self._first: torch.cuda.CUDAGraph | None = None
+        """Keeps the pool alive: torch does not reuse a pool whose graphs have all been freed."""
+
+    def for_network(self) -> Engine:
+        """Return an engine on the same stream with its own memory pool."""
+        return GraphEngine(self._stream)
+
+    def compile(
+        self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
+    ) -> tuple[Compute, Tensor]:
+        """Capture the segment's kernels, and a copy of the result if `output` is given.
+
+        Raises:
+          RuntimeError: if the segment synchronises or does anything else that cannot be captured;
+            torch.OutOfMemoryError if there is too little memory.
+        """
+        reads = tuple(inputs)
+        with torch.cuda.stream(self._stream):
+            for _ in range(CAPTURE_WARM_UP):
+                result, altered = run_example(segment, reads)
+            if is_view(result, reads) and not altered:
+                return no_op, result
+            del result
+
+            def compute() -> Tensor:
+                value = segment(*reads)
+                if output is None or is_view(value, reads):
+                    return value
+                return output.copy_(value)
+
+            captured = self.capture(compute)
+            captured.graph.replay()  # the next segment's inputs then hold an example
+            self._stream.synchronize()
+        return captured.graph.replay, captured.output
+
+    def capture(self, compute: Callable[[], Output]) -> CapturedGraph[Output]:
+        """Capture what `compute` launches on the engine's stream.
+
+        Earlier graphs of this engine stay valid if this raises.
+
+        Raises:
+          BaseException: whatever `compute` raises; RuntimeError if it cannot be captured.
+        """
+        graph = torch.cuda.CUDAGraph()
+        try:
+            output = self._capture(graph, compute)
+        except BaseException:
+            self._mend(graph)
+            raise
+        self._first = self._first or graph
+        return CapturedGraph(graph, compute, output)
+
+    def _capture(self, graph: torch.cuda.CUDAGraph, compute: Callable[[], Output]) -> Output:
+        """Capture like `torch.cuda.graph`, which would also synchronise the device and empty the cache."""
+        with (
+            torch.cuda.stream(self._stream),
+            torch.inference_mode(mode=False),
+            torch.no_grad(),
+            _no_garbage_collection(),
+        ):
+            self._stream.synchronize()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            output = compute()
+            graph.capture_end()
+        return output
+
+    def _mend(self, failed: torch.cuda.CUDAGraph) -> None:
+        """End a failed capture and continue with a new pool.
+
+        torch (2.11) cannot end a capture that CUDA has invalidated: its allocators keep recording to
+        the pool, and its random number generator stays in capture mode until a capture succeeds.
+        """
+        device = self._stream.device_index
+        try:
+            with torch.cuda.stream(self._stream):
+                failed.capture_end()
+        except (RuntimeError, Warning):
+            _BROKEN.append(failed)
+            with suppress(AttributeError, RuntimeError):
+                torch._C._cuda_endAllocateToPool(device, self._pool)  # noqa: SLF001 - as torch's CUDA graph trees do
+                torch._C._cuda_releasePool(device, self._pool)  # noqa: SLF001 - likewise
+        self._pool = torch.cuda.graph_pool_handle()
+        self._first = None
+        sound = torch.cuda.CUDAGraph()
+        try:
+            number = torch.zeros(1, device=self.device)  # the new pool would take megabytes for it
+            self._capture(sound, lambda: number.add_(1))
+            self._first = sound
+        except RuntimeError:
+            # memory is short, or the GPU is lost: that error is already being raised
+            with suppress(RuntimeError), torch.cuda.stream(self._stream):
+                sound.capture_end()  # a stream that captures forbids this thread most calls of CUDA
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection: a finalizer that calls CUDA would invalidate the capture."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

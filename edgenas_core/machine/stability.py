@@ -1,0 +1,117 @@
+"""Stability check: is the machine undisturbed enough for a measurement? Asked throughout it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+import numpy as np
+
+from edgenas_core.machine.description import usable_cores
+from edgenas_core.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
+
+Monitor = Callable[[], list[str]]
+"""Returns the disturbances since the last call, one line for each."""
+
+
+class OnDisturbance(Enum):
+    """Reaction to a disturbance of the device during a measurement."""
+
+    stop = "stop"
+    flag = "flag"  # go on; the time is marked, or its field of the table stays empty
+
+
+@final
+@dataclass
+class StabilityConfig:
+    """Limits above which a change counts as a disturbance."""
+
+    control_drift: float = 0.05  # of the control network's median against its lower quartile
+    other_load: float = 0.2  # processors kept busy by other processes
+    stolen: float = 0.02  # share of the processor's time that the hypervisor gave to others
+    clock_drop: float = 0.1  # relative to the first clock, where it can be read
+
+
+def undisturbed_control_ms(control_ms: Collection[float]) -> float:
+    """Time of the control network on an undisturbed machine: the lower quartile of its times, ms.
+
+    Disturbances make it slower. The first time may be disturbed, and other guests of the same host
+    can disturb half of a measurement.
+    """
+    return float(np.quantile(list(control_ms), 0.25, method="lower"))
+
+
+def drifted(control_ms: float, undisturbed_ms: float, limit: float) -> list[str]:
+    """One line if the control differs from its undisturbed time by more than the limit."""
+    drift = control_ms / undisturbed_ms - 1
+    if abs(drift) <= limit:
+        return []
+    return [
+        (
+            f"the control network, timed beside each, takes {control_ms:.3f} ms, {drift:+.1%} against "
+            f"{undisturbed_ms:.3f} ms"
+        )
+    ]
+
+
+def clock_dropped(now_mhz: float | None, first_mhz: float | None, limit: float) -> list[str]:
+    """One line if the clock is below the first clock by more than the limit.
+
+    None means that a clock is unknown.
+    """
+    if not now_mhz or not first_mhz or 1 - now_mhz / first_mhz <= limit:
+        return []
+    change = f"{now_mhz / first_mhz - 1:+.0%} against its first {first_mhz:,.0f} MHz"
+    return [f"the clock is at {now_mhz:,.0f} MHz, {change}"]
+
+
+@final
+class Watch:
+    """Compares the machine with its state at the beginning; reports one line for each change."""
+
+    def __init__(
+        self,
+        config: StabilityConfig,
+        monitors: Sequence[Monitor],
+        control_ms: Collection[float] = (),
+        clock_mhz: float | None = None,
+    ) -> None:
+        """Start to watch.
+
+        Args:
+          config: limits of disturbances.
+          monitors: asked besides control and clock; `edgenas_core.machine.monitors` has them.
+          control_ms: earlier times of the control, if a measurement is continued.
+          clock_mhz: clock at the beginning.
+        """
+        self._config = config
+        self._monitors = monitors
+        self._control_ms = list(control_ms)
+        self._clock_mhz = clock_mhz
+
+    def drift(self, control_ms: float) -> list[str]:
+        """One line if the control is off its undisturbed time, as estimated from all times so far."""
+        self._control_ms.append(control_ms)
+        undisturbed_ms = undisturbed_control_ms(self._control_ms)
+        return drifted(control_ms, undisturbed_ms, self._config.control_drift)
+
+    def disturbances(self, clock_mhz: float | None = None) -> list[str]:
+        """Other disturbances since the last call, given the current clock."""
+        self._clock_mhz = self._clock_mhz or clock_mhz
+        lines = clock_dropped(clock_mhz, self._clock_mhz, self._config.clock_drop)
+        for monitor in self._monitors:
+            lines += monitor()
+        return lines
+
+
+def watch_disturbances(*, on_gpu: bool) -> Watch:
+    """Start watching the cores of this process, and the GPU if it is used."""
+    limits, cores = StabilityConfig(), usable_cores()
+    monitors: list[Monitor] = [
+        OtherLoad(limits.other_load, cores),
+        Stolen(limits.stolen, cores),
+        Throttles(),
+    ]
+    return Watch(limits, [*monitors, gpu_throttling] if on_gpu else monitors)

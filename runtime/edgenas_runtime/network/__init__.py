@@ -1,0 +1,1 @@
+"""Networks cut into segments, compiled, and packed for lanes."""

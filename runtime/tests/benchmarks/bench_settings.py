@@ -1,0 +1,16 @@
+"""Settings of `python -m benchmarks` for tests: the defaults of the command, with changes."""
+
+from benchmarks.command import CONF
+from benchmarks.config import BenchConfig
+from omegaconf import OmegaConf
+
+
+def bench_config(experiment, **changes):
+    values = OmegaConf.load(CONF / "papers.yaml")
+    del values["defaults"], values["hydra"]
+    changed = {"experiment": experiment, "repeats": 2, **changes}
+    config = OmegaConf.to_object(
+        OmegaConf.merge(OmegaConf.structured(BenchConfig), values, changed)
+    )
+    config.check()
+    return config
