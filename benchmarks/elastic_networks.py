@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
-from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.elastic.structure import tensors_of
-from nas.spaces.pretrained.timm_library import timm
+from nas.fit.starts.elastic.space import ElasticSpace
+from nas.fit.starts.elastic.structure import tensors_of
+from nas.fit.starts.pretrained.timm_library import timm
 
 SIDE = 96
 NETWORKS = (

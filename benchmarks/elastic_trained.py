@@ -57,22 +57,22 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.types.errors import UserError
 from latency.models.regression import fit
-from nas.accuracy.fine_tuning.tuning import absorb_statistics
-from nas.accuracy.images.open import open_images
-from nas.accuracy.short import proxy_batch
-from nas.accuracy.supernet.training import inherited, recalibrate, train_supernet
-from nas.accuracy.training.evaluation import accuracy_of, device_named
-from nas.accuracy.training.optimization.kernels import computed_by, kernels_for
-from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch, train
-from nas.accuracy.training.untrained import resize
-from nas.spaces.elastic.groups import is_depthwise
-from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.pretrained.padding import PaddedConvolution, with_static_padding
-from nas.spaces.pretrained.timm_library import timm
+from nas.fit.data.open import open_images
+from nas.fit.ranking.candidates import log_features
+from nas.fit.starts.elastic.groups import is_depthwise
+from nas.fit.starts.elastic.space import ElasticSpace
+from nas.fit.starts.fine_tuning.tuning import absorb_statistics
+from nas.fit.starts.pretrained.padding import PaddedConvolution, with_static_padding
+from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.supernet.training import inherited, recalibrate, train_supernet
+from nas.fit.training.evaluation import accuracy_of, device_named
+from nas.fit.training.optimization.kernels import computed_by, kernels_for
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.short import proxy_batch
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
+from nas.fit.training.untrained import resize
 from nas.spaces.residual import residual
-from nas.trials.staged.candidates import log_features
 
 STARTED_S = time.monotonic()
 SIDE = 128

@@ -33,12 +33,12 @@ from numpy import ndarray
 from scipy.stats import rankdata
 
 from edgenas_core.types.kind import Kind
-from nas.accuracy.own_images import FineTuningConfig
 from nas.accuracy.slow import Fidelity
-from nas.search.own_images.fine_tuned import LENGTHS
-from nas.trials.staged.candidates import Candidates
-from nas.trials.staged.fine_tunings import FineTunings
-from nas.trials.staged.stages import Result, StageJob
+from nas.fit.own_images import FineTuningConfig
+from nas.fit.ranking.candidates import Candidates
+from nas.fit.ranking.fine_tunings import FineTunings
+from nas.fit.ranking.stages import Result, StageJob
+from nas.fit.run.fine_tuned import LENGTHS
 
 QUANTILES = (0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
 """Of the latencies, that T are."""

@@ -38,16 +38,16 @@ from numpy import ndarray
 from safetensors.numpy import save_file
 from torch import nn
 
-from nas.accuracy.fine_tuning.frozen import FrozenResult, frozen_features, frozen_result
-from nas.accuracy.fine_tuning.trial import PretrainedImages, PretrainedNetwork, head_of
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.evaluation import classes_of, device_named
-from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.sources import sources_of
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import Epoch, Trained, TrainingOptions
-from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
+from nas.fit.data.image_set import Images
+from nas.fit.starts.fine_tuning.frozen import FrozenResult, frozen_features, frozen_result
+from nas.fit.starts.fine_tuning.trial import PretrainedImages, PretrainedNetwork, head_of
+from nas.fit.starts.pretrained.space import PretrainedSpace, pretrained_space
+from nas.fit.training.evaluation import classes_of, device_named
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.sources import sources_of
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.train_on import TrainOn
+from nas.fit.training.trainer import Epoch, Trained, TrainingOptions
 from nas.spaces.trusted_code import trust
 
 COLUMNS = (

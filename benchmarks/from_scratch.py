@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.images.open import open_images
-from nas.accuracy.training.evaluation import classes_of
-from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.trainer import TrainingOptions, seconds_an_epoch, train
-from nas.accuracy.training.untrained import untrained
+from nas.fit.data.image_set import Images
+from nas.fit.data.open import open_images
+from nas.fit.training.evaluation import classes_of
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
+from nas.fit.training.untrained import untrained
 from nas.spaces.residual import SPACE
 
 PLAIN = (32, 32, 64, 64, 128, 128)

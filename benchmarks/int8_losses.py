@@ -43,23 +43,23 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.machine.timing import Stopwatch, TimingConfig, time_interleaved
-from nas.accuracy.fine_tuning.tuning import absorb_statistics
-from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.images.open import open_images
-from nas.accuracy.short import proxy_batch
-from nas.accuracy.training.evaluation import device_named
-from nas.accuracy.training.recipe import Recipe, recipe_named
-from nas.accuracy.training.rounding import tuned_with_rounding
-from nas.accuracy.training.sources import ImageSources
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import TrainingOptions
-from nas.accuracy.training.untrained import own_side, resize, resized
 from nas.export.accuracy import classes_of, prepared
 from nas.export.int8 import Int8Source, calibration
-from nas.search.own_images.int8 import FINALISTS, PREDICTED
-from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.pretrained.padding import with_static_padding
+from nas.fit.data.image_set import Images, ImageSet
+from nas.fit.data.open import open_images
+from nas.fit.run.int8 import FINALISTS, PREDICTED
+from nas.fit.starts.elastic.space import ElasticSpace
+from nas.fit.starts.fine_tuning.tuning import absorb_statistics
+from nas.fit.starts.pretrained.padding import with_static_padding
+from nas.fit.training.evaluation import device_named
+from nas.fit.training.recipe import Recipe, recipe_named
+from nas.fit.training.rounding import tuned_with_rounding
+from nas.fit.training.short import proxy_batch
+from nas.fit.training.sources import ImageSources
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.train_on import TrainOn
+from nas.fit.training.trainer import TrainingOptions
+from nas.fit.training.untrained import own_side, resize, resized
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
 
@@ -274,7 +274,7 @@ def pretrained_jobs(weights, images, plan, trained):
 
 def started(key, file, side, *, cut):
     """A network with the weights of a file; cut, without its last layers: MCUNet's two blocks, MobileNet's 1,280 channels."""
-    from nas.spaces.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
+    from nas.fit.starts.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
 
     network = (
         BUILD[key](10)
@@ -639,7 +639,7 @@ def halved(network):
 
 def ready_for_pickles():
     """Import timm before a pickle does."""
-    from nas.spaces.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
+    from nas.fit.starts.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
 
     timm()
 

@@ -34,12 +34,12 @@ from edgenas_core.inference.formats.tflite_export import (
     tflite_quantised,
     without_names,
 )
-from nas.accuracy.images.open import open_images
-from nas.accuracy.training.untrained import renew_statistics
 from nas.export.accuracy import classes_of, prepared
 from nas.export.int8 import Int8Source
 from nas.export.latency import tflite_session
-from nas.spaces.pretrained.timm_library import timm
+from nas.fit.data.open import open_images
+from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.training.untrained import renew_statistics
 from nas.spaces.registry import space_named
 from nas.spaces.residual import _Block
 from nas.spaces.traced_operations import operations_of

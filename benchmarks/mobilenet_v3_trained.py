@@ -36,15 +36,15 @@ from benchmarks.own_images import say
 from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_session import OnnxSession
-from nas.accuracy.images.open import open_images
-from nas.accuracy.training.evaluation import device_named
-from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import TrainingOptions
-from nas.accuracy.training.untrained import own_side, untrained
+from nas.fit.data.open import open_images
+from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.training.evaluation import device_named
+from nas.fit.training.recipe import RECIPES
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.train_on import TrainOn
+from nas.fit.training.trainer import TrainingOptions
+from nas.fit.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
-from nas.spaces.pretrained.timm_library import timm
 
 TIMM = (
     "mobilenetv3_small_100",

@@ -11,8 +11,8 @@ import torch
 
 from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
-from nas.accuracy.images.open import open_images
 from nas.accuracy.table import TableAccuracyConfig
+from nas.fit.data.open import open_images
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward

@@ -30,16 +30,16 @@ from scipy.stats import kendalltau
 
 from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
 from nas.accuracy.base import Split
-from nas.accuracy.proxies import scores as of_search
-from nas.accuracy.proxies.scores import columns_of, scores, signal
-from nas.accuracy.short import proxy_batch
-from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.trainer import TrainingOptions
+from nas.fit.ranking.predictor import Predictor, log_rank
+from nas.fit.ranking.stages import WEIGHT
+from nas.fit.starts.proxies import scores as of_search
+from nas.fit.starts.proxies.scores import columns_of, scores, signal
+from nas.fit.training.recipe import RECIPES
+from nas.fit.training.short import proxy_batch
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.trainer import TrainingOptions
 from nas.spaces.counted import flops
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.staged.predictor import Predictor, log_rank
-from nas.trials.staged.stages import WEIGHT
 
 PROXIES = {
     "flops": (("flops",), lambda network, images: (flops(network, images),)),

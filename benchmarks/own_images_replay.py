@@ -9,7 +9,7 @@ and 200 epochs), and all proxies but the FLOPs of the live convolutions, which a
 
 An epoch is taken to last 0.5 s for the smallest cell and 2 s for the largest, linear in FLOPs, as on
 one H200 where several networks are trained side by side. 20 minutes in all leave the short trainings
-the share of `nas.trials.staged.stages`. The rule was tuned on other devices: Titan RTX, FPGA, Xeon
+the share of `nas.fit.ranking.stages`. The rule was tuned on other devices: Titan RTX, FPGA, Xeon
 Silver 4114, Snapdragon 855, Pixel 3 and Eyeriss, each with T at its 45 % quantile.
 
 Beside it: the best of the eight that a search on images would train longer, which bounds what that
@@ -28,17 +28,17 @@ from joblib import Parallel, delayed
 from benchmarks.own_images import DEVICES, TASK, problem_of
 from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Split
-from nas.accuracy.own_images import SHARES
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import TableAccuracyConfig
+from nas.fit.own_images import SHARES
+from nas.fit.ranking.candidates import draw
+from nas.fit.ranking.proposer import StagedProposer
+from nas.fit.ranking.stages import LONGER, Stages
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import OPERATIONS
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Simulated
 from nas.trials.problem import SearchProblem
-from nas.trials.staged.candidates import draw
-from nas.trials.staged.proposer import StagedProposer
-from nas.trials.staged.stages import LONGER, Stages
 
 DRAWS = 20_000
 EPOCHS = 12

@@ -6,7 +6,7 @@ Needs a GPU. The search sees the images (half of the training images, validated 
 in the benchmark's `valid` protocol) and the latencies; the table judges the network that it chooses by
 its test accuracy after 200 epochs: the gap to the best within T, in points. The winner is not trained.
 
-A search has its `--minutes` of one GPU, of which `nas.trials.staged.stages` leaves the stages their
+A search has its `--minutes` of one GPU, of which `nas.fit.ranking.stages` leaves the stages their
 shares. Searches with another `--seed` draw other candidates and score them on another batch.
 """
 
@@ -25,18 +25,18 @@ import numpy as np
 from benchmarks.own_images import DEVICES, STARTED_S, images_of, problem_of, say
 from edgenas_core.files.atomic_file import write_whole
 from nas.accuracy.base import Split
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.own_images import SHARES, StagedConfig
-from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Fidelity
-from nas.accuracy.training.recipe import RECIPES
-from nas.search.own_images.scoring import ProxyScores
+from nas.fit.data.image_set import ImageSet
+from nas.fit.own_images import SHARES, StagedConfig
+from nas.fit.ranking.candidates import Candidates, draw, scored
+from nas.fit.ranking.proposer import StagedProposer
+from nas.fit.ranking.stages import Stages
+from nas.fit.run.scoring import ProxyScores
+from nas.fit.training.recipe import RECIPES
+from nas.fit.training.short import SideBySide
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.problem import SearchProblem
-from nas.trials.staged.candidates import Candidates, draw, scored
-from nas.trials.staged.proposer import StagedProposer
-from nas.trials.staged.stages import Stages
 
 
 def search(

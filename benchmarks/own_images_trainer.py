@@ -26,10 +26,10 @@ from scipy.stats import kendalltau
 from torch.nn import functional
 
 from benchmarks.own_images import accuracy_of_table, images_of, network_of, say
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool
-from nas.accuracy.training.trainer import TrainingOptions
+from nas.fit.data.image_set import Images
+from nas.fit.training.recipe import RECIPES
+from nas.fit.training.together import TrainingPool
+from nas.fit.training.trainer import TrainingOptions
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from edgenas_core.types.task import Task as Task
     from nas.accuracy.base import Accuracies as Accuracies
     from nas.accuracy.base import Split as Split
-    from nas.accuracy.learners.base import LearnerDescription as LearnerDescription
-    from nas.accuracy.learners.base import Metric as Metric
-    from nas.accuracy.learners.functions import learner as learner
+    from nas.fit.learners.base import LearnerDescription as LearnerDescription
+    from nas.fit.learners.base import Metric as Metric
+    from nas.fit.learners.functions import learner as learner
     from nas.spaces.base import ChoiceSpace as ChoiceSpace
     from nas.spaces.function import choice as choice
     from nas.spaces.function import space as space
@@ -39,8 +39,8 @@ _MODULES = {
     "edgenas_core.types.kind": ("Kind",),
     "edgenas_core.types.task": ("Task",),
     "nas.accuracy.base": ("Accuracies", "Split"),
-    "nas.accuracy.learners.base": ("LearnerDescription", "Metric"),
-    "nas.accuracy.learners.functions": ("learner",),
+    "nas.fit.learners.base": ("LearnerDescription", "Metric"),
+    "nas.fit.learners.functions": ("learner",),
     "nas.spaces.base": ("ChoiceSpace",),
     "nas.spaces.function": ("choice", "space"),
 }

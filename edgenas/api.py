@@ -27,8 +27,8 @@ from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.accuracy.learners.base import Learner
 from nas.config.build import NAMES, add_part, build, live_settings, register, space_of_network
+from nas.fit.learners.base import Learner
 from nas.measure import command as measure_command
 from nas.search import command as search_command
 from nas.search.run import OnTrials, nothing

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from edgenas_core.command.console import PlainConsole
 from edgenas_core.command.hydra_command import typed_call
 from edgenas_core.types.errors import UserError
-from nas.accuracy.learners.base import Learner
-from nas.accuracy.learners.opened import give_learner
 from nas.export import command as export_command
 from nas.export.config import ExportConfig
+from nas.fit.learners.base import Learner
+from nas.fit.learners.opened import give_learner
 from nas.spaces.base import SearchSpace
 from nas.spaces.registry import give_space
 from nas.train import command as train_command

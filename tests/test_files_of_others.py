@@ -40,10 +40,10 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.measuring.journal import judged, measured_ms, read, repeat_differences, taken_beside
 from latency.models.calibration import read_calibration
-from nas.accuracy.images.decode import UndecodableError, decode
-from nas.accuracy.images.parquet import ParquetImages
-from nas.accuracy.training.trained_folder import read_training
 from nas.export.on_board.infer import pixels_of
+from nas.fit.data.decode import UndecodableError, decode
+from nas.fit.data.parquet import ParquetImages
+from nas.fit.training.trained_folder import read_training
 from nas.report.summary import SCHEMA, Summary, read_summary
 from nas.search.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -269,7 +269,7 @@ def training_checkpoint():
     import torch  # noqa: PLC0415 - most readers need none
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
-    from nas.accuracy.training.checkpoint import load_checkpoint as load  # noqa: PLC0415 - imports torch
+    from nas.fit.training.checkpoint import load_checkpoint as load  # noqa: PLC0415 - imports torch
 
     generator = torch.Generator()
     state = {

@@ -32,14 +32,14 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.models.layer_table import open_layer_table
 from latency.models.regression import fit
-from nas.spaces.elastic.space import ElasticSpace
-from nas.spaces.pretrained.timm_library import timm
-from nas.spaces.residual import residual
-from nas.trials.staged.candidates import (
+from nas.fit.ranking.candidates import (
     BY_LAYERS,
     CORRECTING_WEIGHT,
     log_features,
 )
+from nas.fit.starts.elastic.space import ElasticSpace
+from nas.fit.starts.pretrained.timm_library import timm
+from nas.spaces.residual import residual
 
 PARTS, HELD_OUT, SPLITS = 80, 20, 60
 TIMED = (0, 1, 3, 5, 10, 20, 40)

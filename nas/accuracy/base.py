@@ -15,7 +15,7 @@ from numpy import ndarray
 from edgenas_core.types.architectures import EnumerableKeys, Keys
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.accuracy.training.recipe import Recipe
+from nas.fit.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -26,9 +26,9 @@ from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracy, AccuracyConfig, HasWeights, Inherits, Split
 from nas.accuracy.table import AutoAccuracyConfig
-from nas.accuracy.training.recipe import usual_recipe, with_augmentation
 from nas.config.limits import limits_of
 from nas.config.own_parts import config_of, values_of
+from nas.fit.training.recipe import usual_recipe, with_augmentation
 from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
 from nas.spaces.trusted_code import MARK, absolute, trust
@@ -38,7 +38,7 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 
 if TYPE_CHECKING:
-    from nas.accuracy.learners.data import TrainingData
+    from nas.fit.learners.data import TrainingData
 
 NAMES: dict[str, dict[str, str]] = {
     "reward": {
@@ -63,10 +63,10 @@ NAMES: dict[str, dict[str, str]] = {
         "auto": "nas.accuracy.table:AutoAccuracyConfig",
         "table": "nas.accuracy.table:TableAccuracyConfig",
         "surrogate": "nas.accuracy.table:SurrogateAccuracyConfig",
-        "staged": "nas.accuracy.own_images:StagedConfig",
-        "fine_tuning": "nas.accuracy.own_images:FineTuningConfig",
-        "supernet": "nas.accuracy.own_images:SupernetConfig",
-        "inherited": "nas.accuracy.own_images:InheritedConfig",
+        "staged": "nas.fit.own_images:StagedConfig",
+        "fine_tuning": "nas.fit.own_images:FineTuningConfig",
+        "supernet": "nas.fit.own_images:SupernetConfig",
+        "inherited": "nas.fit.own_images:InheritedConfig",
     },
     "latency": {
         "auto": "latency.sources.table:AutoLatencyConfig",
@@ -104,7 +104,7 @@ FROM_SCRATCH = "residual"
 
 def no_weights() -> str:
     """Advice for a search on own images that begins with new weights."""
-    from nas.spaces.pretrained.hub import how_to_copy  # noqa: PLC0415 - tables need no web client
+    from nas.fit.starts.pretrained.hub import how_to_copy  # noqa: PLC0415 - tables need no web client
 
     return (
         "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
@@ -246,7 +246,7 @@ def _own_data(data: str | None, task: str | None, learner: str | None) -> str | 
     """What own networks are trained for, as one text."""
     if task is None and learner is None:
         return data
-    from nas.accuracy.learners.opened import data_text  # noqa: PLC0415 - a search on tables has none
+    from nas.fit.learners.opened import data_text  # noqa: PLC0415 - a search on tables has none
 
     return data_text(data, task, learner)
 
@@ -273,7 +273,7 @@ def _default_space(
 
 def _has_weights() -> bool:
     """Whether a pretrained network is here, or can be fetched."""
-    from nas.spaces.pretrained.pool import any_at_hand  # noqa: PLC0415 - as above
+    from nas.fit.starts.pretrained.pool import any_at_hand  # noqa: PLC0415 - as above
 
     return any_at_hand()
 
@@ -355,8 +355,8 @@ def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpac
     """
     from torch import nn  # noqa: PLC0415 - a module needs it
 
-    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - as above
-    from nas.spaces.elastic.space import MULTIPLE  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - as above
 
     if not isinstance(network, nn.Module):
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
@@ -379,7 +379,7 @@ def _space(config: SearchConfig) -> SearchSpace:
     if isinstance(space, HasWeights | Inherits) and config.data is None:
         raise UserError(f"space={config.space} is for your own images; add data=")
     if isinstance(space, HasWeights):
-        from nas.accuracy.learners.opened import is_task  # noqa: PLC0415 - a search on tables has none
+        from nas.fit.learners.opened import is_task  # noqa: PLC0415 - a search on tables has none
 
         if is_task(config.data):
             task = str(config.data).partition(":")[0]
@@ -407,7 +407,7 @@ def _choose_start(config: SearchConfig) -> None:
     config.side = config.side or _TASK_SIDE
     named = config.network or start
     if named == start or named.startswith(_HEADS[task]):
-        from nas.accuracy.learners.opened import open_data  # noqa: PLC0415 - as of a search on images
+        from nas.fit.learners.opened import open_data  # noqa: PLC0415 - as of a search on images
 
         data = open_data(str(config.data), side=config.side)
         config.network = f"{named}/{data.task.num_classes}"
@@ -432,7 +432,7 @@ def _space_name(config: SearchConfig) -> str:
     if weights is None and config.pool is None:
         return config.space
     if config.space == _PRETRAINED:
-        from nas.spaces.pretrained.pool import pool_text  # noqa: PLC0415 - as above
+        from nas.fit.starts.pretrained.pool import pool_text  # noqa: PLC0415 - as above
 
         return f"{_PRETRAINED}:{pool_text(config.pool, weights)}"
     if weights is None or not hasattr(space_named(config.space), "with_argument"):
@@ -591,7 +591,7 @@ def _opened(config: SearchConfig, side: int) -> TrainingData:
     Raises:
       UserError: if it cannot be opened, or a setting is for classification alone.
     """
-    from nas.accuracy.learners.opened import is_task, open_data  # noqa: PLC0415 - a search on tables has none
+    from nas.fit.learners.opened import is_task, open_data  # noqa: PLC0415 - a search on tables has none
 
     if not is_task(config.data):
         return open_data(str(config.data), side=side)
@@ -613,8 +613,8 @@ def _accuracy(
     chosen = config.accuracy
     if images is None:
         return chosen.build(space, task, config.split, config.epochs)
-    from nas.accuracy.images.image_set import ImageSet  # noqa: PLC0415 - a search on tables has none
-    from nas.accuracy.own_images import (  # noqa: PLC0415 - a search on tables has no images
+    from nas.fit.data.image_set import ImageSet  # noqa: PLC0415 - a search on tables has none
+    from nas.fit.own_images import (  # noqa: PLC0415 - a search on tables has no images
         FineTuningConfig,
         InheritedConfig,
         OwnImagesConfig,

@@ -15,11 +15,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from edgenas_core.machine.description import usable_cores
-from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.learners.data import LearnerData, TrainingData
-from nas.accuracy.learners.of_images import learner_of
 from nas.export.network import Session, logits_of
 from nas.export.on_board.check import normalised
+from nas.fit.data.image_set import Images, ImageSet
+from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.learners.of_images import learner_of
 from nas.trials.survey import wilson_interval
 
 _CHUNK = 64

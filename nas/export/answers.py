@@ -12,8 +12,8 @@ from onnx import compose, helper
 from torch import Tensor, nn
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
-from nas.accuracy.learners.base import Learner
-from nas.accuracy.learners.detection import KEPT, OVERLAP, SCORE, SURE, Detection, decoded
+from nas.fit.learners.base import Learner
+from nas.fit.learners.detection import KEPT, OVERLAP, SCORE, SURE, Detection, decoded
 
 ANSWERS = "answers.onnx"
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nas.accuracy.training.trained_folder import balanced_accuracy
 from nas.export.docstring import plain
 from nas.export.record import Export, Form
 from nas.export.searched import Searched
 from nas.export.subject import ExportSubject
+from nas.fit.training.trained_folder import balanced_accuracy
 
 
 def card(subject: ExportSubject, record: Export) -> str:

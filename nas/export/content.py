@@ -30,9 +30,6 @@ from edgenas_core.inference.formats.tflite_export import (
 )
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.learners.data import LearnerData, has_classes
-from nas.accuracy.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
 from nas.export.answers import write_answers
 from nas.export.card import card
@@ -68,6 +65,9 @@ from nas.export.record import (
 )
 from nas.export.subject import ExportSubject
 from nas.export.tflite_memory import memory_of_file
+from nas.fit.data.image_set import ImageSet
+from nas.fit.learners.data import LearnerData, has_classes
+from nas.fit.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
 from nas.report.environment import environment
 from nas.spaces.base import OnMicrocontroller
 

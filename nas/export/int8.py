@@ -22,15 +22,15 @@ from edgenas_core.inference.formats.onnx_quantisation import LEAST_RANGE, quanti
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.inference.formats.tflite_export import tflite_bytes, tflite_quantised
 from edgenas_core.types.errors import UserError
-from nas.accuracy.images.image_set import (
-    standard_error_of_difference,
-    weighted_accuracy,
-)
-from nas.accuracy.learners.data import LearnerData, TrainingData, has_classes
-from nas.accuracy.training.trained_folder import Judged
 from nas.export.accuracy import classes_of, prepared
 from nas.export.latency import tflite_session
 from nas.export.network import Session
+from nas.fit.data.image_set import (
+    standard_error_of_difference,
+    weighted_accuracy,
+)
+from nas.fit.learners.data import LearnerData, TrainingData, has_classes
+from nas.fit.training.trained_folder import Judged
 from nas.report.summary import Int8Accuracy
 
 CALIBRATED_ON = 256

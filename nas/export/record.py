@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, final
 from rich.table import Table
 
 from edgenas_core.types.kind import Kind
-from nas.accuracy.training.trained_folder import Training
 from nas.export.accuracy import FileAccuracy
 from nas.export.latency import Latency
 from nas.export.searched import Searched
+from nas.fit.training.trained_folder import Training
 from nas.report.environment import Environment
 
 if TYPE_CHECKING:

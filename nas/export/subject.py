@@ -13,11 +13,14 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import epochs_text, milliseconds
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import SPLIT_SEED
-from nas.accuracy.learners.data import LearnerData, TrainingData
-from nas.accuracy.learners.opened import data_text, open_data
-from nas.accuracy.training.trained_folder import (
+from nas.export.config import ExportConfig, ExportPrecision, Precisions
+from nas.export.docstring import plain
+from nas.export.searched import Searched, SearchedNetwork, find
+from nas.fit.data.image_set import ImageSet
+from nas.fit.data.open import SPLIT_SEED
+from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.learners.opened import data_text, open_data
+from nas.fit.training.trained_folder import (
     RECORD,
     WEIGHTS,
     Training,
@@ -25,9 +28,6 @@ from nas.accuracy.training.trained_folder import (
     read_training,
     trained_folder,
 )
-from nas.export.config import ExportConfig, ExportPrecision, Precisions
-from nas.export.docstring import plain
-from nas.export.searched import Searched, SearchedNetwork, find
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
@@ -62,7 +62,7 @@ class ExportSubject:
     @property
     def side(self) -> int:
         """Side in pixels of the images that the network takes."""
-        from nas.accuracy.training.untrained import own_side  # noqa: PLC0415 - imports torch
+        from nas.fit.training.untrained import own_side  # noqa: PLC0415 - imports torch
 
         return own_side(self.space, self.architecture, self.task)
 
@@ -81,8 +81,8 @@ class ExportSubject:
         """Whether `infer.py` draws masks or boxes."""
         if not isinstance(self.images, LearnerData):
             return False
-        from nas.accuracy.learners.detection import Detection  # noqa: PLC0415 - imports torch
-        from nas.accuracy.learners.segmentation import Segmentation  # noqa: PLC0415 - as above
+        from nas.fit.learners.detection import Detection  # noqa: PLC0415 - imports torch
+        from nas.fit.learners.segmentation import Segmentation  # noqa: PLC0415 - as above
 
         return isinstance(self.images.learner, Segmentation | Detection)
 

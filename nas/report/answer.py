@@ -18,7 +18,7 @@ from edgenas_core.types.kind import FLAGGED, Kind
 from edgenas_core.types.units import epochs_text
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.accuracy.training.trained_folder import balanced_accuracy
+from nas.fit.training.trained_folder import balanced_accuracy
 from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
 from nas.report.summary import Summary, predicted_shares

@@ -12,8 +12,9 @@ from edgenas_core.page.document import HtmlPage, Section
 from edgenas_core.page.parts import Table, TextListing
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
-from nas.accuracy.learners.data import TrainingData
 from nas.accuracy.slow import Fidelity
+from nas.fit.learners.data import TrainingData
+from nas.fit.ranking.stage_result import StageResult
 from nas.report.answer import Answer
 from nas.report.charts.candidates import candidates_chart
 from nas.report.charts.training import TrainedWinner
@@ -23,7 +24,6 @@ from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
 from nas.report.tables import drawings
 from nas.trials.problem import SearchProblem
-from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import Trials
 
 _TITLES = {

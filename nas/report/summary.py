@@ -22,13 +22,13 @@ from edgenas_core.types.kind import FLAGGED, Kind
 from edgenas_core.types.units import epochs_text
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
-from nas.accuracy.training.trained_folder import ClassResult, Judged, Training
+from nas.fit.ranking.stage_result import StageResult
+from nas.fit.training.trained_folder import ClassResult, Judged, Training
 from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits
 from nas.trials.problem import SearchProblem
-from nas.trials.staged.stage_result import StageResult
 from nas.trials.statistics import best_feasible, sample_within_limit
 from nas.trials.survey import (
     EstimatedShare,

@@ -11,8 +11,8 @@ from edgenas_core.command.console import say
 from latency.base import Doubtful
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
-from nas.accuracy.images.image_set import ImageSet
 from nas.config.build import FROM_SCRATCH, Experiment, no_weights
+from nas.fit.data.image_set import ImageSet
 from nas.report.answer import Status
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete

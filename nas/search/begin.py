@@ -109,11 +109,11 @@ def _strategy(begun: Begun) -> Strategy:
     if begun.experiment.images is None:
         return ByController(begun)
     # searches on tables do not import torch
-    from nas.accuracy.own_images import FineTuningConfig, InheritedConfig  # noqa: PLC0415 - as said
-    from nas.search.own_images.fine_tuned import FineTuned  # noqa: PLC0415 - as said
-    from nas.search.own_images.inherited import Inherited  # noqa: PLC0415 - as said
-    from nas.search.own_images.staged import Staged  # noqa: PLC0415 - as said
-    from nas.search.own_images.staged_search import StagedSearch  # noqa: PLC0415 - as said
+    from nas.fit.own_images import FineTuningConfig, InheritedConfig  # noqa: PLC0415 - as said
+    from nas.fit.run.fine_tuned import FineTuned  # noqa: PLC0415 - as said
+    from nas.fit.run.inherited import Inherited  # noqa: PLC0415 - as said
+    from nas.fit.run.staged import Staged  # noqa: PLC0415 - as said
+    from nas.fit.run.staged_search import StagedSearch  # noqa: PLC0415 - as said
 
     kinds: dict[type, type[StagedSearch]] = {
         FineTuningConfig: FineTuned,

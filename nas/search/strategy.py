@@ -11,13 +11,13 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from nas.accuracy.training.trained_folder import Training
 from nas.config.build import Experiment
+from nas.fit.ranking.stage_result import StageResult
+from nas.fit.training.trained_folder import Training
 from nas.report.run_folder import RunFolder
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.search.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
-from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import Trials
 
 

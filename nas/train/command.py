@@ -46,7 +46,7 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
 
     import torch  # noqa: PLC0415 - takes seconds
 
-    from nas.accuracy.training.evaluation import device_named  # noqa: PLC0415 - imports torch
+    from nas.fit.training.evaluation import device_named  # noqa: PLC0415 - imports torch
     from nas.train.job import TrainingJob  # noqa: PLC0415 - imports torch
 
     try:
@@ -89,7 +89,7 @@ def _member(config: TrainConfig, rank: int) -> None:
     """Take part in a training; the first process tells of it and writes."""
     import torch  # noqa: PLC0415 - takes seconds
 
-    from nas.accuracy.training.evaluation import device_named  # noqa: PLC0415 - imports torch
+    from nas.fit.training.evaluation import device_named  # noqa: PLC0415 - imports torch
     from nas.train.job import TrainingJob  # noqa: PLC0415 - imports torch
 
     if not torch.cuda.is_available():

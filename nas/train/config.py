@@ -7,8 +7,8 @@ from typing import final
 
 from edgenas_core.command.bounds import require_hours
 from edgenas_core.types.errors import UserError
-from nas.accuracy.training.recipe import Recipe, recipe_named
-from nas.accuracy.training.train_on import TrainOn
+from nas.fit.training.recipe import Recipe, recipe_named
+from nas.fit.training.train_on import TrainOn
 
 
 @final

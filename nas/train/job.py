@@ -24,26 +24,26 @@ from edgenas_core.machine.description import versions
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasWeights, at_chance
-from nas.accuracy.fine_tuning.trial import (
+from nas.accuracy.slow import Fidelity
+from nas.fit.data.image_set import ImageSet
+from nas.fit.data.open import SPLIT_SEED
+from nas.fit.learners.base import HasFindings, Metric, blamed
+from nas.fit.learners.data import LearnerData, TrainingSplit, has_classes
+from nas.fit.learners.of_images import learner_of
+from nas.fit.starts.fine_tuning.trial import (
     FROZEN,
     FineTuningTrial,
     PretrainedImages,
     PretrainedNetwork,
 )
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import SPLIT_SEED
-from nas.accuracy.learners.base import HasFindings, Metric, blamed
-from nas.accuracy.learners.data import LearnerData, TrainingSplit, has_classes
-from nas.accuracy.learners.of_images import learner_of
-from nas.accuracy.slow import Fidelity
-from nas.accuracy.training.checkpoint import epochs_done, epochs_of
-from nas.accuracy.training.evaluation import logits_of, metric_of
-from nas.accuracy.training.optimization.replicas import agreed, place
-from nas.accuracy.training.optimization.step import Normalised
-from nas.accuracy.training.recipe import Recipe, recipe_named
-from nas.accuracy.training.share import take_share
-from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import (
+from nas.fit.training.checkpoint import epochs_done, epochs_of
+from nas.fit.training.evaluation import logits_of, metric_of
+from nas.fit.training.optimization.replicas import agreed, place
+from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.recipe import Recipe, recipe_named
+from nas.fit.training.share import take_share
+from nas.fit.training.train_on import TrainOn
+from nas.fit.training.trained_folder import (
     PICTURES,
     RECORD,
     SCHEMA,
@@ -57,7 +57,7 @@ from nas.accuracy.training.trained_folder import (
     worst_of,
     write_trained,
 )
-from nas.accuracy.training.trainer import (
+from nas.fit.training.trainer import (
     DivergedTrainingError,
     Epoch,
     Trained,
@@ -65,8 +65,8 @@ from nas.accuracy.training.trainer import (
     seconds_an_epoch,
     train,
 )
-from nas.accuracy.training.trial import NetworkOf
-from nas.accuracy.training.untrained import untrained
+from nas.fit.training.trial import NetworkOf
+from nas.fit.training.untrained import untrained
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import TrainSubject

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from edgenas_core.command.progress import progress_bar
 from edgenas_core.types.units import epochs_text
-from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.training.trainer import Epoch
+from nas.fit.learners.data import TrainingData
+from nas.fit.training.trainer import Epoch
 from nas.report.event_file import EventFile
 
 _LINES = 20

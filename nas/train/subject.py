@@ -13,11 +13,11 @@ from numpy import ndarray
 from edgenas_core.files.safe_yaml import load_settings
 from edgenas_core.types.errors import UserError
 from nas.accuracy.base import HasWeights
-from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.learners.data import TrainingData
-from nas.accuracy.learners.opened import absolute_text, data_text, is_task, open_data
-from nas.accuracy.training.recipe import usual_recipe, with_augmentation
-from nas.accuracy.training.trained_folder import trained_folder
+from nas.fit.data.image_set import ImageSet
+from nas.fit.learners.data import TrainingData
+from nas.fit.learners.opened import absolute_text, data_text, is_task, open_data
+from nas.fit.training.recipe import usual_recipe, with_augmentation
+from nas.fit.training.trained_folder import trained_folder
 from nas.report.answer import Status
 from nas.report.run_folder import RunFolder
 from nas.spaces.base import SearchSpace, architecture_named
@@ -133,7 +133,7 @@ def _images_of(
         )
     if side is not None:
         raise UserError(f"side={side}: a row of space={space.name} names its own, leave it out")
-    from nas.accuracy.fine_tuning.trial import PretrainedImages  # noqa: PLC0415 - imports torch
+    from nas.fit.starts.fine_tuning.trial import PretrainedImages  # noqa: PLC0415 - imports torch
 
     return PretrainedImages(space, data)(architecture)
 

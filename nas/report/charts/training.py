@@ -18,9 +18,9 @@ from edgenas_core.page.chart import axes, count_map, line, points
 from edgenas_core.page.markup import chart_text
 from edgenas_core.page.palette import BLUE, GREEN
 from edgenas_core.page.parts import Columns, Figure, PageNote, PagePart, Pictures, Table
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.learners.data import TrainingSplit
-from nas.accuracy.training.trained_folder import Training
+from nas.fit.data.image_set import Images
+from nas.fit.learners.data import TrainingSplit
+from nas.fit.training.trained_folder import Training
 
 _PIXELS = 96
 """Longest side of a picture on the page."""

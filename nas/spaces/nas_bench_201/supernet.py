@@ -14,8 +14,8 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from edgenas_core.inference.models.nas_bench_201 import NODES, Cell, CellNetwork
-from nas.accuracy.supernet.training import with_batch_statistics
-from nas.accuracy.training.recipe import Recipe
+from nas.fit.starts.supernet.training import with_batch_statistics
+from nas.fit.training.recipe import Recipe
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 
 _EDGE = re.compile(r"(cells\.\d+\.edges)\.(\d)\.(\d)\.(.*)")

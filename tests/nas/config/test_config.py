@@ -15,8 +15,8 @@ from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
-from nas.accuracy.images.open import open_images
 from nas.config.build import _own_images, add_part, build, live_settings, register
+from nas.fit.data.open import open_images
 from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward

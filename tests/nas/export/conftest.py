@@ -12,11 +12,11 @@ from rich.console import Console
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.machine.timing import TimingConfig
-from nas.accuracy.images.open import open_images
-from nas.accuracy.training.train_on import TrainOn
 from nas.config.build import build, register
 from nas.export.command import export
 from nas.export.config import ExportConfig, ExportFormat
+from nas.fit.data.open import open_images
+from nas.fit.training.train_on import TrainOn
 from nas.report.samples import write_record
 from nas.report.summary import RunSettings, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE

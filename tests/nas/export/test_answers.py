@@ -17,11 +17,11 @@ import nas.export
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
-from nas.accuracy.learners.detection import SURE, Detection, decoded
-from nas.accuracy.learners.segmentation import Segmentation
 from nas.export.accuracy import FileNetwork
 from nas.export.answers import ANSWERS, write_answers
 from nas.export.network import half
+from nas.fit.learners.detection import SURE, Detection, decoded
+from nas.fit.learners.segmentation import Segmentation
 
 
 class Boxes(nn.Module):

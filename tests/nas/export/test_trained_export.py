@@ -24,13 +24,6 @@ from edgenas_core.inference.formats.tflite_export import in_fp32, tflite_bytes, 
 from edgenas_core.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
-from nas.accuracy.images import decode as decode_module
-from nas.accuracy.images.decode import UndecodableError, decode
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.evaluation import accuracy_of
-from nas.accuracy.training.optimization.step import Normalised
-from nas.accuracy.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
-from nas.accuracy.training.untrained import resized as in_training
 from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
@@ -48,6 +41,13 @@ from nas.export.on_board import infer
 from nas.export.on_board.check import normalised
 from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
+from nas.fit.data import decode as decode_module
+from nas.fit.data.decode import UndecodableError, decode
+from nas.fit.data.image_set import Images
+from nas.fit.training.evaluation import accuracy_of
+from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
+from nas.fit.training.untrained import resized as in_training
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)

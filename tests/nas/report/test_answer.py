@@ -13,12 +13,12 @@ from test_summary import OnTwoBoards
 from edgenas_core.page.document import Tone
 from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Split, at_chance
-from nas.accuracy.training.trained_folder import ClassResult, Judged
+from nas.fit.ranking.stage_result import StageResult
+from nas.fit.training.trained_folder import ClassResult, Judged
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.number import Number
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import share_text
-from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
 
 

@@ -14,25 +14,25 @@ from safetensors.torch import save_file
 from searching import HERE, one_line, only_run
 
 import latency.probe.config
-import nas.search.own_images.alternatives
-import nas.search.own_images.fine_tuned
-import nas.search.own_images.int8
-import nas.search.own_images.staged_search
+import nas.fit.run.alternatives
+import nas.fit.run.fine_tuned
+import nas.fit.run.int8
+import nas.fit.run.staged_search
 import nas.train.job
 from edgenas_core.types.errors import UserError
 from latency.probe.connection import LostConnectionError
-from nas.accuracy.training.checkpoint import Progress, save_checkpoint
-from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import read_training, trained_folder
-from nas.search.own_images.fine_tuned import FineTuned
-from nas.search.own_images.winner import Winner, spent_since
-from nas.spaces.pretrained.pool import NEW_WEIGHTS
-from nas.spaces.pretrained.space import PretrainedSpace, pretrained_space
-from nas.spaces.pretrained.timm_library import timm
+from nas.fit.ranking.fine_tunings import FineTunings
+from nas.fit.run.fine_tuned import FineTuned
+from nas.fit.run.winner import Winner, spent_since
+from nas.fit.starts.pretrained.pool import NEW_WEIGHTS
+from nas.fit.starts.pretrained.space import PretrainedSpace, pretrained_space
+from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.training.checkpoint import Progress, save_checkpoint
+from nas.fit.training.train_on import TrainOn
+from nas.fit.training.trained_folder import read_training, trained_folder
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
-from nas.trials.staged.fine_tunings import FineTunings
 
 UNTIMED = ("hours=10", "executor=threads")
 """Of a search that ends as soon as every network was tuned."""
@@ -85,7 +85,7 @@ def few_trainings(monkeypatch):
         return rows[rows[:, 1] == rows[:, 1].min(initial=9)]
 
     monkeypatch.setattr(PretrainedSpace, "every_network", at_the_smallest_side)
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "LENGTHS", (1,))
+    monkeypatch.setattr(nas.fit.run.fine_tuned, "LENGTHS", (1,))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     tmp_path, weights, images, search_here, monkeypatch
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
-    monkeypatch.setattr(nas.search.own_images.int8, "PREDICTED", 2)
+    monkeypatch.setattr(nas.fit.run.int8, "PREDICTED", 2)
     runs = tmp_path / "runs"
 
     settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")
@@ -152,7 +152,7 @@ def searched(tmp_path, weights, images, search_here):
 @pytest.fixture
 def trained(monkeypatch):
     """Decisions that were trained: from scratch, then the winner, which is made worse than it is."""
-    staged, trained = nas.search.own_images.staged_search, []
+    staged, trained = nas.fit.run.staged_search, []
     train_winner = staged.train_winner
 
     def winner_is_worse(*arguments, **options):
@@ -162,15 +162,15 @@ def trained(monkeypatch):
         return replace(training, valid=worse) if len(trained) == 2 else training
 
     monkeypatch.setattr(staged, "train_winner", winner_is_worse)
-    monkeypatch.setattr(nas.search.own_images.alternatives, "_FROM_SCRATCH_EPOCHS", 1)
-    monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 2.0)
-    monkeypatch.setattr(nas.search.own_images.alternatives, "pixel_accuracy", lambda _images: 0.0)
+    monkeypatch.setattr(nas.fit.run.alternatives, "_FROM_SCRATCH_EPOCHS", 1)
+    monkeypatch.setattr(nas.fit.run.alternatives, "epochs_within", lambda *_: 2.0)
+    monkeypatch.setattr(nas.fit.run.alternatives, "pixel_accuracy", lambda _images: 0.0)
     return trained
 
 
 def failing(*failures):
     """A training in place of `train_winner` that raises these errors, and then trains."""
-    errors, train_winner = iter(failures), nas.search.own_images.staged_search.train_winner
+    errors, train_winner = iter(failures), nas.fit.run.staged_search.train_winner
 
     def train(*arguments, **options):
         if (error := next(errors, None)) is not None:
@@ -205,8 +205,8 @@ def test_what_no_training_can_reach_in_the_time_left_is_handed_over_as_it_was_ra
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
     monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.zeros(100))  # no time, no claim
-    monkeypatch.setattr(nas.search.own_images.fine_tuned, "epochs_within", lambda *_: fit)
-    monkeypatch.setattr(nas.search.own_images.winner, "MORE", 1)
+    monkeypatch.setattr(nas.fit.run.fine_tuned, "epochs_within", lambda *_: fit)
+    monkeypatch.setattr(nas.fit.run.winner, "MORE", 1)
 
     folder, summary = searched()
 
@@ -224,7 +224,7 @@ def test_what_no_training_can_reach_in_the_time_left_is_handed_over_as_it_was_ra
 
 @pytest.mark.usefixtures("trained")
 def test_trainings_that_fail_do_not_end_the_search(searched, monkeypatch):
-    staged = nas.search.own_images.staged_search
+    staged = nas.fit.run.staged_search
     monkeypatch.setattr(staged, "train_winner", failing(UserError("new"), UserError("winner")))
 
     _, summary = searched()
@@ -279,7 +279,7 @@ def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
             searched()
     folder = only_run(tmp_path / "runs")
     monkeypatch.setattr(FineTunings, "reached", lambda *_: None)  # else nothing is left to train
-    monkeypatch.setattr(nas.search.own_images.alternatives, "epochs_within", lambda *_: 3.0)
+    monkeypatch.setattr(nas.fit.run.alternatives, "epochs_within", lambda *_: 3.0)
     with monkeypatch.context() as patched:
         allowed = iter([lambda *_: None] * trained[0].epochs)
         patched.setattr(*interrupt[:2], lambda *_: next(allowed, interrupt[2])())

@@ -14,17 +14,17 @@ import edgenas
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
-from nas.accuracy.images.open import open_images
 from nas.accuracy.slow import Fidelity
-from nas.accuracy.supernet.classifier import fit_classifier
-from nas.accuracy.supernet.stored import save_supernet
-from nas.accuracy.training.trained_folder import read_training, trained_folder
-from nas.search.own_images.inherited import Inherited
-from nas.search.own_images.int8 import Int8Files
-from nas.spaces.elastic.loading import elastic_space
+from nas.fit.data.open import open_images
+from nas.fit.ranking.candidates import Candidates
+from nas.fit.ranking.stages import Result, StageJob, Stages
+from nas.fit.run.inherited import Inherited
+from nas.fit.run.int8 import Int8Files
+from nas.fit.starts.elastic.loading import elastic_space
+from nas.fit.starts.supernet.classifier import fit_classifier
+from nas.fit.starts.supernet.stored import save_supernet
+from nas.fit.training.trained_folder import read_training, trained_folder
 from nas.trials.executor import Workers
-from nas.trials.staged.candidates import Candidates
-from nas.trials.staged.stages import Result, StageJob, Stages
 
 pytest.importorskip("torch_pruning")
 

@@ -19,24 +19,24 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
-from nas.accuracy.images.image_set import Images, standard_error_of_difference
-from nas.accuracy.images.open import open_images
-from nas.accuracy.training.recipe import recipe_named
-from nas.accuracy.training.rounding import ROUNDED, tuned_with_rounding
-from nas.accuracy.training.trained_folder import (
+from nas.export.accuracy import prepared
+from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
+from nas.fit.data.image_set import Images, standard_error_of_difference
+from nas.fit.data.open import open_images
+from nas.fit.run.int8 import Int8Files, _loses_much
+from nas.fit.run.staged import Staged
+from nas.fit.run.winner import Winner
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.rounding import ROUNDED, tuned_with_rounding
+from nas.fit.training.trained_folder import (
     INT8_WEIGHTS,
     Judged,
     Training,
     write_trained,
 )
-from nas.accuracy.training.trainer import train
-from nas.export.accuracy import prepared
-from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
+from nas.fit.training.trainer import train
 from nas.report.summary import Int8Accuracy
 from nas.search.journal import read_journal
-from nas.search.own_images.int8 import Int8Files, _loses_much
-from nas.search.own_images.staged import Staged
-from nas.search.own_images.winner import Winner
 from nas.spaces.function import space
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem
@@ -239,7 +239,7 @@ def test_weights_of_a_tuning_that_does_not_help_are_not_written(
     images, coarse, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("nas.export.int8._IN_FP32", ())
-    monkeypatch.setattr("nas.accuracy.training.rounding.ROUNDED", replace(ROUNDED, lr=0.0))
+    monkeypatch.setattr("nas.fit.training.rounding.ROUNDED", replace(ROUNDED, lr=0.0))
     write_trained(tmp_path, coarse, training(images))
     lines = []
     files = Int8Files(COARSE, lines.append)
@@ -303,7 +303,7 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
 @pytest.mark.parametrize(("left_s", "epochs"), [(1e-4, 1), (1000.0, ROUNDED.epochs)])
 def test_no_epoch_begins_that_would_end_too_late(images, monkeypatch, left_s, epochs):
     clock = SimpleNamespace(monotonic=lambda: 0.0)  # it stands still: the time is not over
-    monkeypatch.setattr("nas.accuracy.training.rounding.time", clock)
+    monkeypatch.setattr("nas.fit.training.rounding.time", clock)
     inputs = torch.from_numpy(prepared(images.train, images, 8, slice(32)))
 
     _, trained = tuned_with_rounding(network(), images, inputs, ends_s=left_s)

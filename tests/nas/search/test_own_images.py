@@ -18,9 +18,9 @@ from synthetic import Oracle
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
-from nas.accuracy.own_images import StagedConfig, SupernetConfig
-from nas.accuracy.training.trained_folder import read_training, trained_folder
-from nas.search.own_images.staged import (
+from nas.fit.own_images import StagedConfig, SupernetConfig
+from nas.fit.ranking.stages import Result, StageJob
+from nas.fit.run.staged import (
     Staged,
     default_first,
     preferring,
@@ -29,9 +29,9 @@ from nas.search.own_images.staged import (
     with_default,
     with_first,
 )
-from nas.search.own_images.staged_search import StagedSearch
+from nas.fit.run.staged_search import StagedSearch
+from nas.fit.training.trained_folder import read_training, trained_folder
 from nas.spaces.registry import space_named
-from nas.trials.staged.stages import Result, StageJob
 
 OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
 

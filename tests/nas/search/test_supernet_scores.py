@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from edgenas_core.types.errors import UserError
-from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.short import proxy_batch
-from nas.search.own_images import scoring
-from nas.search.own_images.scoring import supernet_scores
+from nas.fit.data.image_set import Images, ImageSet
+from nas.fit.run import scoring
+from nas.fit.run.scoring import supernet_scores
+from nas.fit.training.short import proxy_batch
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 
 SPACE = MobileNetV3Space("narrow", 0.25, None)
@@ -61,7 +61,7 @@ def test_a_supernet_is_trained_once_and_scores_networks_by_what_they_inherit(tmp
 def test_a_trained_network_has_the_statistics_of_the_images_before_its_parts_are_judged(tmp_path):
     """Training would normalise by them; those of 0 and 1 are of weights with folded normalisation."""
     pytest.importorskip("torch_pruning")
-    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
 
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
@@ -81,8 +81,8 @@ def test_a_trained_network_has_the_statistics_of_the_images_before_its_parts_are
 @pytest.mark.usefixtures("one_thread")
 def test_a_trained_network_whose_adaptation_diverges_is_scored_as_it_was(tmp_path, monkeypatch):
     pytest.importorskip("torch_pruning")
-    from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
-    from nas.spaces.elastic.shared import SharedElastic  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
+    from nas.fit.starts.elastic.shared import SharedElastic  # noqa: PLC0415 - as above
 
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()

@@ -6,9 +6,9 @@ import pytest
 from scene_folder import write_scenes
 from searching import HERE, one_line, only_run
 
-import nas.search.own_images.scoring
-import nas.search.own_images.staged
-from nas.accuracy.training.trained_folder import read_training, trained_folder
+import nas.fit.run.scoring
+import nas.fit.run.staged
+from nas.fit.training.trained_folder import read_training, trained_folder
 
 pytest.importorskip("torch_pruning")
 
@@ -59,8 +59,8 @@ def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
     builder, metric, of_class = TASKS[task]
     if task == "detection":
         pytest.importorskip("pycocotools")
-    monkeypatch.setattr(nas.search.own_images.staged, "EPOCHS", (1, 2))
-    monkeypatch.setattr(nas.search.own_images.scoring, "_EPOCHS", 5)
+    monkeypatch.setattr(nas.fit.run.staged, "EPOCHS", (1, 2))
+    monkeypatch.setattr(nas.fit.run.scoring, "_EPOCHS", 5)
     (tmp_path / "net.py").write_text(SOURCE + DETECTOR)
     scenes, runs = write_scenes(tmp_path / "scenes"), tmp_path / "runs"
     settings = (

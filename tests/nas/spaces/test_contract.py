@@ -16,9 +16,9 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
+from nas.fit.starts.pretrained.pool import pool_of
+from nas.fit.starts.pretrained.space import PretrainedSpace
 from nas.spaces.base import Layered, SearchSpace, task_named
-from nas.spaces.pretrained.pool import pool_of
-from nas.spaces.pretrained.space import PretrainedSpace
 from nas.spaces.registry import space_named, space_names
 from nas.spaces.residual import SPACE as RESIDUAL
 
@@ -35,7 +35,7 @@ few = settings(max_examples=4)
 def space(request):
     if request.param == "elastic":  # made of a user's network
         pytest.importorskip("torch_pruning")
-        from nas.spaces.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
+        from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
 
         row = RESIDUAL.parse("stride=2 kernel=3 width=16 growth=2.0 blocks=4 kind=residual")
         return elastic_space(RESIDUAL.network(row, RESIDUAL_TASK), side=32)

@@ -15,7 +15,7 @@ KNOWS = re.compile(
 ALLOWED = {
     "nas/report/environment.py": "records the version of a package",
     "benchmarks/studies/thesis/measure.py": "published numbers of this space",
-    "nas/accuracy/images/open.py": "offers them to the user",
+    "nas/fit/data/open.py": "offers them to the user",
     # networks to run, not a space to search
     "edgenas_core/contention/networks.py": "one of its networks",
 }

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from edgenas_core.page.document import HtmlPage, Section
-from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.trained_folder import (
+from nas.fit.data.image_set import Images
+from nas.fit.training.trained_folder import (
     MOST_CLASSES,
     MOST_WRONG,
     Training,

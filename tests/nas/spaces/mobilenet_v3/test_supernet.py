@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from edgenas_core.types.task import Task
-from nas.accuracy.supernet.training import inherited
-from nas.accuracy.training.untrained import own_side
+from nas.fit.starts.supernet.training import inherited
+from nas.fit.training.untrained import own_side
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.mobilenet_v3.supernet import LARGEST, SMALLEST
 

@@ -1,0 +1,232 @@
+"""From a source to a stored data set: decode each image once, find equal ones, split, write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt8, UInt64
+from numpy import ndarray
+
+from edgenas_core.files.atomic_file import naming
+from edgenas_core.files.typed_json import write_json
+from edgenas_core.types.errors import UserError
+from nas.fit.data.decode import Decoded, Treatment, UndecodableError, decode
+from nas.fit.data.faults import (
+    check_classes,
+    classes_uncovered,
+    images_left_out,
+    images_of_classes,
+    images_repeated,
+)
+from nas.fit.data.image_set import CHANNELS
+from nas.fit.data.source import Encoded, ImageListing, Source
+from nas.fit.data.splits import Draw, ImagePart
+from nas.fit.data.stored import DESCRIPTION, LABELS, PIXELS, Description
+
+_BATCH = 64  # images that are read and decoded at once, fewer if they are large
+_BATCH_BYTES = 2**28
+_MOST_THREADS = 8
+_BLOCK_BYTES = 2**24  # that are copied at once
+
+_COMPARED_AT = 32
+"""Side at which equal images are found: one for all sides, so that these have the same splits."""
+
+
+def build(
+    source: Source, side: int, draw: Draw, on_decoded: Callable[[int, int], object], folder: Path
+) -> None:
+    """Write a data set into an empty folder.
+
+    Args:
+      source: the images.
+      side: of the decoded images, pixels.
+      draw: how missing splits are drawn.
+      on_decoded: called with the numbers of decoded and of all images.
+      folder: to write to.
+
+    Raises:
+      UserError: if the data set cannot be trained on.
+      OSError: if it cannot be read or written.
+    """
+    listing = source.listing()
+    _require_room(folder, len(listing.labels), side)
+    decoded_file = folder / "decoded.bin"
+    decoded = _decode_all(listing, side, decoded_file, on_decoded)
+    labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
+    left_out = images_left_out(decoded.reasons, len(listing.labels))
+    check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
+    _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
+    equal_to = first[inverse]
+    parts, drawn_splits = draw.missing_splits(labels, parts, equal_to, listing.classes)
+    repeated = images_repeated(labels, parts, equal_to)
+    generator = np.random.default_rng(draw.seed)
+    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
+    pixels_digest, histogram = _copy(decoded_file, side, orders, folder / PIXELS)
+    decoded_file.unlink()
+    ordered = labels[np.concatenate(orders)]
+    with naming(folder / LABELS):
+        np.save(folder / LABELS, ordered)
+    counts = tuple(map(len, orders))
+    mean, sd = _moments(histogram)
+    digest = sha256(pixels_digest + ordered.tobytes())
+    digest.update(json.dumps([side, counts, listing.classes]).encode())
+    treated = {kind: n for kind, n in decoded.treatments.items() if kind is not Treatment.none}
+    report = (
+        *listing.report,
+        *filter(None, [left_out]),
+        *(f"images that are {treatment.value}: {count:,}" for treatment, count in treated.items()),
+        *repeated,
+        *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
+        *drawn_splits,
+        images_of_classes(labels, listing.classes, np.array(decoded.sizes), side),
+    )
+    write_json(
+        folder / DESCRIPTION,
+        Description(
+            name=source.name,
+            title=source.title,
+            classes=listing.classes,
+            mean=mean,
+            sd=sd,
+            digest=digest.hexdigest(),
+            report=report,
+            side=side,
+            has_drawn_splits=bool(drawn_splits),
+            counts=counts,
+        ),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Decoded:
+    """Decoded images' hashes and conversions, and the files that could not be read."""
+
+    usable: Bool[ndarray, "listed"]
+    digests: UInt64[ndarray, "decoded"]  # of the pixels at `_COMPARED_AT`
+    reasons: dict[str, str]  # why an image is left out, by name
+    treatments: Counter[Treatment]
+    sizes: list[tuple[int, int]]  # width and height of each photo, pixels
+
+
+def _decode_all(
+    listing: ImageListing, side: int, file: Path, on_decoded: Callable[[int, int], object]
+) -> _Decoded:
+    """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
+    count = len(listing.labels)
+    usable = np.zeros(count, bool)
+    digests = np.zeros(count, np.uint64)
+    reasons: dict[str, str] = {}
+    treatments: Counter[Treatment] = Counter()
+    sizes: list[tuple[int, int]] = []
+
+    def attempt(image: Encoded) -> tuple[Decoded, bytes] | str:
+        try:
+            decoded = decode(image, side)
+            small = decoded if side == _COMPARED_AT else decode(image, _COMPARED_AT)
+            return decoded, sha256(small.pixels.tobytes()).digest()
+        except UndecodableError as error:
+            return str(error)
+
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    index = 0
+    with (
+        naming(file),
+        file.open("wb") as output,
+        ThreadPoolExecutor(threads) as pool,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # Pillow's, on files that it repairs
+        for batch in _batches(listing.encoded):
+            for outcome in pool.map(attempt, batch):
+                if listing.labels[index] < 0:
+                    reasons[listing.names[index]] = "without a label"
+                elif isinstance(outcome, str):
+                    reasons[listing.names[index]] = outcome
+                else:
+                    image, digest = outcome
+                    output.write(image.pixels.tobytes())
+                    usable[index] = True
+                    digests[index] = int.from_bytes(digest[:8], "little")
+                    treatments[image.treatment] += 1
+                    sizes.append(image.size)
+                index += 1
+            on_decoded(index, count)
+    return _Decoded(usable, digests[usable], reasons, treatments, sizes)
+
+
+def _copy(
+    decoded_file: Path, side: int, orders: list[Int64[ndarray, "_"]], file: Path
+) -> tuple[bytes, Int64[ndarray, "3 256"]]:
+    """Write the pixels in their final order.
+
+    Returns their SHA-256, and how often the training images have each value in each channel.
+    """
+    image_bytes = side * side * CHANNELS
+    decoded = np.memmap(decoded_file, np.uint8, "r").reshape(-1, side, side, CHANNELS)
+    step = max(1, _BLOCK_BYTES // image_bytes)
+    digest = sha256()
+    histogram = np.zeros((CHANNELS, 256), np.int64)
+    with naming(file), file.open("wb") as output:
+        for part, order in zip(ImagePart, orders, strict=True):
+            for start in range(0, len(order), step):
+                block = decoded[order[start : start + step]]
+                output.write(block.data)
+                digest.update(block.data)
+                if part is ImagePart.train:
+                    histogram += _histogram(block)
+        output.flush()
+        os.fsync(output.fileno())  # before the rename that declares it whole
+    return digest.digest(), histogram
+
+
+def _histogram(block: UInt8[ndarray, "n side side 3"]) -> Int64[ndarray, "3 256"]:
+    return np.stack(
+        [np.bincount(block[..., channel].ravel(), minlength=256) for channel in range(CHANNELS)]
+    )
+
+
+def _moments(
+    histogram: Int64[ndarray, "3 256"],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, as fractions of 255."""
+    fractions = np.arange(256) / 255
+    shares = histogram / histogram.sum(1, keepdims=True)
+    mean = shares @ fractions
+    sd = np.sqrt((shares * (fractions - mean[:, None]) ** 2).sum(1))
+    return tuple(mean.tolist()), tuple(sd.tolist())
+
+
+def _require_room(folder: Path, count: int, side: int) -> None:
+    needed = 2 * count * side * side * CHANNELS  # decoded in their order, then in the final one
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise UserError(
+            f"{count:,} images of {side} x {side} pixels need {needed / 1e9:.1f} GB in "
+            f"{folder.parent}, which has {free / 1e9:.1f} GB left; free some, or name another "
+            f"folder by the environment variable XDG_CACHE_HOME"
+        )
+
+
+def _batches(images: Iterable[Encoded]) -> Iterator[list[Encoded]]:
+    batch: list[Encoded] = []
+    nbytes = 0
+    for image in images:
+        batch.append(image)
+        nbytes += len(image) if isinstance(image, bytes) else 0
+        if len(batch) == _BATCH or nbytes > _BATCH_BYTES:
+            yield batch
+            batch, nbytes = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,101 @@
+"""`data=`: the user's images, from whatever they are kept in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import platformdirs
+
+from edgenas_core.types.errors import UserError
+from nas.fit.data.build import build
+from nas.fit.data.class_folders import ClassFolders
+from nas.fit.data.image_set import ImageSet, Target
+from nas.fit.data.parquet import ParquetImages
+from nas.fit.data.source import Digits, Source
+from nas.fit.data.splits import Draw
+from nas.fit.data.stored import stored
+
+DEFAULT_SIDE = 32
+"""Pixels; the side that the bundled latency tables are for."""
+
+DEFAULT_SHARE = 0.1
+"""Share of the training images that each missing split is drawn with."""
+
+SPLIT_SEED = 0
+"""Seed of drawn splits: one for all, so that searches with any seed=, at any side, keep the same test images."""
+
+_SIDES = range(4, 513)
+_VERSION = 4  # of the stored sets; a change of decoding makes a new one
+_KINDS = "a folder of class folders, a .parquet file, or digits"
+
+
+def open_images(
+    data: str,
+    *,
+    side: int | None = None,
+    seed: int = SPLIT_SEED,
+    share: float = DEFAULT_SHARE,
+    target: Target = Target.classification,
+    cache: Path | None = None,
+    on_decoded: Callable[[int, int], object] | None = None,
+) -> ImageSet:
+    """Open a data set; its images are square, RGB and `side` pixels wide.
+
+    The first time, each image is decoded into the cache. From then on, opening takes milliseconds
+    and the images are read as they are used, so that they may be more than the memory holds.
+
+    Args:
+      data: a folder of class folders, a Parquet file, or `digits`.
+      side: height and width in pixels, 32 by default.
+      seed: of the validation and test images that are drawn where the data set has none, and of the
+        order of the images.
+      share: fraction of the training images that each missing split is drawn with, of each class
+        for classification.
+      target: what is learnt of the names of the classes.
+      cache: folder of the decoded images; that of the user's caches by default.
+      on_decoded: called with the numbers of decoded and of all images while they are decoded; by
+        default a terminal shows them.
+
+    Raises:
+      UserError: if there is no such data set, or it cannot be trained on.
+      OSError: if it cannot be read, or the cache not be written.
+    """
+    chosen = DEFAULT_SIDE if side is None else side
+    if chosen not in _SIDES:
+        raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
+    source = _source(data)
+    is_stratified = target is Target.classification
+    decides = [_VERSION, source.key(), chosen, seed, share, *([] if is_stratified else ["any"])]
+    digest = sha256(json.dumps(decides).encode()).hexdigest()[:16]
+    folder = (cache or Path(platformdirs.user_cache_dir("edgenas")) / "images").absolute()
+    draw = Draw(share, seed, is_stratified)
+    return stored(
+        folder / f"{source.name}-{chosen}px-{digest}",
+        partial(build, source, chosen, draw, on_decoded or _show),
+    ).learnt_as(target)
+
+
+def _show(done: int, count: int) -> None:
+    """Write over the line of a terminal; many images take minutes."""
+    if sys.stderr.isatty():
+        end = "\n" if done == count else ""
+        sys.stderr.write(f"\rdecoding images, once: {done:,} of {count:,}{end}")
+        sys.stderr.flush()
+
+
+def _source(data: str) -> Source:
+    if data == Digits.name:
+        return Digits()
+    path = Path(data).expanduser()
+    if data and path.is_dir():
+        return ClassFolders(path)
+    if not path.is_file():
+        raise UserError(f"data={data}: there is no such file or folder; choose {_KINDS}")
+    if path.suffix == ".parquet":
+        return ParquetImages(path)
+    raise UserError(f"data={data} is none of these: {_KINDS}")

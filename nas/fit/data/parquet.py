@@ -1,0 +1,125 @@
+"""A Parquet file with a row an image: its encoded bytes, its label, perhaps its split.
+
+| column | holds |
+|---|---|
+| the first of bytes (or, as Hugging Face writes it, of a struct with `bytes`) | a file's content: JPEG, PNG, ... |
+| `label` | a whole number or a text |
+| `name`, if there is one | the class of the label, as text |
+| `split`, if there is one | `train`, `val` or `test` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from edgenas_core.files.safe_file import require_regular
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from nas.fit.data.class_folders import SPLITS
+from nas.fit.data.source import ImageListing, safe_name, stamp
+from nas.fit.data.splits import ImagePart
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_FEWEST_BYTES = 16  # of a row; a few bytes can claim billions of rows that are equal
+_FEW_ROWS = 100_000  # whose memory does no harm
+
+
+@final
+class ParquetImages:
+    """The rows of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.title = printable(path.stem)
+        self.name = safe_name(path.stem)
+
+    def key(self) -> str:
+        """Name, size and times of the file."""
+        return stamp(self._path)
+
+    def listing(self) -> ImageListing:
+        """Read all columns but the images."""
+        with self._opened() as file:
+            image = self._image_column(file.schema_arrow)
+            names = [name for name in ("label", "name", "split") if name in file.schema_arrow.names]
+            if "label" not in names:
+                raise UserError(
+                    f"{self._path} has no column `label`; name the column of the labels so"
+                )
+            columns = file.read(names).to_pydict()
+        texts = [
+            None if text is None else str(text) for text in columns.get("name", columns["label"])
+        ]
+        classes = _ordered({text for text in texts if text is not None})
+        numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
+        return ImageListing(
+            tuple(map(printable, classes)),
+            np.array([numbers[text] for text in texts], np.int64),
+            np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
+            [f"row {number}" for number in range(len(texts))],
+            self._images(image),
+        )
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        """The file; what reading it raises becomes a `UserError`."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and only needed for Parquet
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+        try:
+            require_regular(self._path)
+            with pq.ParquetFile(self._path) as file:
+                self._require_sound(file)
+                yield file
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            reason = printable(" ".join(str(error).split()))[:200]
+            raise UserError(f"{self._path} cannot be read as Parquet: {reason}") from error
+
+    def _require_sound(self, file: pq.ParquetFile) -> None:
+        rows, size = file.metadata.num_rows, self._path.stat().st_size
+        if rows > max(_FEW_ROWS, size // _FEWEST_BYTES):
+            raise UserError(
+                f"{self._path} claims {rows:,} rows, but its {size:,} bytes hold fewer images"
+            )
+
+    def _image_column(self, schema: pa.Schema) -> str:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        for field in schema:
+            kind: Any = field.type
+            if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+                return f"{field.name}.bytes"
+            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                return str(field.name)
+        raise UserError(f"{self._path} has no column of bytes, the encoded images")
+
+    def _images(self, column: str) -> Iterator[bytes]:
+        top, _, below = column.partition(".")
+        with self._opened() as file:
+            for batch in file.iter_batches(1, columns=[column]):
+                values = batch.column(top)
+                for image in values.field(below) if below else values:
+                    yield image.as_py() or b""
+
+    def _part(self, split: object) -> ImagePart:
+        if split not in SPLITS:
+            raise UserError(
+                f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"
+            )
+        return SPLITS[str(split)]
+
+
+def _ordered(texts: set[str]) -> tuple[str, ...]:
+    """Whole numbers by their values, other texts by the alphabet."""
+    if all(re.fullmatch(r"-?\d{1,18}", text) for text in texts):
+        return tuple(sorted(texts, key=int))
+    return tuple(sorted(texts))

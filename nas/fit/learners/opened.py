@@ -1,0 +1,148 @@
+"""What to train for, by its settings: `data=` and `task=`, or `learner=FILE.py:NAME`.
+
+Both become one text, `data`, `task:data` or `learner:FILE.py:NAME`, which runs and trainings store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from edgenas_core.files.python_file import object_of
+from edgenas_core.types.errors import UserError
+from nas.fit.data.image_set import Target
+from nas.fit.data.open import SPLIT_SEED, open_images
+from nas.fit.learners.base import blamed
+from nas.fit.learners.data import LearnerData, TrainingData
+
+TASKS = {
+    "segmentation": "nas.fit.learners.segmentation:Segmentation",
+    "detection": "nas.fit.learners.detection:Detection",
+    "embedding": "nas.fit.learners.embedding:Embedding",
+}
+"""Learners of the package beside those of a number or labels an image; built by data and side."""
+
+_OWN = "learner"
+_TRUSTED: set[str] = set()
+_OBJECTS: dict[str, LearnerData] = {}
+
+
+def give_learner(learner: object) -> str:
+    """Make an object known in this process, and return its name as a setting.
+
+    Raises:
+      UserError: if it is no learner.
+    """
+    data = LearnerData.checked(learner)
+    names = (f"object:{data.name}{number}" for number in chain([""], map(":{}".format, count(2))))
+    name = next(each for each in names if each not in _OBJECTS or _OBJECTS[each].learner is learner)
+    _OBJECTS[name] = data
+    return name
+
+
+def data_text(
+    data: str | None,
+    task: str | None,
+    learner: str | None,
+    *,
+    is_trusted: bool = True,
+    stored: str | None = None,
+) -> str | None:
+    """The settings as one text; a learner that the command line names may be run, no stored one.
+
+    Data without a task have that of the `stored` text.
+
+    Raises:
+      UserError: if they name two, or an unknown task.
+    """
+    if learner is not None:
+        if data is not None or task is not None:
+            raise UserError(f"learner={learner} has its own batches; leave out data= and task=")
+        path, mark, name = learner.rpartition(":")
+        text = learner if learner in _OBJECTS else f"{Path(path).expanduser().absolute()}:{name}"
+        if not mark or not (learner in _OBJECTS or path.endswith(".py")):
+            raise UserError(f"learner={learner} is not FILE.py:NAME")
+        if is_trusted:
+            _TRUSTED.add(text)
+        return f"{_OWN}:{text}"
+    names = [*(target.value for target in Target), *TASKS]
+    if task is None and data is not None and stored is not None and not is_task(data):
+        task = next((name for name in names if stored.startswith(f"{name}:")), None)
+    if task is None:
+        return data
+    if task not in names:
+        raise UserError(f"task={task} is not one of {', '.join(names)}")
+    if data is None:
+        raise UserError(f"task={task} needs data=")
+    return data if task == Target.classification.value else f"{task}:{data}"
+
+
+def absolute_text(text: str) -> str:
+    """The text with the path that it names, from any folder."""
+    task, mark, data = text.partition(":") if is_task(text) else ("", "", text)
+    path = Path(data).expanduser()
+    return f"{task}{mark}{path.absolute() if path.exists() else data}"
+
+
+def is_task(text: str | None) -> bool:
+    """Whether a text names more than images to classify."""
+    names = {_OWN, *TASKS, *(target.value for target in Target)}
+    return text is not None and text.partition(":")[0] in names and ":" in text
+
+
+def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> TrainingData:
+    """Open what a text names.
+
+    Raises:
+      UserError: if it is not there, cannot be trained on, or is code that only a stored file names.
+      OSError: if it cannot be read.
+    """
+    if not is_task(text):
+        return open_images(text, side=side, seed=seed)
+    task, _, data = text.partition(":")
+    if task == _OWN:
+        return _own(data, side)
+    if task not in TASKS:
+        return open_images(data, side=side, seed=seed, target=Target(task))
+    return _built(task, data, side)
+
+
+@lru_cache(maxsize=1)
+def _built(task: str, data: str, side: int | None) -> LearnerData:
+    """The data of a learner of the package, which a command reads once."""
+    module, _, name = TASKS[task].partition(":")
+    learner = getattr(import_module(module), name)(data, side)
+    return replace(LearnerData.checked(learner), opened_by=(_built, (task, data, side)))
+
+
+def _own(learner: str, side: int | None) -> LearnerData:
+    if learner.startswith("object:"):
+        first = ":".join(learner.split(":")[:2])  # where another process numbered it
+        if first not in _OBJECTS:
+            raise UserError(f"learner={learner} is an object of another process; give it again")
+        data = _OBJECTS.get(learner, _OBJECTS[first])
+    elif learner not in _TRUSTED:
+        raise UserError(
+            f"the learner is Python code, {learner}; if you trust it, add learner={learner}"
+        )
+    else:
+        data = _loaded(learner)
+    if side is not None and side != data.side:
+        raise UserError(f"side={side}: inputs of learner={learner} have {data.side} pixels")
+    return data
+
+
+@lru_cache(maxsize=4)
+def _loaded(learner: str) -> LearnerData:
+    path, _, name = learner.rpartition(":")
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"learner={learner}: there is no file {file}")
+    with blamed(f"learner={learner}"):
+        made: Any = object_of(file, name)
+        made = made() if isinstance(made, type) or not hasattr(made, "batches") else made
+    return LearnerData.checked(made)

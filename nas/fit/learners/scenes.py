@@ -1,0 +1,251 @@
+"""Images of several objects: a folder of files, resized to one side and split by a seed."""
+
+from __future__ import annotations
+
+import colorsys
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from numpy import ndarray
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from nas.fit.data.decode import FORMATS, MOST_PIXELS
+from nas.fit.data.source import safe_name
+from nas.fit.learners.base import LearnerDescription, LearnerPicture
+
+MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's training images, which torchvision's weights are for."""
+
+Augment: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Changes images and their targets at random."""
+
+ANNOTATIONS = "annotations.json"
+
+SIDE, BATCH, MANY = 128, 32, 2000
+"""Pixels that images are resized to by default; images of a batch, twice as many where a split has more than many."""
+
+SPLIT_SEED = 0
+"""Seed of the splits: one for all, so that any training keeps the same test images."""
+
+SHARE = 0.1
+"""Share of the images that is kept for validation, and for the test."""
+
+_RESAMPLES = 200
+
+_MOST_BYTES = 8 * 2**30
+"""Of all pixels, which are held in memory."""
+
+_MOST_OF_GPU = 0.25
+"""Share of a GPU's free memory that scenes may take."""
+
+
+@final
+@dataclass(frozen=True)
+class Scenes:
+    """Images in memory, with what is to be learnt of each."""
+
+    files: tuple[Path, ...]
+    sizes: tuple[tuple[int, int], ...]  # width and height of each file
+    pixels: UInt8[Tensor, "n side side 3"]
+    targets: Tensor  # a row an image
+    splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
+    _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
+
+    @classmethod
+    def of(cls, files: tuple[Path, ...], side: int, targets: Tensor, named: str) -> Scenes:
+        """Read the files, and draw the splits.
+
+        Raises:
+          UserError: if there are too few images or too many, or one cannot be read.
+        """
+        if len(files) < 3:
+            raise UserError(f"data={named} has {len(files)} images; three or more are needed")
+        if len(files) * side**2 * 3 > _MOST_BYTES:
+            raise UserError(
+                f"data={named}: {len(files):,} images of {side} pixels do not fit into "
+                f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
+            )
+        images = [read_image(file, side, Image.Resampling.BILINEAR) for file in files]
+        pixels, sizes = np.stack([each for each, _ in images]), tuple(size for _, size in images)
+        order = np.random.default_rng(SPLIT_SEED).permutation(len(files))
+        kept = max(1, round(SHARE * len(files)))
+        parts = np.split(order, [kept, 2 * kept])
+        splits = dict(zip(("valid", "test", "train"), parts, strict=True))
+        return cls(files, sizes, torch.from_numpy(pixels), targets, splits)
+
+    def on(self, device: torch.device) -> Scenes:
+        """The scenes on a device, which keeps them; on a GPU with little memory left, they stay where they are."""
+        size = self.pixels.nbytes + self.targets.nbytes
+        is_there = device.type == self.pixels.device.type
+        if is_there or size > _MOST_OF_GPU * torch.cuda.mem_get_info(device)[0]:
+            return self._on_devices.get(device, self)
+        if device not in self._on_devices:
+            pixels, targets = self.pixels.to(device), self.targets.to(device)
+            self._on_devices[device] = replace(self, pixels=pixels, targets=targets)
+        return self._on_devices[device]
+
+    def batches(self, split: str, augment: Augment) -> SceneBatches:
+        """Batches of a split; those of `train` are augmented."""
+        positions = torch.from_numpy(self.splits[split])
+        return SceneBatches(self, positions, augment if split == "train" else None)
+
+    def described(self, title: str, classes: tuple[str, ...], metric: str) -> LearnerDescription:
+        """The data, and how networks are judged on them."""
+        digest = sha256(np.asarray(self.pixels).tobytes())
+        digest.update(np.asarray(self.targets).tobytes())
+        train, valid, test = (len(self.splits[name]) for name in ("train", "valid", "test"))
+        return LearnerDescription(
+            name=safe_name(title),
+            title=title,
+            outputs=len(classes),
+            metric=metric,
+            counts=(train, valid, test),
+            digest=digest.hexdigest(),
+            report=(f"{valid:,} validation and {test:,} test images drawn by seed {SPLIT_SEED}",),
+            classes=classes,
+            mean=MEAN,
+            sd=SD,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class SceneBatches:
+    """Normalised images with their targets; those to train on are shuffled, and full batches."""
+
+    scenes: Scenes
+    positions: Int64[Tensor, "n"]
+    augment: Augment | None
+
+    @property
+    def _size(self) -> int:
+        return min(BATCH * (1 + (len(self.positions) > MANY)), len(self.positions))
+
+    def to(self, device: torch.device) -> SceneBatches:
+        """The batches on a device."""
+        return replace(self, scenes=self.scenes.on(device))
+
+    def __len__(self) -> int:
+        full, left = divmod(len(self.positions), self._size)
+        return full if self.augment is not None else full + bool(left)
+
+    def __iter__(self) -> Iterator[tuple[Float[Tensor, "b 3 side side"], Tensor]]:
+        positions = self.positions
+        if self.augment is not None:
+            positions = positions[torch.randperm(len(positions))]
+        for which in positions.split(self._size)[: len(self)]:
+            images, targets = normalised(self.scenes.pixels[which]), self.scenes.targets[which]
+            yield (images, targets) if self.augment is None else self.augment(images, targets)
+
+
+def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 side side"]:
+    """Images as networks take them."""
+    mean, sd = (torch.tensor(each, device=pixels.device) for each in (MEAN, SD))
+    scaled = (pixels.float() / 255 - mean) / sd
+    return scaled.permute(0, 3, 1, 2).contiguous()
+
+
+def some_of(
+    changed: tuple[Tensor, Tensor], images_and_targets: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Half of the images changed, with their targets."""
+    which = (torch.rand(len(changed[0])) < 0.5).to(changed[0].device)
+    images, targets = (
+        torch.where(which.view(-1, *[1] * (new.dim() - 1)), new, old)
+        for new, old in zip(changed, images_and_targets, strict=True)
+    )
+    return images, targets
+
+
+def resamples(images: int) -> Int64[ndarray, "draws images"]:
+    """How often each image is drawn, for the interval of a metric: a bootstrap."""
+    rng = np.random.default_rng(0)
+    return np.asarray(rng.multinomial(images, np.full(images, 1 / images), _RESAMPLES))
+
+
+def read_image(
+    file: Path, side: int, resampling: Image.Resampling
+) -> tuple[UInt8[ndarray, "..."], tuple[int, int]]:
+    """An upright image resized to a square, and its width and height; a mask keeps its numbers.
+
+    Raises:
+      UserError: if it cannot be read.
+    """
+    is_mask = resampling is Image.Resampling.NEAREST
+    try:
+        with Image.open(file, formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                fault = f"it has more than {MOST_PIXELS:,} pixels"
+            elif is_mask and image.mode not in {"L", "P", "1"}:
+                fault = f"a mask has one number a pixel, 0 to 255, and this is {image.mode}"
+            else:
+                upright = ImageOps.exif_transpose(image)
+                plain = upright if is_mask else upright.convert("RGB")
+                return np.asarray(plain.resize((side, side), resampling), np.uint8), plain.size
+    except Exception as error:  # noqa: BLE001 - a damaged file raises anything
+        fault = (str(error) or repr(error)).splitlines()[0]
+    raise UserError(f"{file}: {fault}")
+
+
+def image_files(folder: Path) -> tuple[Path, ...]:
+    """Images of a folder, by name.
+
+    Raises:
+      UserError: if it is not there.
+    """
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}")
+    suffixes = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm"}
+    return tuple(sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes))
+
+
+def title_of(folder: Path) -> str:
+    """What COCO's JSON calls the data, or the folder's name."""
+    try:
+        title = str(json.loads(read_text(folder / ANNOTATIONS))["info"]["description"])[:100]
+    except (OSError, UserError, ValueError, TypeError, LookupError, RecursionError):
+        title = ""
+    return printable(title.strip() or folder.resolve().name)
+
+
+WORST = 12
+"""Pictures of answers beside the truth."""
+
+_LONGEST = 300
+"""Pixels of a picture, at most."""
+
+
+def colour(number: int) -> tuple[int, int, int]:
+    """Colour of a class; the background has none."""
+    rgb = colorsys.hsv_to_rgb(number * 0.618 % 1, 0.75, 1.0 if number % 2 else 0.75)
+    red, green, blue = (round(255 * part) for part in rgb)
+    return red, green, blue
+
+
+def beside(
+    left: UInt8[ndarray, "h w 3"], right: UInt8[ndarray, "h w 3"], caption: str
+) -> LearnerPicture:
+    """Two pictures with a white line between them."""
+    pair = np.concatenate([left, np.full((len(left), 4, 3), 255, np.uint8), right], 1)
+    return picture_of(pair, caption)
+
+
+def picture_of(pixels: UInt8[ndarray, "h w 3"], caption: str) -> LearnerPicture:
+    """A picture, not larger than a page shows it."""
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((_LONGEST, _LONGEST))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=85)
+    return LearnerPicture(caption, file.getvalue())

@@ -1,0 +1,179 @@
+"""`task=segmentation`: a class for each pixel, judged by the mean intersection over union."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64, UInt8
+from numpy import ndarray
+from PIL import Image
+from torch import Tensor, nn
+
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from nas.fit.learners.base import ClassMetric, Findings, LearnerDescription, Metric
+from nas.fit.learners.data import moved
+from nas.fit.learners.scenes import (
+    SIDE,
+    WORST,
+    SceneBatches,
+    Scenes,
+    beside,
+    colour,
+    image_files,
+    normalised,
+    read_image,
+    resamples,
+    some_of,
+    title_of,
+)
+
+UNLABELLED = 255
+"""Number of pixels that are neither learnt nor judged."""
+
+
+@final
+class Segmentation:
+    """Images and masks of equal names; a pixel of a mask is the number of its class."""
+
+    has_equal_steps = True
+
+    def __init__(self, data: str, side: int | None = None) -> None:
+        """Reads the images.
+
+        Args:
+          data: folder with images/ and masks/, and perhaps classes.txt, a name a line.
+          side: pixels that images and masks are resized to, 128 by default.
+
+        Raises:
+          UserError: if a file is missing, cannot be read, or does not fit the others.
+        """
+        self.folder, self.side = Path(data).expanduser(), SIDE if side is None else side
+        files = image_files(self.folder / "images")
+        masks = {file.stem: file for file in image_files(self.folder / "masks")}
+        for file in files:
+            if file.stem not in masks:
+                raise UserError(f"{file} has no mask {self.folder / 'masks' / file.stem}.png")
+        read = [read_image(masks[f.stem], self.side, Image.Resampling.NEAREST) for f in files]
+        values = torch.from_numpy(np.stack([mask for mask, _ in read])) if read else torch.zeros(0)
+        self.scenes = Scenes.of(files, self.side, values, data)
+        for file, (_, size), wanted in zip(files, read, self.scenes.sizes, strict=True):
+            if size != wanted:
+                raise UserError(
+                    f"{masks[file.stem]} is {size[0]} x {size[1]} pixels, and its image "
+                    f"{wanted[0]} x {wanted[1]}"
+                )
+        self.classes = self._classes()
+
+    def _classes(self) -> tuple[str, ...]:
+        """Names of the classes, each of which a training image shows."""
+        counts = torch.bincount(self.scenes.targets.reshape(-1).long(), minlength=UNLABELLED + 1)
+        used = torch.nonzero(counts[:UNLABELLED]).reshape(-1)
+        names = [str(number) for number in range(int(used.max()) + 1 if len(used) else 0)]
+        file = self.folder / "classes.txt"
+        if file.is_file():
+            named = [printable(line)[:100] for line in read_text(file).split("\n") if line.strip()]
+            if not len(names) <= len(named) <= UNLABELLED:
+                raise UserError(f"{file} names {len(named)} classes, and masks have {len(names)}")
+            names = named
+        if len(names) < 2:
+            raise UserError(f"data={self.folder}: masks have one class; two or more are needed")
+        trained = self.scenes.targets[torch.from_numpy(self.scenes.splits["train"])]
+        shown = set(torch.unique(trained).tolist())
+        for number, name in enumerate(names):
+            if number not in shown:
+                raise UserError(f"data={self.folder}: no training image shows the class {name}")
+        return tuple(names)
+
+    def batches(self, split: str) -> SceneBatches:
+        """Images and masks of a split."""
+        return self.scenes.batches(split, mirrored)
+
+    def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Float[Tensor, ""]:
+        """Cross-entropy of all pixels."""
+        images, masks = batch
+        return nn.functional.cross_entropy(
+            network(images).float(), masks.long(), ignore_index=UNLABELLED
+        )
+
+    def confusion(
+        self, network: nn.Module, batches: Iterable[Sequence[Tensor]]
+    ) -> Int64[ndarray, "n classes classes"]:
+        """Pixels of each image by their class and by the network's answer."""
+        classes, counts = len(self.classes), []
+        with torch.no_grad():
+            for images, masks in batches:
+                truth = masks.long().to(images.device).flatten(1)
+                cells = truth * classes + network(images).argmax(1).flatten(1)
+                cells[truth >= classes] = classes**2  # unlabelled
+                image = torch.arange(len(cells), device=cells.device)[:, None] * (classes**2 + 1)
+                numbers = torch.bincount(
+                    (cells + image).reshape(-1), minlength=len(cells) * (classes**2 + 1)
+                )
+                counts.append(numbers.reshape(len(cells), -1)[:, :-1].cpu().numpy())
+        return np.concatenate(counts).reshape(-1, classes, classes)
+
+    def findings(self, network: nn.Module) -> Findings:
+        """Intersection over union of each class, and the worst masks beside the truth."""
+        device = next(network.parameters()).device
+        counts = self.confusion(network, (moved(each, device) for each in self.batches("test")))
+        shown = (counts.sum(2) > 0).sum(0).tolist()
+        values = zip(self.classes, shown, unions(counts.sum(0)).tolist(), strict=True)
+        of_images = [  # an image without labels has nothing wrong
+            float(np.nanmean(unions(each))) if each.any() else 1.0 for each in counts
+        ]
+        pictures = []
+        for at in np.argsort(of_images)[:WORST].tolist():
+            which = self.scenes.splits["test"][[at]]
+            image, mask = self.scenes.pixels[which], self.scenes.targets[which][0].numpy()
+            with torch.no_grad():
+                answer = network(normalised(image).to(device)).argmax(1)[0].cpu().numpy()
+            missed = np.unique(mask[(mask != answer) & (mask < len(self.classes))])
+            words = ", ".join(self.classes[number] for number in missed.tolist())
+            caption = f"mIoU {of_images[at]:.0%}; not right: {words}"
+            left, right = (self._laid_on(image[0].numpy(), each) for each in (mask, answer))
+            pictures.append(beside(left, right, caption))
+        return Findings(
+            tuple(ClassMetric(*each) for each in values if not np.isnan(each[2])), tuple(pictures)
+        )
+
+    def _laid_on(
+        self, pixels: UInt8[ndarray, "h w 3"], classes: ndarray
+    ) -> UInt8[ndarray, "h w 3"]:
+        """An image under the colours of its classes."""
+        colours = np.array([colour(number) for number in range(UNLABELLED + 1)])
+        mixed = np.where(classes[..., None] > 0, (pixels + colours[classes]) / 2, pixels)
+        return mixed.astype(np.uint8)
+
+    def describe(self) -> LearnerDescription:
+        """The images and their classes."""
+        return self.scenes.described(title_of(self.folder), self.classes, "mIoU")
+
+    def example_input(self) -> Float[Tensor, "1 3 side side"]:
+        """Noise in the shape of an image."""
+        return torch.randn(1, 3, self.side, self.side)
+
+    def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
+        """Mean intersection over union of the classes; its interval is by resampled images."""
+        counts = self.confusion(network, batches)
+        flat = resamples(len(counts)) @ counts.reshape(len(counts), -1)
+        means = [np.nanmean(unions(each)) for each in flat.reshape(-1, *counts.shape[1:])]
+        low, high = np.quantile(means, [0.025, 0.975]).tolist()
+        return Metric("mIoU", float(np.nanmean(unions(counts.sum(0)))), (low, high))
+
+
+def unions(counts: Int64[ndarray, "classes classes"]) -> Float64[ndarray, "classes"]:
+    """Intersection over union of each class; NaN of one that neither truth nor answers have."""
+    right = np.diag(counts)
+    either = counts.sum(0) + counts.sum(1) - right
+    return np.where(either > 0, right / np.maximum(either, 1), np.nan)
+
+
+def mirrored(images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Half of the images mirrored, with their masks."""
+    return some_of((images.flip(-1), targets.flip(-1)), (images, targets))

@@ -1,0 +1,159 @@
+"""`data=`: accuracies of networks that the search itself trains on the user's images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NoReturn, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from edgenas_core.types.architectures import Keys
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from nas.accuracy.base import (
+    Accuracies,
+    Accuracy,
+    AccuracyConfig,
+    HasSupernet,
+    HasWeights,
+    Split,
+)
+from nas.fit.data.image_set import class_weights
+from nas.fit.learners.data import TrainingData, has_classes
+
+SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
+"""Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""
+
+
+@final
+@dataclass(frozen=True)
+class OwnImages:
+    """The images, and the test accuracies of the networks that were trained in full.
+
+    Accuracies are not asked of it: training is a matter of minutes and hours.
+    """
+
+    images: TrainingData
+    source: str  # how networks are ranked
+    description: str
+    split: Split = Split.valid
+    instant: bool = False
+    tested: dict[bytes, float] = field(
+        default_factory=dict
+    )  # by the bytes of an architecture's row
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
+        """Raise: nothing is known before it was trained."""
+        raise NotImplementedError
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return False everywhere."""
+        return np.zeros(architectures.shape[:-1], bool)
+
+    def sd(
+        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """Binomial standard deviation of an accuracy on the validation images."""
+        del architectures  # all are judged on the same images
+        if self.images.metric != "accuracy":
+            return np.full(fraction.shape, np.nan)
+        return np.asarray(np.sqrt(fraction * (1 - fraction) / len(self.images.valid)))
+
+    def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Test accuracy of networks that were trained in full, NaN of all others."""
+        rows = architectures.reshape(-1, architectures.shape[-1])
+        fractions = np.array([self.tested.get(row.tobytes(), np.nan) for row in rows])
+        return fractions.reshape(architectures.shape[:-1])
+
+
+@dataclass
+class OwnImagesConfig(AccuracyConfig):
+    """Settings of a search on own images."""
+
+    draws: int = 20_000  # uniform draws from the space, asked for their latency
+    recipe: str = "auto"  # of every training; auto: that of the space
+
+    by: ClassVar[str]
+    inherits: ClassVar[bool] = False  # weights of a supernet
+    shares: ClassVar[Mapping[str, float]] = SHARES
+
+    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
+        """Refuse to search without images.
+
+        Raises:
+          UserError: always.
+        """
+        raise UserError(
+            f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
+        )
+
+    def of(self, images: TrainingData, space: Keys) -> Accuracy:
+        """The accuracies of networks that are trained on these images.
+
+        Raises:
+          UserError: if a setting is out of its range.
+        """
+        if self.draws < 2:
+            raise UserError(f"accuracy.draws={self.draws} must be at least 2")
+        if self.inherits and not isinstance(space, HasSupernet):
+            raise UserError(
+                f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
+            )
+        is_uneven = has_classes(images) and (class_weights(images.valid.labels) != 1).any()
+        balanced = ", the mean over the classes" if is_uneven else ""
+        pixels = "" if isinstance(space, HasWeights) else f"{images.side} pixels, "
+        return OwnImages(
+            images,
+            self.by,
+            f"trained on {len(images.train):,} {images.items} of {images.title}, {pixels}"
+            f"recipe {self.recipe}; judged on {len(images.valid):,}{balanced}",
+        )
+
+
+@final
+@dataclass
+class StagedConfig(OwnImagesConfig):
+    """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
+
+    by: ClassVar[str] = "staged"
+
+
+@final
+@dataclass
+class SupernetConfig(OwnImagesConfig):
+    """`accuracy=supernet`: the best with inherited weights, which all trainings begin with."""
+
+    by: ClassVar[str] = "supernet"
+    inherits: ClassVar[bool] = True
+    shares: ClassVar[Mapping[str, float]] = {"scores": 0.45, "short": 0.10, "longer": 0.05}
+
+
+@final
+@dataclass
+class InheritedConfig(OwnImagesConfig):
+    """`accuracy=inherited`: as `supernet`, of a space whose supernet was trained before."""
+
+    recipe: str = "fine_tuning"
+
+    by: ClassVar[str] = "inherited"
+    inherits: ClassVar[bool] = True
+    shares: ClassVar[Mapping[str, float]] = {"scores": 0.35, "short": 0.15, "longer": 0.10}
+
+
+@final
+@dataclass
+class FineTuningConfig(OwnImagesConfig):
+    """`accuracy=fine_tuning`: frozen features, then fine-tunings, of a space with weights."""
+
+    recipe: str = "fine_tuning"
+
+    by: ClassVar[str] = "fine_tuning"
+    shares: ClassVar[Mapping[str, float]] = {
+        "scores": 0.12,
+        "frozen": 0.13,
+        "short": 0.25,
+        "scratch": 0.06,
+    }

@@ -1,0 +1,251 @@
+"""The next fine-tuning: a function of the candidates, the results and the clock, as in `stages`.
+
+Candidates are networks with weights at a side, each tuned to several depths. Each is worth what it is
+forecast to reach in the time of the winner. Frozen features are taken of the most promising first; those
+whose forecasts leave the winner open are fine-tuned, the longer the fewer, as far as trainings fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from nas.accuracy.slow import Fidelity
+from nas.fit.ranking.candidates import Candidates
+from nas.fit.ranking.forecast import Forecast
+from nas.fit.ranking.stages import Result, StageJob, failed
+from nas.fit.starts.fine_tuning.trial import FEWEST_JUDGED, FrozenPass
+
+MOST_TUNED = 6
+"""Networks that are fine-tuned for the fewest epochs; half as many for each longer training."""
+
+_SHARED_BY = 2
+"""Networks whose features fit into the time that is left before another one's are taken."""
+
+_MARGIN = 1.3
+"""Time that is kept for the winner beside that of its epochs."""
+
+_CLOSE = 2.0
+"""Standard deviations within which a network may still win."""
+
+
+@final
+@dataclass(frozen=True)
+class FineTunings:
+    """Frozen features, then fine-tunings of the best; candidate `rule_of_thumb` is among them."""
+
+    candidates: Candidates
+    depth: Int64[ndarray, "n"]  # of tuning, from 0, the classifier alone
+    network: Int64[ndarray, "n"]  # number of network and side, the same for all depths
+    fidelities: tuple[Fidelity, ...]  # frozen features, then lengths of tuning for each rate
+    until_s: Mapping[str, float]  # end of each stage, on the clock of the search
+    images: tuple[int, int]  # that judge frozen features, and tuned networks
+    epochs: int  # of the winner, at most
+    parallel: int = 1
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
+    frozen_s: float = math.inf  # for the features of one network, of fewer images if need be
+    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
+
+    @cached_property
+    def rule_of_thumb(self) -> int:
+        """The network of the best published accuracy."""
+        heads = self._tunings[:, 0]
+        return int(heads[np.argmax(self.candidates.prior[heads])])
+
+    def of_rule_of_thumb(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
+        """Trials of that network, tuned to any depth, but for those that failed."""
+        alike = self.network == self.network[self.rule_of_thumb]
+        return [
+            job for job in results if alike[job.candidate] and not np.isnan(results[job].accuracy)
+        ]
+
+    @cached_property
+    def _tunings(self) -> Int64[ndarray, "networks depths"]:
+        """Candidates of each network, the classifier alone first."""
+        by_depth = np.lexsort((self.depth, self.network))
+        return np.asarray(by_depth.reshape(-1, int(self.depth.max()) + 1))
+
+    @property
+    def winner_s(self) -> float:
+        """Time that is kept for the winner."""
+        return self.until_s["full"] - self.until_s["short"]
+
+    def forecast(self, results: Mapping[StageJob, Result]) -> Forecast:
+        """What these results let expect."""
+        return Forecast(
+            self.candidates,
+            self.depth,
+            self.network,
+            self.fidelities,
+            self.images,
+            results,
+            self.timed,
+            self.parallel,
+            self.frozen_pass,
+        )
+
+    def ranked_until_s(self, forecast: Forecast) -> float:
+        """End of the fine-tunings that rank; later where all epochs of the first take less than its time."""
+        first = self._by_worth(forecast, self.winner_s)[0][0]
+        needed_s = _MARGIN * self.epochs * float(forecast.epoch_s[first])
+        return max(self.until_s["short"], self.until_s["full"] - needed_s)
+
+    def next(
+        self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
+    ) -> StageJob | None:
+        """The next training to begin; None where there is none now, or none any more."""
+        forecast, asked = self.forecast(results), {*results, *running}
+        if not forecast.judged.any():  # the first network tells how fast this machine is
+            untried = [job for job in self._cheapest_first() if job not in asked]
+            return None if running or not untried else untried[0]
+        job = self._next_frozen(forecast, asked, elapsed_s)
+        if job is not None or any(job.fidelity == 0 for job in running):
+            return job
+        ends_s = self.ranked_until_s(forecast)
+        for job in self._planned(forecast, ends_s):
+            fits = elapsed_s + forecast.seconds(job) <= ends_s
+            if fits and not any(self._covers(other, job) for other in asked):
+                return job
+        return None
+
+    def _cheapest_first(self) -> list[StageJob]:
+        heads = self._tunings[:, 0]
+        by_flops = heads[np.argsort(self.candidates.flops[heads], kind="stable")]
+        return [StageJob(head, 0) for head in by_flops.tolist()]
+
+    def _next_frozen(
+        self, forecast: Forecast, asked: set[StageJob], elapsed_s: float
+    ) -> StageJob | None:
+        """The rule of thumb, then the untried networks that may win, those of the best forecast first.
+
+        The rule of thumb comes last where that takes longer than the features of all may.
+        """
+        least_s = np.maximum(self.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
+        seconds = np.minimum(forecast.pass_s, least_s)
+        order, worth, sd = self._by_worth(forecast, self.winner_s)
+        is_judged = forecast.judged[order]
+        least = (worth - _CLOSE * sd)[is_judged].max()
+        heads = self._tunings[:, 0][self._row[order]]
+        may_win = heads[worth + _CLOSE * sd >= least].tolist()
+        left_s, ranking_s = (self.until_s[end] - elapsed_s for end in ("frozen", "short"))
+        rule = self.rule_of_thumb
+        others = ((head, left_s / _SHARED_BY) for head in may_win)
+        for head, room_s in ((rule, left_s), *others, (rule, ranking_s)):
+            job = StageJob(head, 0)
+            if job not in asked and seconds[head] <= room_s:
+                return job
+        return None
+
+    def _planned(self, forecast: Forecast, ends_s: float) -> Iterator[StageJob]:
+        """Fine-tunings that are worth their time, by the forecasts."""
+        order, worth, sd = self._by_worth(forecast, self.winner_s)
+        is_judged = forecast.judged[order]
+        order, worth, sd = order[is_judged], worth[is_judged], sd[is_judged]
+        close = order[worth + _CLOSE * sd >= worth[0] - _CLOSE * sd[0]].tolist()
+        room_s = (ends_s - self.until_s["frozen"]) * self.parallel
+        rate = self.rate(forecast.results)
+        lengths = [i for i, each in enumerate(self.fidelities) if each.epochs and each.rate == rate]
+        thumb = [
+            each
+            for each in order.tolist()
+            if self._row[each] == self._row[self.rule_of_thumb]
+            and forecast.seconds(StageJob(each, lengths[0])) <= room_s / 2
+        ]
+        close = list(dict.fromkeys((*close[:1], *thumb, *close[1:])))
+
+        def together_s(fidelity: int) -> float:
+            jobs = [StageJob(each, fidelity) for each in close[:MOST_TUNED]]
+            return sum(map(forecast.seconds, jobs))
+
+        fitting = [i for i in lengths if together_s(i) <= room_s / 2]
+        rungs = lengths[lengths.index(fitting[-1]) :] if fitting else lengths
+        for number, fidelity in enumerate(rungs):
+            yield from (StageJob(each, fidelity) for each in close[: MOST_TUNED >> number])
+            if number == 0:
+                epochs = self.fidelities[fidelity].epochs
+                yield from (
+                    StageJob(close[0], i)
+                    for i, each in enumerate(self.fidelities)
+                    if each.epochs == epochs and i != fidelity
+                )
+
+    def _covers(self, other: StageJob, job: StageJob) -> bool:
+        """Whether a training is as long as another one of the same kind."""
+        have, wanted = self.fidelities[other.fidelity], self.fidelities[job.fidelity]
+        return (
+            other.candidate == job.candidate
+            and have.rate == wanted.rate
+            and have.epochs >= wanted.epochs
+        )
+
+    @cached_property
+    def _row(self) -> Int64[ndarray, "n"]:
+        """Row of each candidate's network among `_tunings`."""
+        return np.asarray(np.unique(self.network, return_inverse=True)[1].reshape(-1))
+
+    def _by_worth(
+        self, forecast: Forecast, seconds: float
+    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"], Float64[ndarray, "k"]]:
+        """Each network tuned as deep as is best in so many seconds, the best first; worth and spread."""
+        worth = forecast.accuracy(np.minimum(seconds / forecast.epoch_s, self.epochs))
+        best = worth[self._tunings].argmax(1)
+        chosen = self._tunings[np.arange(len(best)), best]
+        order = chosen[np.argsort(-worth[chosen], kind="stable")]
+        return order, worth[order], forecast.sd[order]
+
+    def tuned_to(self, candidate: int, depth: int) -> int:
+        """The same network at the same side, tuned to a depth."""
+        return int(self._tunings[self._row[candidate], depth])
+
+    def rate(self, results: Mapping[StageJob, Result]) -> float:
+        """Learning rate, beside the recipe's, that was better where two were tried."""
+        gained: dict[float, float] = {}
+        kinds = [(each.epochs, each.rate) for each in self.fidelities]
+        for job, result in results.items():
+            tried = self.fidelities[job.fidelity]
+            usual = StageJob(job.candidate, kinds.index((tried.epochs, 1.0)))
+            if usual in results and not np.isnan(results[usual].accuracy + result.accuracy):
+                difference = result.accuracy - results[usual].accuracy
+                gained[tried.rate] = gained.get(tried.rate, 0.0) + difference
+        return max(gained, key=lambda rate: (gained[rate], rate == 1), default=1.0)
+
+    def reached(
+        self, results: Mapping[StageJob, Result], claims: Float64[ndarray, "n"], first: int
+    ) -> StageJob | None:
+        """The best fine-tuning, where a training of the candidate that claims most would hardly surpass it.
+
+        Accuracies are compared as forecasts are, without luck; of another network, less a deviation.
+        """
+        forecast, worth = self.forecast(results), {}
+        for job, result in results.items():
+            epochs = self.fidelities[job.fidelity].epochs
+            if epochs and not np.isnan(result.accuracy):
+                expected = forecast.accuracy(np.full(len(self.depth), float(epochs)))
+                worth[job] = float(expected[job.candidate])
+        best = max(worth, key=lambda job: (worth[job], results[job].accuracy), default=None)
+        if best is None:
+            return None
+        is_other = self.network[first] != self.network[best.candidate]
+        claimed = claims[first] - is_other * forecast.sd[first]
+        return best if worth[best] >= claimed else None
+
+    def judging_s(self, results: Mapping[StageJob, Result], images: int) -> float:
+        """Time that the tuned rule of thumb takes on so many images; 0 where it was not tuned."""
+        if not any(job.fidelity for job in self.of_rule_of_thumb(results)):
+            return 0.0
+        return float(self.forecast(results).pass_s[self.rule_of_thumb]) * images / self.images[0]
+
+    def order(
+        self, results: Mapping[StageJob, Result], seconds: float | None = None
+    ) -> Int64[ndarray, "k"]:
+        """Candidates by what they reach in the time of the winner, each at its best depth."""
+        forecast = self.forecast(results)
+        order, _, _ = self._by_worth(forecast, self.winner_s if seconds is None else seconds)
+        return np.asarray(order[forecast.judged[order] & ~np.isin(order, failed(results))])

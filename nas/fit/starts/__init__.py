@@ -1,0 +1,1 @@
+"""What a fit's networks begin with: pretrained weights, parts of a trained network, or none."""

@@ -1,0 +1,189 @@
+"""The user's trained network: a function of a Python file, and a file of weights."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from edgenas_core.files.python_file import object_of
+from edgenas_core.types.errors import UserError
+from nas.fit.learners.base import blamed
+from nas.fit.starts.elastic.space import MULTIPLE, ElasticSpace
+from nas.fit.starts.elastic.starts import HEADS, STARTS, is_start, start_named, with_own_names
+from nas.fit.starts.elastic.structure import head_prefixes
+from nas.spaces.trusted_code import MARK, require_trusted
+
+_NESTED = ("state_dict", "model", "model_state_dict", "net", "weights", "ema")
+"""Names that checkpoints keep the weights under."""
+
+
+def named_space(argument: str = "") -> ElasticSpace:
+    """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE,MULTIPLE`, of which the last three may be empty.
+
+    Raises:
+      UserError: if the command line does not name the function, or it has no such space.
+    """
+    if not re.fullmatch(r"[^,]+(,[^,]*(,\d*){0,2})?", argument):
+        raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
+    network, weights, side, multiple = (*argument.split(","), "", "", "")[:4]
+    settings: dict[str, Any] = {
+        "multiple": int(multiple or MULTIPLE),
+        "name": f"elastic:{argument}",
+    }
+    if MARK not in network:
+        return _started(network, weights, side, settings)
+    require_trusted(network)
+    return elastic_space(network, weights or None, int(side) if side else None, **settings)
+
+
+def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> ElasticSpace:
+    """The space of a start, by its name and classes.
+
+    Raises:
+      UserError: if there is no such network, it has no side, or the weights are not its own.
+    """
+    named, _, classes = start.rpartition("/")  # the name may be a path
+    if not classes.isdecimal():
+        named = start
+    if named.endswith(".py"):
+        raise UserError(f"network={named} names no function; write network={named}:FUNCTION")
+    if not is_start(named) or not classes.isdecimal():
+        names = (*STARTS, *(f"{head}-<timm's name>" for head in HEADS))
+        raise UserError(f"network={named} is no FILE.py:FUNCTION, and none of {', '.join(names)}")
+    if not side:
+        raise UserError(f"network={named}: set side=, the pixels of its images")
+    module = start_named(named, int(classes), int(side))
+    space = elastic_space(module, weights or None, int(side), **settings)
+    if not weights:
+        space.origin = f"the untrained network {named}"
+    return space
+
+
+def elastic_space(
+    network: str | nn.Module,
+    weights: str | None = None,
+    side: int | None = None,
+    *,
+    multiple: int = MULTIPLE,
+    name: str = "",
+) -> ElasticSpace:
+    """The space of the sub-networks of a trained network.
+
+    Args:
+      network: the module, or `FILE.py:FUNCTION`, a function without arguments that builds it. The file
+        is run.
+      weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
+      side: of its images, pixels; None: timm knows it.
+      multiple: of which numbers of channels are, where some are cut.
+      name: of the space.
+
+    Raises:
+      UserError: if the network cannot be built or analysed, or the weights are not its own.
+    """
+    named = network if isinstance(network, str) else type(network).__name__
+    module = (
+        _built(network, has_weights=weights is not None) if isinstance(network, str) else network
+    )
+    if not isinstance(module, nn.Module):
+        raise UserError(f"network={named} is a {type(module).__name__}, no torch.nn.Module")
+    if weights is not None:
+        _load(module, Path(weights).expanduser(), named)
+    about: Any = getattr(module, "pretrained_cfg", None) or {}  # timm's
+    if side is None and "input_size" not in about:
+        raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
+    normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
+    side = side or about["input_size"][-1]
+    return ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
+
+
+def _built(network: str, *, has_weights: bool) -> nn.Module:
+    """Call the function of a file twice, and return its second network.
+
+    Raises:
+      UserError: if it raises, or the networks differ.
+    """
+    file, _, name = network.rpartition(":")
+    path = Path(file).expanduser()
+    if path.suffix != ".py":
+        raise UserError(f"network={network} is not FILE.py:FUNCTION with a Python file")
+    if not path.is_file():
+        raise UserError(f"network={network}: there is no file {file}")
+    with blamed(f"network={network}"):
+        build = object_of(path.absolute(), name)
+        first, second = build(), build()
+    if not (isinstance(first, nn.Module) and isinstance(second, nn.Module)):
+        raise UserError(f"network={network} builds a {type(second).__name__}, no torch.nn.Module")
+    weights, again = first.state_dict(), second.state_dict()
+    if _shapes(weights) != _shapes(again):
+        raise UserError(f"network={network} builds another network each time")
+    if not has_weights and not all(torch.equal(weights[key], again[key]) for key in weights):
+        raise UserError(
+            f"network={network} builds other weights each time, so they are not trained; add weights="
+        )
+    return second
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    """Tensors of a file, by their names in the network alone.
+
+    Raises:
+      UserError: if it cannot be read, or holds something else.
+    """
+    try:
+        weights: Any = (
+            load_file(file)
+            if file.suffix == ".safetensors"
+            else torch.load(file, map_location="cpu", weights_only=True)
+        )
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"weights={file} hold more than names and tensors; save the network's state_dict()"
+        ) from error
+    except (OSError, SafetensorError, RuntimeError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"weights={file} are no weights of a network: {reason}") from error
+    for name in _NESTED:
+        nested = weights.get(name) if isinstance(weights, Mapping) else None
+        weights = nested if isinstance(nested, Mapping) else weights
+    if not isinstance(weights, Mapping):
+        raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
+    for name, tensor in weights.items():
+        if not (isinstance(name, str) and isinstance(tensor, Tensor)):
+            raise UserError(f"weights={file}: {name} is no tensor; save the network's state_dict()")
+    return {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+
+
+def _load(network: nn.Module, file: Path, named: str) -> None:
+    """Read the weights of exactly this network.
+
+    Raises:
+      UserError: if the file cannot be read, or holds the weights of another network.
+    """
+    weights = with_own_names(network, _read(file))
+    wanted = _shapes(network.state_dict())
+    heads = head_prefixes(network)
+    heads += ("anchors",) * bool(heads)  # of the side
+    for name in [name for name in wanted if name.startswith(heads)]:
+        if name not in weights or tuple(weights[name].shape) != wanted[name]:
+            weights[name] = network.state_dict()[name]  # of other classes
+    for name in sorted(wanted.keys() | weights.keys()):
+        shape = tuple(weights[name].shape) if name in weights else None
+        if shape != wanted.get(name):
+            raise UserError(
+                f"weights={file}: {name} is of shape {shape}, and network={named} has {wanted.get(name)}"
+            )
+        if not bool(weights[name].isfinite().all()):
+            raise UserError(f"weights={file}: {name} holds numbers that are not finite")
+    network.load_state_dict(weights, strict=False)

@@ -1,0 +1,198 @@
+"""Training of a supernet, and the score of an architecture by the weights that it inherits.
+
+The space says what a step trains: one path, drawn uniformly over distinct networks (Ning et al.,
+"Evaluating efficient performance estimators of neural architectures", NeurIPS 2021), or the largest,
+the smallest and two random networks (the sandwich rule with in-place distillation: Yu et al.,
+"BigNAS", ECCV 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from numpy import ndarray
+from torch import nn
+
+from edgenas_core.types.task import Task
+from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.training.augmented.batches import DeviceImages
+from nas.fit.training.evaluation import accuracy_of, device_named
+from nas.fit.training.freed_memory import freed_memory_kept
+from nas.fit.training.optimization.kernels import Kernels, computed_by, kernels_for
+from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
+from nas.fit.training.untrained import HasNetworks, renew_statistics, resize, untrained
+
+RECALIBRATED_ON = 4096
+"""Training images that give an architecture its own statistics of batch normalisation."""
+
+JUDGED_ON = 2048
+"""Validation images that an architecture is scored on, at most."""
+
+_BATCH = 256
+
+
+def train_supernet(
+    space: HasSupernet,
+    images: TrainingData,
+    *,
+    epochs: int,
+    seed: int,
+    device: torch.device | str = "auto",
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    checkpoint: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    side: int | None = None,
+    shared: SharedNetwork | None = None,
+) -> SharedNetwork:
+    """Train on the training images, resized to `side`; what is drawn depends on the seed alone.
+
+    It goes on from `shared`, by default from the untrained supernet of the seed.
+    """
+    shared = shared or initialised(space, images, seed, side)
+    train(
+        module_of(shared),
+        images,
+        replace(shared.recipe, epochs=epochs),
+        TrainingOptions(
+            seed=seed,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+            stop=stop,
+            evaluate_every=epochs,
+            subnetworks=partial(_chosen, seed),
+            shapes_vary=shared.shapes_vary,
+        ),
+        device=device,
+    )
+    return shared
+
+
+def initialised(
+    space: HasSupernet, images: TrainingData, seed: int, side: int | None = None
+) -> SharedNetwork:
+    """The untrained supernet of a seed, for the images or, with `side`, for smaller ones of them."""
+    task = images.task if side is None else replace(images.task, image_side=side)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        shared = space.supernet(task)
+    resize(module_of(shared), task.image_side, images.side)
+    return shared
+
+
+def seconds_of_epoch(
+    space: HasSupernet,
+    images: TrainingData,
+    *,
+    device: torch.device | str = "auto",
+    side: int | None = None,
+) -> float:
+    """Estimate what an epoch of `train_supernet` takes."""
+    shared = initialised(space, images, 0, side)
+    return seconds_an_epoch(
+        module_of(shared),
+        images,
+        shared.recipe,
+        TrainingOptions(subnetworks=partial(_chosen, 0), shapes_vary=shared.shapes_vary),
+        device=device,
+    )
+
+
+def inherited(
+    space: HasNetworks,
+    shared: SharedNetwork,
+    architecture: Int64[ndarray, "D"],
+    task: Task,
+    side: int | None = None,
+) -> nn.Module:
+    """An architecture's own network, as `untrained` makes it, with the weights of the supernet."""
+    network = untrained(space, architecture, task, side)
+    network.load_state_dict(dict(shared.weights(architecture)), strict=False)
+    return network
+
+
+@freed_memory_kept()
+def path_accuracy(
+    space: HasNetworks,
+    shared: SharedNetwork,
+    architecture: Int64[ndarray, "D"],
+    images: TrainingData,
+    *,
+    device: torch.device | str = "auto",
+    side: int | None = None,
+    counts: tuple[int, int] = (RECALIBRATED_ON, JUDGED_ON),
+) -> float:
+    """Accuracy with inherited weights on the first validation images: a score, of no trained network.
+
+    `counts` are the training images of its statistics and the validation images, at most.
+    """
+    network = inherited(space, shared, architecture, images.task, side)
+    first = images.valid.first(counts[1])
+    kernels = Kernels.guessed
+    if shared.shapes_vary:
+        kernels = kernels_for(network, 1, shapes_vary=True)
+    with computed_by(kernels, device_named(device)):
+        recalibrate(network, images, device=device, most=counts[0])
+        return accuracy_of(network, first, images, device=device)
+
+
+def recalibrate(
+    network: nn.Module,
+    images: TrainingData,
+    *,
+    device: torch.device | str = "auto",
+    most: int = RECALIBRATED_ON,
+) -> None:
+    """Replace the statistics of batch normalisation by those of the first training images."""
+    device = device_named(device)
+    if isinstance(images, LearnerData):
+        data, plain = images, Normalised(network, None, None, device)
+        renew_statistics(
+            network,
+            data.train.first(most).batches(device),
+            lambda batch: data.learner.loss(plain, batch),
+        )
+        return
+    model = Normalised(network, images.mean, images.sd, device)
+    source = DeviceImages([images.train.first(most)], device)  # a GPU copies all of them
+    batches = torch.arange(len(source)).split(_BATCH)
+    renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))
+
+
+def with_batch_statistics(network: nn.Module) -> None:
+    """Replace batch normalisation, in place, by one without parameters and running statistics.
+
+    Statistics of one path say nothing of another, so each batch is normalised by its own.
+    """
+    for module in network.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.BatchNorm2d):
+                features = child.num_features
+                plain = nn.BatchNorm2d(features, affine=False, track_running_stats=False)
+                setattr(module, name, plain)
+
+
+def _chosen(seed: int, network: nn.Module, step: int) -> Sequence[Callable[[], object]]:
+    """The choices of a step."""
+    if not isinstance(network, SharedNetwork):
+        raise TypeError(f"{type(network).__name__} is no SharedNetwork")
+    rows: Iterable[Int64[ndarray, "D"]] = network.of_step(np.random.default_rng([seed, step]))
+    return [partial(network.choose, row) for row in rows]
+
+
+def module_of(network: SharedNetwork) -> nn.Module:
+    """The supernet as a module.
+
+    Raises:
+      TypeError: if a space's is none.
+    """
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"{type(network).__name__} is no torch.nn.Module")
+    return network

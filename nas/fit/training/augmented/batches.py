@@ -1,0 +1,137 @@
+"""Augmented training images in device memory, a segment of batches at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from numpy import ndarray
+from torch import Tensor
+
+from nas.fit.data.image_set import Images, class_weights
+from nas.fit.training.augmented.augmentation import Draws, augmented
+from nas.fit.training.recipe import Recipe
+
+_SEGMENT_BYTES = 2**29
+_CHUNK = 4096
+"""Images that are copied to the device at once."""
+
+
+@final
+class DeviceImages:
+    """Images of some splits; gathers batches of them on a device.
+
+    A GPU holds all images if they take less than half of its memory. Otherwise, and on a CPU, each
+    batch is read from the memory maps.
+    """
+
+    def __init__(
+        self, splits: Sequence[Images], device: torch.device, *, is_balanced: bool = True
+    ) -> None:
+        """Without `is_balanced`, images count alike however uneven their classes are."""
+        self._splits = splits
+        self._begins = np.cumsum([0, *map(len, splits)])
+        self._device = device
+        labels = np.concatenate([np.asarray(images.labels) for images in splits])
+        self._labels = torch.from_numpy(labels)
+        by_class = class_weights(labels) if is_balanced else np.ones(labels.max(initial=0) + 1)
+        self.is_uneven = bool((by_class != 1).any())
+        self.class_weights, self._weights = torch.from_numpy(by_class).to(device), by_class[labels]
+        self._resident: UInt8[Tensor, "n side side channels"] | None = None
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            if sum(images.pixels.nbytes for images in splits) < free / 2:
+                self._upload()
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @property
+    def side(self) -> int:
+        """Pixels."""
+        return int(self._splits[0].pixels.shape[1])
+
+    def gather(
+        self, which: Int64[Tensor, "n"]
+    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
+        """Copy the pixels and labels of these images to the device."""
+        if self._resident is not None:
+            which = which.to(self._device)
+            return self._resident[which], self._labels[which]
+        pixels = torch.from_numpy(self._read(which.numpy()))
+        return pixels.to(self._device), self._labels[which].to(self._device)
+
+    def order(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
+        """Positions of images to train on; of uneven classes equally many, some of them repeatedly."""
+        if self.is_uneven:
+            weights = torch.from_numpy(self._weights)
+            return torch.multinomial(weights, count, replacement=True, generator=generator)
+        return torch.randperm(len(self), generator=generator)[:count]
+
+    def _upload(self) -> None:
+        shape = (len(self), *self._splits[0].pixels.shape[1:])
+        self._resident = torch.empty(shape, dtype=torch.uint8, device=self._device)
+        for which in torch.arange(len(self)).split(_CHUNK):
+            chunk = torch.from_numpy(self._read(which.numpy()))
+            self._resident[which[0] : which[0] + len(which)] = chunk.to(self._device)
+        self._labels = self._labels.to(self._device)
+
+    def _read(self, which: Int64[ndarray, "n"]) -> UInt8[ndarray, "n side side channels"]:
+        pixels = np.empty((len(which), *self._splits[0].pixels.shape[1:]), np.uint8)
+        split_of = np.searchsorted(self._begins, which, side="right") - 1
+        for split, images in enumerate(self._splits):
+            chosen = split_of == split
+            pixels[chosen] = images.pixels[which[chosen] - self._begins[split]]
+        return pixels
+
+
+@final
+@dataclass(frozen=True)
+class Batches:
+    """Batches of one size in a new order each epoch; what does not fill a batch waits for another.
+
+    Order and augmentation depend on nothing but the seed and the epoch.
+    """
+
+    source: DeviceImages
+    recipe: Recipe
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return len(self.source) // self.batch_size
+
+    @property
+    def images(self) -> int:
+        """Images that an epoch trains on."""
+        return self.steps * self.batch_size
+
+    def segment_steps(self, device: torch.device) -> int:
+        """Batches that are in memory at once: one on a CPU, an epoch on a GPU if it is not too large."""
+        if device.type != "cuda":
+            return 1
+        return max(
+            1, min(self.steps, _SEGMENT_BYTES // (3 * self.source.side**2 * self.batch_size))
+        )
+
+    def epoch(
+        self, epoch: int, segment_steps: int
+    ) -> Iterator[tuple[UInt8[Tensor, "m side side channels"], Int64[Tensor, "m"]]]:
+        """Yield the epoch's images, augmented, `segment_steps` batches at a time or what is left."""
+        generator = torch.Generator().manual_seed(hash_of(self.seed, epoch))
+        order = self.source.order(self.steps * self.batch_size, generator)
+        for which in order.split(segment_steps * self.batch_size):
+            pixels, labels = self.source.gather(which)
+            draws = Draws.of(len(which), self.source.side, generator)
+            yield augmented(pixels, draws, self.recipe), labels
+
+
+def hash_of(seed: int, epoch: int) -> int:
+    """Seed of an epoch, of 63 bits."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,367 @@
+"""One optimisation step; its inputs and its state lie on the device, so that it can be captured."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgenas_core.types.errors import UserError
+from nas.fit.learners.base import blamed, scalar_loss
+from nas.fit.learners.data import LearnerData
+from nas.fit.learners.of_images import ImageLearner
+from nas.fit.training.classifiers import classifiers
+from nas.fit.training.optimization.average_pool import exact_average_pools
+from nas.fit.training.optimization.replicas import part_of_batch, sum_over_processes
+from nas.fit.training.recipe import Recipe
+
+
+@final
+class Normalised(nn.Module):
+    """A network behind the conversion of bytes to numbers of mean 0 and standard deviation 1.
+
+    Without a mean, inputs are as the network takes them. On a GPU it computes in bfloat16, where autocast does not keep float32.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        mean: tuple[float, ...] | None,
+        sd: tuple[float, ...] | None,
+        device: torch.device,
+    ) -> None:
+        """Moves the network to the device."""
+        super().__init__()
+        self.network = network.to(device)
+        overflows = device.type == "cpu" and any(map(_overflows, network.modules()))
+        self._layout = torch.contiguous_format if overflows else torch.channels_last
+        network.to(memory_format=self._layout)  # type: ignore[call-overload]  # torch's stubs lack it
+        self._mean, self._sd = (
+            None if each is None else torch.tensor(each, device=device) * 255 for each in (mean, sd)
+        )
+        self._device = device
+
+    def forward(self, *inputs: Any) -> Any:
+        """Outputs: of a tensor of bytes, channels last, or of what the network takes."""
+        if self._mean is not None:
+            images = ((inputs[0] - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last
+            inputs = (images.contiguous(memory_format=self._layout),)
+        if self._device.type != "cuda":
+            return self.network(*inputs)
+        with (
+            exact_average_pools(self.network),
+            torch.autocast("cuda", torch.bfloat16, cache_enabled=False),  # no casts of a capture
+        ):
+            outputs = self.network(*inputs)
+        return outputs.float() if isinstance(outputs, Tensor) else outputs
+
+
+def _overflows(module: nn.Module) -> bool:
+    """Whether oneDNN (3.10 to 3.12 at least) may write past a buffer of a convolution's gradient.
+
+    It does with channels last, where threads have unequal parts of the batch and channels are padded.
+    """
+    return (
+        isinstance(module, nn.Conv2d)
+        and module.kernel_size == (1, 1) != module.stride
+        and module.in_channels % 16 != 0
+    )
+
+
+class Step(ABC):
+    """Takes the next batch of a segment, and updates the network, its average and the counters."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        *,
+        batch_size: int,
+        steps: int,
+        device: torch.device,
+    ) -> None:
+        """Allocates all memory but that of the activations.
+
+        Args:
+          model: lies on the device.
+          recipe: for optimizer and loss.
+          batch_size: images in a batch.
+          steps: of the whole training.
+          device: that everything lies on.
+        """
+        self.model = model
+        self.is_captured = False
+        """Whether a GPU replays it as a CUDA graph."""
+        self.loaded = 0
+        """Batches of the segment."""
+        self.micro_batches = 1
+        """Parts of a batch that go through the network one after another; divides the batch."""
+        self.batch_size = batch_size
+        self.subnetworks: Sequence[Callable[[], object]] = (lambda: None,)
+        """Each makes the network compute one of its parts; the first part's outputs teach the others."""
+        self._recipe = recipe
+        self._batch = torch.zeros(1, dtype=torch.int64, device=device)  # in the segment
+        self._step = torch.zeros(1, dtype=torch.int64, device=device)  # in the training
+        self._schedule = np.arange(steps)  # step of the recipe's schedule at each step
+        rates = [recipe.lr_at(step, steps) for step in range(steps)]
+        self._rates = torch.tensor(rates, dtype=torch.float32, device=device)
+        self.losses = torch.zeros(steps, device=device)
+        """Loss of each step."""
+        self._weights = {
+            name: weight
+            for name, weight in model.network.named_parameters()
+            if weight.requires_grad
+        }
+        self._lr = torch.tensor(recipe.lr, device=device)
+        self._body_lr = torch.tensor(recipe.lr * recipe.body_lr, device=device)
+        groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
+        if recipe.body_lr != 1:
+            new = tuple(f"{name}." for name in classifiers(model.network))
+            head, body = (
+                [each for name, each in self._weights.items() if name.startswith(new) is is_new]
+                for is_new in (True, False)
+            )
+            groups = [{"params": head}, {"params": body, "lr": self._body_lr}]
+        groups = [group for group in groups if group["params"]]
+        settings: dict[str, Any] = {"lr": self._lr, "weight_decay": recipe.weight_decay}
+        is_gpu, momentum = device.type == "cuda", recipe.momentum
+        self._optimizer: torch.optim.Optimizer = (
+            torch.optim.AdamW(groups, fused=True, capturable=is_gpu, **settings)
+            if recipe.adamw
+            else torch.optim.SGD(groups, momentum=momentum, nesterov=True, fused=True, **settings)
+        )
+        self._momenta: dict[str, Tensor] = {}
+        for name, weight in self._weights.items():
+            state = self._optimizer.state[weight]
+            if recipe.adamw:
+                state |= {"step": torch.zeros((), device=device)}
+                state |= {each: torch.zeros_like(weight) for each in ("exp_avg", "exp_avg_sq")}
+            else:
+                state["momentum_buffer"] = torch.zeros_like(weight)
+            self._momenta |= {f"{name}.{each}": tensor for each, tensor in state.items()}
+        self._averaged = {
+            name: tensor
+            for name, tensor in model.network.state_dict().items()
+            if recipe.ema and tensor.is_floating_point()
+        }
+        self._average = {name: tensor.clone() for name, tensor in self._averaged.items()}
+        self._forgetting = 1 - np.exp(-1 / (recipe.ema * steps)).item() if recipe.ema else 0.0
+
+    @abstractmethod
+    def load(self, *segment: Any) -> None:
+        """Begin a segment, as batches yield it."""
+
+    @abstractmethod
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        """Parts of the next batch, and the share of the batch that each is."""
+
+    @abstractmethod
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        """Add the gradients of each subnetwork's loss; returns the first one's mean loss."""
+
+    def go_to(self, step: int) -> None:
+        """Set the number of the next step, which the learning rate depends on."""
+        self._step.fill_(step)
+
+    def reschedule(self, step: int, steps: int) -> None:
+        """Go through the rest of the learning rates from this step on, to the end of `steps` in all."""
+        total, last = len(self._schedule), self._schedule[:steps]
+        now = int(self._schedule[step])
+        positions = np.linspace(now, total, steps - step, endpoint=False).astype(int)
+        if np.array_equal(positions, last[step:]):
+            return
+        self._schedule[step:steps] = positions
+        rates = [self._recipe.lr_at(int(at), total) for at in positions]
+        self._rates[step:steps] = torch.tensor(rates, dtype=torch.float32)
+
+    def __call__(self) -> None:
+        """Train on one batch."""
+        with torch.enable_grad():
+            parts = self._parts()
+            self._lr.copy_(self._rates.index_select(0, self._step)[0])
+            torch.mul(self._lr, self._recipe.body_lr, out=self._body_lr)
+            self._optimizer.zero_grad(set_to_none=True)
+            loss = torch.zeros_like(self._lr)
+            for part, share in parts:
+                loss += self._backward(part, share) * share
+            gradients = [w.grad for w in self._weights.values() if w.grad is not None]
+            with torch.no_grad():
+                sum_over_processes([*gradients, loss])
+        if self._recipe.clip is not None:
+            nn.utils.clip_grad_norm_(self._weights.values(), self._recipe.clip, foreach=True)
+        self._optimizer.step()
+        with torch.no_grad():
+            if self._average:
+                torch._foreach_lerp_(
+                    list(self._average.values()), list(self._averaged.values()), self._forgetting
+                )
+            self.losses.index_copy_(0, self._step, loss[None])
+            self._batch += 1
+            self._step += 1
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a step changes, by name; the tensors themselves, not copies."""
+        return {
+            **_prefixed("network", self.model.network.state_dict()),
+            **_prefixed("momentum", self._momenta),
+            **_prefixed("average", self._average),
+            "losses": self.losses,
+            "counter.batch": self._batch,
+            "counter.step": self._step,
+        }
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Run a block with the network's weights replaced by their average, if the recipe has one."""
+        kept = {name: tensor.clone() for name, tensor in self._averaged.items()}
+        restore(self._averaged, self._average)
+        try:
+            yield
+        finally:
+            restore(self._averaged, kept)
+
+    def finish(self) -> None:
+        """Leave the average in the network, if the recipe has one, and free the gradients."""
+        self._optimizer.zero_grad(set_to_none=True)
+        restore(self._averaged, self._average)
+
+
+@final
+class ImageStep(Step):
+    """A step on labelled images, of which a segment of batches lies on the device."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        learner: ImageLearner,
+        *,
+        segment: tuple[int, int, int],  # steps, side, channels
+        batch_size: int,
+        steps: int,
+        device: torch.device,
+        teacher: Normalised | None = None,
+    ) -> None:
+        """As every step, for a learner and segments of batches of images of a size.
+
+        A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
+        """
+        super().__init__(model, recipe, batch_size=batch_size, steps=steps, device=device)
+        self.is_captured = True
+        self._learner, self._teacher, self._smoothing = learner, teacher, recipe.label_smoothing
+        in_segment, side, channels = segment
+        images = in_segment * batch_size
+        self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
+        self._labels = torch.empty(images, dtype=torch.int64, device=device)
+        self._in_batch = torch.arange(batch_size, device=device)
+
+    def load(self, *segment: Any) -> None:
+        """Begin a segment of pixels and labels, which may be shorter than the longest."""
+        pixels, labels = segment
+        self._pixels[: len(pixels)] = pixels
+        self._labels[: len(labels)] = labels
+        self._batch.zero_()
+        self.loaded = len(pixels) // self.batch_size
+
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        which = self._in_batch + self._batch * self.batch_size
+        pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
+        every = zip(pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True)
+        return [(part, len(part[0]) / self.batch_size) for part in every]
+
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        pixels, truth = batch
+        first, *others = self.subnetworks
+        first()
+        logits = self.model(pixels)
+        loss = self._learner.criterion(logits, truth, self._smoothing)
+        if self._teacher is not None:
+            with torch.no_grad():
+                taught = self._teacher(pixels)
+            loss = (loss + self._learner.distilled(logits, taught)) / 2
+        (loss * share).backward()
+        for choose in others:
+            choose()
+            (self._learner.distilled(self.model(pixels), logits.detach()) * share).backward()
+        return loss.detach()
+
+
+@final
+class LearnerStep(Step):
+    """A step on one batch of a learner; its loss is that of each subnetwork."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        data: LearnerData,
+        *,
+        steps: int,
+        device: torch.device,
+        is_captured: bool = False,
+    ) -> None:
+        """As every step, by the loss of a learner; captured, its batches are tuples of tensors of one shape."""
+        super().__init__(model, recipe, batch_size=1, steps=steps, device=device)
+        self.is_captured, self._data = is_captured, data
+        self._segment: tuple[Any, ...] = ()
+
+    def load(self, *segment: Any) -> None:
+        """Begin with a batch, whose size is the learner's.
+
+        Raises:
+          UserError: if a step is captured, and the batch has other shapes than the first.
+        """
+        self.loaded = 1
+        if not self.is_captured:
+            self._segment = segment
+            return
+        (batch,) = segment
+        if not self._segment:  # a copy, as the learner may keep its batches
+            self._segment = (tuple(tensor.clone() for tensor in batch),)
+            return
+        shapes, before = (
+            [tuple(each.shape) for each in every] for every in (batch, self._segment[0])
+        )
+        if shapes != before:
+            raise UserError(
+                f"learner={self._data.name} has equal steps, but batches of {before} and of {shapes}; "
+                "leave has_equal_steps out, or drop the last batch"
+            )
+        for held, tensor in zip(self._segment[0], batch, strict=True):
+            held.copy_(tensor)  # where the captured step reads it
+
+    def _parts(self) -> Sequence[tuple[Any, float]]:
+        return [(batch, 1.0) for batch in self._segment]
+
+    def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
+        losses = []
+        for choose in self.subnetworks:
+            choose()
+            with blamed(f"the loss of learner={self._data.name}"):
+                loss = self._data.learner.loss(self.model, batch)
+            loss = scalar_loss(loss, self._data.name)
+            (loss * share).backward()
+            losses.append(loss.detach().float())
+        return losses[0]
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy all tensors."""
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def restore(state: Mapping[str, Tensor], earlier: Mapping[str, Tensor]) -> None:
+    """Write earlier values into tensors in place, so that a captured step sees them."""
+    with torch.no_grad():
+        for name, tensor in state.items():
+            tensor.copy_(earlier[name])

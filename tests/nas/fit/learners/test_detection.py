@@ -1,0 +1,188 @@
+"""Detection: boxes of COCO's JSON, anchors, suppression, and annotations that do not fit."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scene_folder import write_scenes
+from torch import nn
+
+from edgenas_core.types.errors import UserError
+from nas.fit.learners.data import LearnerData
+from nas.fit.learners.detection import (
+    Detection,
+    _judged,
+    _precisions,
+    decoded,
+    detections,
+    encoded,
+    matched,
+    overlaps,
+    resampled_precisions,
+)
+
+ANCHORS = torch.tensor([[0.0, 0, 20, 20], [10, 10, 30, 30], [25, 25, 45, 45]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_scenes(tmp_path / "scenes")
+
+
+class Oracle(nn.Module):
+    """Gives the boxes that it was told as its anchors."""
+
+    def __init__(self, objects, classes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        logits = nn.functional.one_hot(objects[..., 4].long(), classes) * 20.0
+        self.outputs = torch.cat([logits, torch.zeros(*objects.shape[:2], 4)], -1)
+        self.boxes = objects[..., :4]
+
+    def forward(self, images):
+        outputs = torch.cat([self.outputs, self.boxes], -1)
+        return outputs[: len(images)]
+
+
+def test_an_object_is_learnt_by_its_best_anchor_and_all_that_overlap_it_by_half():
+    objects = torch.tensor(
+        [[[2.0, 2, 22, 22, 1], [0, 0, 0, 0, 0]], [[0, 0, 46, 46, 2], [0, 0, 0, 0, 0]]]
+    )
+
+    classes, offsets = matched(ANCHORS, objects)
+
+    assert classes.tolist() == [[1, 0, 0], [2, 0, 0]]
+    assert decoded(offsets, ANCHORS)[0, 0].tolist() == pytest.approx([2, 2, 22, 22], abs=1e-3)
+
+
+def test_offsets_are_those_of_their_boxes():
+    boxes = torch.rand(2, 3, 2) * 20
+    boxes = torch.cat([boxes, boxes + 5 + torch.rand(2, 3, 2) * 20], -1)
+
+    assert decoded(encoded(boxes, ANCHORS), ANCHORS) == pytest.approx(boxes.numpy(), abs=1e-3)
+    assert overlaps(ANCHORS[None, :1], ANCHORS[None, 1:2]).item() == pytest.approx(100 / 700)
+
+
+def test_of_answers_that_overlap_the_surest_of_a_class_is_kept():
+    boxes = torch.tensor([[0.0, 0, 20, 20], [1, 1, 21, 21], [30, 30, 40, 40], [0, 0, 20, 20]])
+    logits = torch.tensor([[0.0, 4, 0], [0, 5, 0], [0, 3, 0], [0, 0, 3]])
+
+    (answers,) = detections(logits[None], boxes[None], 48)
+
+    sure = answers[answers[:, 5] > 0.5]
+    assert sure[:, 4].tolist() == [1, 1, 2]
+    assert sure[0, :4].tolist() == [1, 1, 21, 21]
+
+
+def test_a_perfect_detector_has_every_box(folder):
+    pytest.importorskip("pycocotools")
+    learner = Detection(str(folder), side=48)
+    (batch,) = learner.batches("valid")
+
+    metric = learner.metric(Oracle(batch[1], 3), [batch])
+
+    assert (metric.name, metric.value) == ("mAP", pytest.approx(1.0))
+    assert metric.interval == pytest.approx((1.0, 1.0))
+    assert learner.classes == ("background", "class 1", "class 2")
+
+
+def test_the_interval_is_of_resampled_images_as_coco_judges_them(folder):
+    pytest.importorskip("pycocotools")
+    learner, rng = Detection(str(folder), side=48), np.random.default_rng(0)
+    objects = learner.scenes.targets[:12]
+    shifted = objects + torch.tensor(rng.uniform(-4, 4, objects.shape)) * (objects[..., 4:] > 0)
+    scores = torch.tensor(rng.random((12, 1, 1)))
+    objects[5, 0, 4] *= -1  # a crowd
+    pairs = [
+        (truth, torch.cat([boxes[:, :4], truth[:, 4:].abs(), score], 1).float())
+        for truth, boxes, score in zip(objects, shifted, scores, strict=True)
+    ]
+    counts = rng.multinomial(12, np.full(12, 1 / 12), 3)
+
+    means = resampled_precisions(_judged(pairs, 2), counts)
+
+    for mean, times in zip(means, counts, strict=True):
+        drawn = [pair for pair, n in zip(pairs, times, strict=True) for _ in range(n)]
+        assert mean == pytest.approx(np.nanmean(_precisions(_judged(drawn, 2))))
+    assert means.std() > 0.01
+
+
+def test_mirrored_boxes_stay_on_their_objects(folder):
+    learner = Detection(str(folder), side=48)
+    torch.manual_seed(1)
+    (images, objects) = next(iter(learner.batches("train")))
+
+    for image, (left, top, right, bottom, label) in zip(
+        images, objects[:, 0].int().tolist(), strict=True
+    ):
+        inside = image[label - 1, top:bottom, left:right]
+        assert inside.min() > 1.5
+
+
+def test_crowds_are_judged_as_coco_does_and_not_learnt(folder):
+    pytest.importorskip("pycocotools")
+    _changed("annotations", lambda every: [each.update(iscrowd=1) for each in every[:1]])(folder)
+    learner = Detection(str(folder), side=48)
+    crowd = next(at for at, file in enumerate(learner.scenes.files) if file.name == "0.png")
+    objects = learner.scenes.targets[[crowd, 1]]
+
+    classes, _ = matched(ANCHORS, objects)
+    metric = learner.metric(Oracle(objects.abs(), 3), [(torch.zeros(2, 3, 48, 48), objects)])
+
+    assert not classes[0].any()
+    assert metric.value == pytest.approx(1.0)  # an answer to a crowd is neither right nor wrong
+
+
+def test_findings_show_the_worst_images_beside_the_truth(folder):
+    pytest.importorskip("pycocotools")
+    learner = Detection(str(folder), side=48)
+    (batch,) = learner.batches("test")
+
+    findings = learner.findings(Oracle(batch[1] * torch.tensor([1, 1, 1, 1, 0.0]), 3))
+
+    assert [each.value for each in findings.classes] == [0.0] * len(findings.classes)
+    assert [each.caption.split()[0] for each in findings.pictures] == ["1", "1"]
+
+
+def test_a_metric_that_cannot_be_computed_is_refused_before_a_training(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
+
+    with pytest.raises(UserError, match="pycocotools"):
+        LearnerData.checked(Detection(str(folder), side=48))
+
+
+def _changed(key, change):
+    def damage(folder):
+        path = folder / "annotations.json"
+        content = json.loads(path.read_text())
+        change(content[key])
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "hint"),
+    [
+        (_changed("annotations", lambda each: each[3].update(bbox=[40, 0, 20, 10])), "3.png"),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, 0, 0, 10])), "3.png"),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, math.nan, 5, 5])), "3.png"),
+        (_changed("images", lambda each: each[5].update(width=96, height=96)), "5.png"),
+        (_changed("annotations", lambda each: each[3].update(image_id=99)), "99"),
+        (_changed("annotations", lambda each: each[3].pop("bbox")), "bbox"),
+        (_changed("annotations", lambda each: each[3].update(bbox="4")), "COCO"),
+        (_changed("images", lambda each: each[0].update(file_name="../x.png")), "x.png"),
+        (_changed("images", lambda each: each[0].update(width=10**9)), "1000000000"),
+        (_changed("categories", lambda each: each.append({"id": 7, "name": "cat"})), "cat"),
+        (lambda folder: (folder / "annotations.json").unlink(), "annotations.json"),
+        (lambda folder: (folder / "annotations.json").write_text("["), "annotations.json"),
+    ],
+)
+def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
+    damage(folder)
+
+    with pytest.raises(UserError, match=hint):
+        Detection(str(folder), side=48)

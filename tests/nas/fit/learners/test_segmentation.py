@@ -1,0 +1,133 @@
+"""Segmentation: masks, mean intersection over union, and masks that do not fit."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scene_folder import write_scenes
+from torch import nn
+
+from edgenas_core.types.errors import UserError
+from nas.fit.learners.base import HasFindings, Learner
+from nas.fit.learners.segmentation import Segmentation, unions
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_scenes(tmp_path / "scenes")
+
+
+class Perfect(nn.Module):
+    """Reads the class off the colour of a pixel."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, images):
+        red, green, _ = images.unbind(1)
+        return torch.stack([torch.full_like(red, 1.0), red - 0.3, green - 0.3], 1) * 50
+
+
+def test_a_perfect_network_has_every_pixel(folder):
+    learner = Segmentation(str(folder), side=48)
+
+    metric = learner.metric(Perfect(), learner.batches("valid"))
+
+    assert isinstance(learner, Learner)
+    assert isinstance(learner, HasFindings)
+    assert (metric.name, metric.value, metric.interval) == ("mIoU", 1.0, (1.0, 1.0))
+    assert learner.describe().counts == (16, 2, 2)
+    assert learner.describe().outputs == 3
+    assert learner.describe().title == "Synthetic squares"
+    batch = next(iter(learner.batches("train")))
+    assert float(learner.loss(Perfect(), batch)) < 1e-3
+    findings = learner.findings(Perfect())
+    assert {each.name: each.value for each in findings.classes}["0"] == 1.0
+    assert findings.pictures[0].jpeg.startswith(b"\xff\xd8")
+
+
+def test_an_image_without_labels_is_not_among_the_worst(folder):
+    learner = Segmentation(str(folder), side=48)
+    unlabelled, labelled = learner.scenes.splits["test"]
+    learner.scenes.targets[unlabelled] = 255
+    learner.scenes.targets[labelled] = 0
+
+    findings = learner.findings(Perfect())
+
+    assert len(findings.pictures) == 2
+    assert "mIoU 100%" in findings.pictures[1].caption
+    assert "mIoU 100%" not in findings.pictures[0].caption
+
+
+def test_batches_are_as_many_each_time_and_mirror_images_with_their_masks(folder):
+    learner = Segmentation(str(folder), side=48)
+    torch.manual_seed(0)
+
+    for _ in range(3):
+        (batch,) = learner.batches("train")
+        assert learner.metric(Perfect(), [batch]).value == 1.0
+    assert len(learner.batches("train")) == 1
+
+
+def test_unions_by_hand():
+    counts = np.array([[6, 2, 0], [1, 3, 0], [0, 0, 0]])
+
+    assert unions(counts) == pytest.approx([6 / 9, 3 / 6, np.nan], nan_ok=True)
+
+
+def test_photos_are_learnt_as_they_are_viewed(folder):
+    before = Segmentation(str(folder), side=48).scenes.pixels[0]
+    file = folder / "images" / "0.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right
+    with Image.open(file) as image:
+        image.transpose(Image.Transpose.ROTATE_90).save(file, exif=exif)
+
+    assert torch.equal(Segmentation(str(folder), side=48).scenes.pixels[0], before)
+
+
+def _other_size(folder):
+    Image.new("L", (20, 20)).save(folder / "masks" / "3.png")
+
+
+def _no_mask(folder):
+    (folder / "masks" / "4.png").unlink()
+
+
+def _coloured(folder):
+    Image.new("RGB", (48, 48)).save(folder / "masks" / "5.png")
+
+
+def _one_class(folder):
+    for file in (folder / "masks").iterdir():
+        Image.new("L", (48, 48)).save(file)
+
+
+def _latin(folder):
+    (folder / "classes.txt").write_bytes("0\n1\nKäse\n".encode("latin-1"))
+
+
+def _gap(folder):
+    for file in (folder / "masks").iterdir():
+        mask = np.asarray(Image.open(file))
+        Image.fromarray(np.where(mask == 2, 3, mask).astype(np.uint8)).save(file)
+
+
+@pytest.mark.parametrize(
+    ("damage", "hint"),
+    [
+        (_other_size, "3.png is 20 x 20"),
+        (_no_mask, "4.png"),
+        (_coloured, "5.png"),
+        (_one_class, "class"),
+        (_gap, "class 2"),
+        (_latin, "classes.txt"),
+        (lambda folder: (folder / "classes.txt").write_text("name\n" * 256), "256"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(folder, damage, hint):
+    damage(folder)
+
+    with pytest.raises(UserError, match=hint):
+        Segmentation(str(folder), side=48)

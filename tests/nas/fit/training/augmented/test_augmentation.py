@@ -1,0 +1,74 @@
+"""Augmentation of batches."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from nas.fit.training.augmented.augmentation import Draws, augmented
+from nas.fit.training.augmented.rand_augment import CHOICES, rand_augmented
+from nas.fit.training.recipe import RECIPES
+
+PLAIN = replace(RECIPES["nas_bench_201"], flip=False, crop=False)
+
+
+@pytest.fixture
+def pixels():
+    return torch.randint(1, 256, (40, 16, 16, 3), generator=torch.Generator().manual_seed(0)).to(
+        torch.uint8
+    )
+
+
+@pytest.fixture
+def draws():
+    return Draws.of(40, 16, torch.Generator().manual_seed(1))
+
+
+def test_a_recipe_without_augmentation_leaves_the_images(pixels, draws):
+    assert torch.equal(augmented(pixels, draws, PLAIN), pixels)
+
+
+def test_about_half_of_the_images_are_flipped(pixels, draws):
+    out = augmented(pixels, draws, replace(PLAIN, flip=True))
+
+    for image, before, is_flipped in zip(out, pixels, draws.flip, strict=True):
+        assert torch.equal(image, before.flip(1) if is_flipped else before)
+    assert 10 < draws.flip.sum() < 30
+
+
+def test_a_crop_is_the_image_moved_by_at_most_an_eighth_of_its_side(pixels, draws):
+    out = augmented(pixels, draws, replace(PLAIN, crop=True))
+
+    padded = torch.nn.functional.pad(pixels, (0, 0, 2, 2, 2, 2))
+    for image, before, y, x in zip(out, padded, draws.shift_y, draws.shift_x, strict=True):
+        assert torch.equal(image, before[y : y + 16, x : x + 16])
+    assert set(draws.shift_x.tolist()) == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("operation", range(CHOICES))
+def test_each_operation_of_rand_augment_changes_the_images_but_the_first(pixels, operation):
+    operations = torch.full((40, 1), operation)
+
+    outs = [rand_augmented(pixels, operations, torch.full((40, 1), sign)) for sign in (-1, 1)]
+
+    for out in outs:
+        assert torch.equal(out, pixels) is (operation == 0)
+        mean_change = (out.float() - pixels.float()).abs().mean()
+        assert mean_change < 128  # still the same picture
+
+
+def test_rand_augment_treats_each_image_alone(pixels, draws):
+    whole = rand_augmented(pixels, draws.operations, draws.signs)
+    alone = rand_augmented(pixels[7:8], draws.operations[7:8], draws.signs[7:8])
+
+    assert torch.equal(whole[7:8], alone)
+
+
+def test_a_shift_moves_the_image_and_leaves_black():
+    image = torch.full((1, 16, 16, 3), 200, dtype=torch.uint8)
+    shift_x = 4
+
+    out = rand_augmented(image, torch.tensor([[shift_x]]), torch.tensor([[1]]))
+
+    assert torch.equal(out[0, :, :14], image[0, :, :14])
+    assert (out[0, :, 14:] == 0).all()

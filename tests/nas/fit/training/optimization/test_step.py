@@ -1,0 +1,47 @@
+"""Tests of a training's steps: the memory layout that they compute in, and the batches that they read."""
+
+import pytest
+import torch
+from torch import nn
+
+from edgenas_core.types.errors import UserError
+from nas.fit.learners.opened import open_data
+from nas.fit.training.optimization.step import LearnerStep, Normalised
+from nas.fit.training.recipe import RECIPES
+
+
+@pytest.mark.parametrize(
+    ("channels", "stride", "layout"),
+    [
+        (8, 1, torch.channels_last),
+        (16, 2, torch.channels_last),
+        (8, 2, torch.contiguous_format),
+    ],
+)
+def test_no_narrow_shortcut_computes_with_channels_last_on_a_cpu(channels, stride, layout):
+    """OneDNN would write past a buffer, and end the process where it is freed."""
+    shortcut = nn.Conv2d(channels, 8, 1, stride)
+    network = nn.Sequential(nn.Conv2d(3, channels, 3), shortcut, nn.Flatten())
+    model = Normalised(network, (0.5,) * 3, (0.5,) * 3, torch.device("cpu"))
+    seen = []
+    shortcut.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model(torch.zeros(3, 8, 8, 3, dtype=torch.uint8))
+    assert seen[0].is_contiguous(memory_format=layout)
+
+
+def test_a_captured_step_reads_copies_of_batches_of_one_shape():
+    data = open_data("embedding:digits", side=8)
+    device = torch.device("cpu")
+    network = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    model = Normalised(network, None, None, device)
+    step = LearnerStep(model, RECIPES["scenes"], data, steps=2, device=device, is_captured=True)
+    first, second = ((torch.full((2, 3, 8, 8), value), torch.zeros(2)) for value in (1.0, 2.0))
+
+    step.load(first)
+    step.load(second)
+
+    ((read, _), _), *_ = step._parts()
+    assert torch.equal(read, second[0])
+    assert torch.equal(first[0], torch.ones(2, 3, 8, 8))
+    with pytest.raises(UserError, match="equal steps"):
+        step.load(tuple(each[:1] for each in second))
