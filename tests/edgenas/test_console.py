@@ -73,13 +73,17 @@ def test_a_command_works_without_standard_streams(words, tmp_path):
     assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
 
 
-OWN = ("common.py", "runtime.py", "controller.py")
-"""Files of a user that are named like ours."""
+HIDING = ("controller.py", "latency.py")
+"""Files of a user that have the name of a package of ours."""
 
 
-def test_files_of_the_user_that_are_named_like_ours_break_nothing(script, tmp_path):
-    for name in OWN:
-        (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
+def own_files(folder, *names):
+    for name in names:
+        (folder / name).write_text("raise SystemExit('the user\\'s own')")
+
+
+def test_the_console_command_imports_no_file_of_the_users_folder(script, tmp_path):
+    own_files(tmp_path, *HIDING)
 
     installed = start(script, "transfer", "--help", cwd=tmp_path)
 
@@ -87,9 +91,17 @@ def test_files_of_the_user_that_are_named_like_ours_break_nothing(script, tmp_pa
     assert "calibration networks" in installed.stdout
 
 
-@pytest.mark.parametrize("name", OWN)
+def test_a_module_needs_no_file_of_a_common_name(tmp_path):
+    own_files(tmp_path, "common.py", "runtime.py", "utils.py")
+
+    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
+
+    assert module.returncode == 0, module.stderr
+
+
+@pytest.mark.parametrize("name", HIDING)
 def test_a_file_of_the_user_that_is_imported_instead_of_ours_is_named(name, tmp_path):
-    (tmp_path / name).write_text("raise SystemExit('the user\\'s own')")
+    own_files(tmp_path, name)
 
     module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
 
