@@ -17,7 +17,7 @@ from nas.fit.learners.base import blamed, scalar_loss
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.of_images import ImageLearner
 from nas.fit.training.classifiers import classifiers
-from nas.fit.training.optimization.average_pool import exact_average_pools
+from nas.fit.training.optimization.kernels import has_overlapping_pools
 from nas.fit.training.optimization.replicas import part_of_batch, sum_over_processes
 from nas.fit.training.recipe import Recipe
 
@@ -39,8 +39,7 @@ class Normalised(nn.Module):
         """Moves the network to the device."""
         super().__init__()
         self.network = network.to(device)
-        overflows = device.type == "cpu" and any(map(_overflows, network.modules()))
-        self._layout = torch.contiguous_format if overflows else torch.channels_last
+        self._layout = layout_for(network, device)
         network.to(memory_format=self._layout)  # type: ignore[call-overload]  # torch's stubs lack it
         self._mean, self._sd = (
             None if each is None else torch.tensor(each, device=device) * 255 for each in (mean, sd)
@@ -54,12 +53,20 @@ class Normalised(nn.Module):
             inputs = (images.contiguous(memory_format=self._layout),)
         if self._device.type != "cuda":
             return self.network(*inputs)
-        with (
-            exact_average_pools(self.network),
-            torch.autocast("cuda", torch.bfloat16, cache_enabled=False),  # no casts of a capture
-        ):
+        with torch.autocast(
+            "cuda", torch.bfloat16, cache_enabled=False
+        ):  # a capture keeps no casts
             outputs = self.network(*inputs)
         return outputs.float() if isinstance(outputs, Tensor) else outputs
+
+
+def layout_for(network: nn.Module, device: torch.device) -> torch.memory_format:
+    """Memory format that a network is trained in: channels last, unless a backward kernel fails with it."""
+    if device.type == "cuda":
+        fails = has_overlapping_pools(network)
+    else:
+        fails = any(map(_overflows, network.modules()))
+    return torch.contiguous_format if fails else torch.channels_last
 
 
 def _overflows(module: nn.Module) -> bool:

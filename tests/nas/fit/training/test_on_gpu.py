@@ -13,8 +13,8 @@ from nas.fit.learners.opened import open_data
 from nas.fit.starts.elastic.starts import start_named
 from nas.fit.starts.supernet.training import path_accuracy, train_supernet
 from nas.fit.training import trainer
-from nas.fit.training.optimization.average_pool import exact_average_pools
 from nas.fit.training.optimization.kernels import Kernels
+from nas.fit.training.optimization.step import layout_for
 from nas.fit.training.recipe import RECIPES
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.trainer import DivergedTrainingError, TrainingOptions, train
@@ -106,9 +106,10 @@ def test_gradients_are_those_of_the_cpu(cell, name):
     labels = torch.randint(4, (64,), generator=generator)
 
     def gradients(device):
-        model = deepcopy(network).to(device, memory_format=torch.channels_last)
-        pixels = images.to(device, memory_format=torch.channels_last)
-        with exact_average_pools(model), torch.backends.cudnn.flags(allow_tf32=False):
+        layout = layout_for(network, torch.device(device))
+        model = deepcopy(network).to(device, memory_format=layout)
+        pixels = images.to(device, memory_format=layout)
+        with torch.backends.cudnn.flags(allow_tf32=False):
             nn.functional.cross_entropy(model(pixels), labels.to(device)).backward()
         return {name: item.grad.cpu() for name, item in model.named_parameters()}
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from nas.fit.learners.opened import open_data
-from nas.fit.training.optimization.step import LearnerStep, Normalised
+from nas.fit.training.optimization.step import LearnerStep, Normalised, layout_for
 from nas.fit.training.recipe import RECIPES
 
 
@@ -27,6 +27,19 @@ def test_no_narrow_shortcut_computes_with_channels_last_on_a_cpu(channels, strid
     shortcut.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     model(torch.zeros(3, 8, 8, 3, dtype=torch.uint8))
     assert seen[0].is_contiguous(memory_format=layout)
+
+
+@pytest.mark.parametrize(
+    ("pool", "device", "layout"),
+    [
+        (nn.AvgPool2d(3, 1, 1), "cuda", torch.contiguous_format),
+        (nn.AvgPool2d((3, 2), 2), "cuda", torch.contiguous_format),
+        (nn.AvgPool2d(2, 2), "cuda", torch.channels_last),
+        (nn.AvgPool2d(3, 1, 1), "cpu", torch.channels_last),
+    ],
+)
+def test_no_overlapping_pool_computes_with_channels_last_on_a_gpu(pool, device, layout):
+    assert layout_for(nn.Sequential(pool), torch.device(device)) == layout
 
 
 def test_a_captured_step_reads_copies_of_batches_of_one_shape():
