@@ -27,7 +27,7 @@ from nas.spaces.mobilenet_v3.predictor import FITTED_SIDES, OfaAccuracyConfig
 from nas.spaces.mobilenet_v3.space import SIDES, MobileNetV3
 from nas.spaces.registry import space_named
 from nas.trials.loop import search
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from rewards.constrained import ConstrainedReward
 
 SEARCHERS = ("uniform", "evolution", "local_search", "rnn", "reinforce", "guided", "nsga2", "tpe")
@@ -137,7 +137,7 @@ def remembered(path, key, search_seeds, seeds):
 
 def problem_of(limit_ms, accuracy, oracle):
     sources = OfFittedSides(accuracy), OfFittedSides(oracle)
-    return SearchProblem(SPACE, TASK, *sources, ConstrainedReward(limit_ms), limit_ms)
+    return RewardedProblem(SPACE, TASK, *sources, limit_ms, reward=ConstrainedReward(limit_ms))
 
 
 def main(names, queries=500, seeds=20, found=None):

@@ -15,7 +15,6 @@ from nas.accuracy.table import TableAccuracyConfig
 from nas.fit.data.open import open_images
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.problem import SearchProblem
-from rewards.constrained import ConstrainedReward
 
 DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
 TASK = SPACE.tasks["cifar10"]
@@ -49,7 +48,6 @@ def problem_of(device, limit_ms, epochs, split):
         TASK,
         TableAccuracyConfig().build(SPACE, TASK, split, epochs),
         AutoLatencyConfig().build(device, SPACE, TASK),
-        ConstrainedReward(limit_ms),
         limit_ms,
     )
 

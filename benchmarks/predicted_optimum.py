@@ -25,7 +25,6 @@ from nas.accuracy.base import Split
 from nas.accuracy.table import SurrogateAccuracyConfig, TableAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.problem import SearchProblem
-from rewards.constrained import ConstrainedReward
 
 
 def main() -> None:
@@ -62,8 +61,7 @@ def answers(device, truth_ms, config, task):
     table = TableAccuracyConfig().build(SPACE, task, Split.valid, 200)
     points = 100 * table.answer(SPACE.architectures(np.arange(SPACE.size))).fraction
     for limit_ms in np.nanquantile(truth_ms, LIMITS):
-        reward = ConstrainedReward(limit_ms)
-        answer = SearchProblem(SPACE, task, accuracy, oracle, reward, limit_ms).survey.optimum
+        answer = SearchProblem(SPACE, task, accuracy, oracle, limit_ms).survey.optimum
         if answer is not None:
             gaps = points[truth_ms <= limit_ms] - points[answer]
             yield gaps.max(), (gaps > 0).sum(), truth_ms[answer] <= limit_ms

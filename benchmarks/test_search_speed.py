@@ -33,7 +33,7 @@ from latency.base import Latencies, every_architecture
 from nas.accuracy.base import Accuracies
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
 
@@ -89,7 +89,7 @@ def problem_of(tables, reward):
     """The search for the architecture of the highest reward."""
     accuracy, oracle = map(Lookup, tables, (Accuracies, Latencies))
     task = SPACE.tasks[SPACE.default_task]
-    return SearchProblem(SPACE, task, accuracy, oracle, reward, reward.target_ms)
+    return RewardedProblem(SPACE, task, accuracy, oracle, reward.target_ms, reward=reward)
 
 
 def test_five_thousand_samples_of_the_lstm_at_batch_1(benchmark, tables):

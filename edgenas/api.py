@@ -30,8 +30,8 @@ from nas.accuracy.base import Accuracy, AccuracyConfig
 from nas.config.build import NAMES, add_part, build, live_settings, register, space_of_network
 from nas.fit.learners.base import Learner
 from nas.measure import command as measure_command
+from nas.runs.run import OnTrials, nothing
 from nas.search import command as search_command
-from nas.search.run import OnTrials, nothing
 from nas.spaces.base import SearchSpace
 from nas.study import command as study_command
 from rewards.base import Reward

@@ -19,7 +19,7 @@ from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracies
 from nas.report.samples import record
 from nas.search.command import USER_ERRORS
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.trial import State, Trials
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _MOST = 100_000
 class Suggestions:
     """Architectures that a controller proposes, as rows of choice indices, and what it was told."""
 
-    problem: SearchProblem  # `space`, `task`, and `oracle.answer(rows).ms` of the device
+    problem: RewardedProblem  # `space`, `task`, and `oracle.answer(rows).ms` of the device
     controller: Controller
     _told: list[Trials] = field(default_factory=list)
 

@@ -45,7 +45,7 @@ from nas.fit.data.decode import UndecodableError, decode
 from nas.fit.data.parquet import ParquetImages
 from nas.fit.training.trained_folder import read_training
 from nas.report.summary import SCHEMA, Summary, read_summary
-from nas.search.journal import read_journal
+from nas.runs.journal import read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import load_bz2
 from nas.study.search_log import load_log

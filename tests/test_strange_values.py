@@ -28,7 +28,7 @@ from edgenas_core.files.safe_yaml import flat
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import SearchConfig
 from nas.export.config import ExportConfig
-from nas.search.run import Run
+from nas.runs.run import Run
 from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
 

@@ -33,7 +33,7 @@ from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import default_of, default_space, is_object, plug_ins_of, space_named
 from nas.spaces.trusted_code import MARK, absolute, trust
 from nas.trials.executor import Simulated, Workers
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 
@@ -163,7 +163,7 @@ class Experiment:
     """The objects of one search."""
 
     config: SearchConfig
-    problem: SearchProblem
+    problem: RewardedProblem
     controller: Controller
     source: Simulated | None  # of an asynchronous search; None: answers are instant
     images: TrainingData | None = None  # of a search on own images
@@ -317,12 +317,11 @@ def build(composed: DictConfig) -> Experiment:
         controller = config.controller.build(space, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
-    problem = SearchProblem(
+    problem = RewardedProblem(
         space,
         task,
         _accuracy(config, space, task, images),
         oracle,
-        config.reward,
         limit_ms,
         limits_of(
             config.E,
@@ -333,6 +332,7 @@ def build(composed: DictConfig) -> Experiment:
             memory={"RAM": config.RAM, "flash": config.flash},
         ),
         config.confidence,
+        reward=config.reward,
     )
     if problem.uncertainty and config.confidence > (most := problem.uncertainty.most_confidence):
         raise UserError(

@@ -28,7 +28,7 @@ from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem, SearchProblem
 from nas.trials.statistics import best_feasible, sample_within_limit
 from nas.trials.survey import (
     EstimatedShare,
@@ -462,9 +462,11 @@ class _Reporter:
 
     def mode_gap(self, preferred: Trials | None) -> float | None:
         """The reward's maximum over the space less the reward of what the policy prefers."""
-        survey = self.problem.survey
-        favourite = None if survey is None else survey.favourite(self.problem.reward)
-        if preferred is None or favourite is None:
+        survey, problem = self.problem.survey, self.problem
+        if preferred is None or survey is None or not isinstance(problem, RewardedProblem):
+            return None
+        favourite = survey.favourite(problem.reward)
+        if favourite is None:
             return None
         highest = self.problem.surveyed(np.array([favourite])).rewards[0]
         return float(highest - preferred.rewards[0])

@@ -14,7 +14,7 @@ from nas.accuracy.base import HasWeights
 from nas.config.build import FROM_SCRATCH, Experiment, no_weights
 from nas.fit.data.image_set import ImageSet
 from nas.report.answer import Status
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.survey import describe_limit, describe_reward, require_complete
 
 
@@ -72,7 +72,7 @@ def _few_calibrated(experiment: Experiment) -> str | None:
     return few_calibrated(experiment.images)
 
 
-def _outlook(problem: SearchProblem, *, verbose: bool, is_own: bool) -> list[str]:
+def _outlook(problem: RewardedProblem, *, verbose: bool, is_own: bool) -> list[str]:
     survey = problem.survey
     if survey is not None:
         require_complete(survey, problem.oracle.device)
@@ -84,12 +84,12 @@ def _outlook(problem: SearchProblem, *, verbose: bool, is_own: bool) -> list[str
     return [*lines, *([] if is_own else [Status.unranked.value])]
 
 
-def sources(problem: SearchProblem) -> str:
+def sources(problem: RewardedProblem) -> str:
     """Sources of the numbers, in one line."""
     return "; ".join(_each_source(problem))
 
 
-def _each_source(problem: SearchProblem) -> list[str]:
+def _each_source(problem: RewardedProblem) -> list[str]:
     return [
         f"accuracy {problem.accuracy.description}",
         f"latency {problem.oracle.description}",

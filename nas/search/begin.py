@@ -23,10 +23,10 @@ from nas.accuracy.base import HasWeights
 from nas.config.build import NAMES, Experiment, build
 from nas.config.stored import require_repeated, stored_choices, waiting, words_to_repeat
 from nas.report.run_folder import RunFolder, interrupted_run_folder, new_run_folder
+from nas.runs.run import OnTrials, Run, nothing
+from nas.runs.strategy import Begun, Strategy
 from nas.search.announcement import announce
 from nas.search.by_controller import ByController
-from nas.search.run import OnTrials, Run, nothing
-from nas.search.strategy import Begun, Strategy
 
 _SOURCES = ("space", "accuracy", "latency", "device", "data")
 """Sources, device and digest of own images that a resumed run must share with its first part."""

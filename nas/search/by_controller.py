@@ -16,10 +16,10 @@ from nas.accuracy.base import HasAccuracyTable
 from nas.report.number import PREDICTED
 from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
+from nas.runs.journal import Event, Journal, cut_journal
+from nas.runs.strategy import Begun, Outcome
 from nas.search.announcement import sources
-from nas.search.journal import Event, Journal, cut_journal
 from nas.search.replay import NOTHING, check_answers, complete, replay
-from nas.search.strategy import Begun, Outcome
 from nas.trials.asynchronous import Asynchronous, ControllerProposer
 from nas.trials.confirmation import Confirmation, confirm
 from nas.trials.loop import OnAsked, search

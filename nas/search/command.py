@@ -22,7 +22,7 @@ from nas.config.build import live_settings, register
 
 if TYPE_CHECKING:
     from nas.report.run_folder import RunFolder
-    from nas.search.run import OnTrials
+    from nas.runs.run import OnTrials
 
 USER_ERRORS = (DivergedError, UnmeasuredError)
 """Errors of the user, besides `UserError` and `OSError`."""
@@ -35,10 +35,10 @@ def main(words: Sequence[str] | None = None) -> None:
     live = live_settings({name: value for name, _, value in (w.partition("=") for w in words)})
     words = [*(f"{name}={value}" for name, value in live.items()), *words]
     hydra_command("nas.search", "search", _run, *USER_ERRORS, words=words)
-    if "nas.search.sweep" not in sys.modules:  # no job of a sweep has run
+    if "nas.runs.sweep" not in sys.modules:  # no job of a sweep has run
         return
     with one_line_errors():
-        from nas.search.sweep import compare_runs  # noqa: PLC0415 - `--help` does not wait for it
+        from nas.runs.sweep import compare_runs  # noqa: PLC0415 - `--help` does not wait for it
 
         if not compare_runs(PlainConsole()):
             sys.exit(USER_ERROR)
@@ -54,7 +54,7 @@ def _run(composed: DictConfig) -> None:
             return search(composed, choices, words, console)
 
     if hydra.mode is RunMode.MULTIRUN:
-        from nas.search.sweep import run_job  # noqa: PLC0415 - as above
+        from nas.runs.sweep import run_job  # noqa: PLC0415 - as above
 
         run_job(job)
     else:
@@ -82,8 +82,8 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
       OSError: if a folder cannot be written.
     """
+    from nas.runs.run import nothing  # noqa: PLC0415 - as above
     from nas.search.begin import begin  # noqa: PLC0415 - as above
-    from nas.search.run import nothing  # noqa: PLC0415 - as above
 
     run = begin(composed, choices, words, console, on_trials or nothing)
     run.complete()

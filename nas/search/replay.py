@@ -18,8 +18,8 @@ from controller.base import Controller
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import is_predicted
 from latency.base import Latencies
-from nas.search.journal import Asked, Event, JournalNote
-from nas.trials.problem import SearchProblem
+from nas.runs.journal import Asked, Event, JournalNote
+from nas.trials.problem import RewardedProblem
 from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
 
@@ -45,7 +45,7 @@ NOTHING = Replayed(0, {}, None)
 
 def replay(
     controller: Controller,
-    problem: SearchProblem,
+    problem: RewardedProblem,
     events: Sequence[Event],
     history: ChoiceHistory,
 ) -> Replayed:
@@ -93,7 +93,7 @@ def complete(events: Sequence[Event]) -> Sequence[Event]:
     return events[: last + 1]
 
 
-def check_answers(recorded: Trials, problem: SearchProblem) -> None:
+def check_answers(recorded: Trials, problem: RewardedProblem) -> None:
     """Refuse a journal whose numbers are not those of the sources, where asking is free.
 
     Table entries have to be equal, predictions up to the rounding of another processor.

@@ -34,7 +34,7 @@ from nas.study.answers import Answers, answers_about_all
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.survey import Survey
 from rewards.base import Reward
 
@@ -72,7 +72,7 @@ class StudyJob:
     """A setting and the objects that search it."""
 
     setting: Setting
-    problem: SearchProblem
+    problem: RewardedProblem
     controller: ControllerConfig
     exact: bool  # the study has answers about the whole space
 
@@ -132,8 +132,8 @@ def make_plan(composed: DictConfig) -> Plan:
                 continue  # a point of the grid that equals the defaults
             oracle = problems.oracles[device]
             part = searched_part(space, oracle)
-            problem = SearchProblem(
-                part, task, accuracy, oracle, scored, limit_ms, confidence=0.0
+            problem = RewardedProblem(
+                part, task, accuracy, oracle, limit_ms, confidence=0.0, reward=scored
             )  # searchers are compared on the numbers as they are
             jobs[setting] = StudyJob(setting, problem, searcher, exact)
     if len({setting.key for setting in jobs}) < len(jobs):

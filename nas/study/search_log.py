@@ -25,7 +25,7 @@ from nas.spaces.base import SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import StudyJob
 from nas.trials.loop import search
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.trial import Trials
 
 
@@ -73,7 +73,7 @@ def search_setting(job: StudyJob, seeds: Sequence[int], budget: int) -> SearchLo
 
 
 def _sampled(
-    problem: SearchProblem, steps: Sequence[Trials]
+    problem: RewardedProblem, steps: Sequence[Trials]
 ) -> tuple[Int64[ndarray, "R n"], Sampled]:
     """Each sampled architecture once, and the number of every sample among them."""
     rows = problem.space.normal(np.concatenate([step.architectures for step in steps], axis=1))

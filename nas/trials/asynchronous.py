@@ -18,7 +18,7 @@ from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, SlowAccuracySource
 from nas.trials.loop import OnAsked
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem, SearchProblem
 from nas.trials.trial import State, Trials
 
 LOST_IN_A_ROW = 3
@@ -62,7 +62,7 @@ class ControllerProposer:
     """
 
     controller: Controller
-    problem: SearchProblem
+    problem: RewardedProblem
     budget: int
     seed: int = 0  # of the first trial; later ones count on
     asked: int = 0  # trials, by an earlier part of the same search

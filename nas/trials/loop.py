@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from controller.base import Controller
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.trial import Trials
 
 OnAsked: TypeAlias = Callable[[int, Int64[ndarray, "R B D"]], None]
@@ -21,7 +21,7 @@ OnAsked: TypeAlias = Callable[[int, Int64[ndarray, "R B D"]], None]
 
 def search(
     controller: Controller,
-    problem: SearchProblem,
+    problem: RewardedProblem,
     *,
     budget: int,
     batch_size: int,

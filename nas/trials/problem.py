@@ -1,10 +1,10 @@
-"""The search problem: a space, its accuracy and latency sources, the limits and the reward."""
+"""The search problem: a space, its accuracy and latency sources, the limits and, of a search, the reward."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import final
 
@@ -26,16 +26,14 @@ from nas.trials.trial import State, Trials
 from rewards.base import Reward
 
 
-@final
 @dataclass(frozen=True)
 class SearchProblem:
-    """A space, its sources, the limits and the reward."""
+    """A space, its sources and the limits; rewards of its trials are NaN."""
 
     space: SearchSpace
     task: Task
     accuracy: Accuracy
     oracle: LatencyOracle
-    reward: Reward
     limit_ms: float
     limits: Limits = NO_FURTHER_LIMITS
     confidence: float = 0.95  # share of answers of predicted latencies that are within T
@@ -152,12 +150,44 @@ class SearchProblem:
             latency_ms=latencies.ms,
             latency_kind=latencies.kind,
             costs=costs,
-            ratios=self.reward.ratios(compared_ms, further),
-            rewards=self.reward(accuracies.fraction, compared_ms, further),
+            ratios=self.ratios(compared_ms, further),
+            rewards=self.rewards(accuracies.fraction, compared_ms, further),
             fidelity=same.fidelity,
             seconds=np.full(shape, seconds / max(1, math.prod(shape))),
             error=same.error,
         )
+
+    def ratios(
+        self, compared_ms: Float64[ndarray, "*n"], further: Float64[ndarray, "*n L"]
+    ) -> Float64[ndarray, "*n M"]:
+        """Every cost divided by its limit, the latency first."""
+        return np.concatenate([(compared_ms / self.limit_ms)[..., None], further], axis=-1)
+
+    def rewards(
+        self,
+        accuracy: Float64[ndarray, "*n"],
+        compared_ms: Float64[ndarray, "*n"],  # noqa: ARG002 - for a reward
+        further: Float64[ndarray, "*n L"],  # noqa: ARG002 - for a reward
+    ) -> Float64[ndarray, "*n"]:
+        """NaN: there is no reward."""
+        return np.full(accuracy.shape, np.nan)
+
+
+@final
+@dataclass(frozen=True)
+class RewardedProblem(SearchProblem):
+    """A problem whose trials have a reward, from which controllers learn."""
+
+    reward: Reward = field(kw_only=True)
+
+    def rewards(
+        self,
+        accuracy: Float64[ndarray, "*n"],
+        compared_ms: Float64[ndarray, "*n"],
+        further: Float64[ndarray, "*n L"],
+    ) -> Float64[ndarray, "*n"]:
+        """Reward of accuracies, latencies and further costs, each of these divided by its limit."""
+        return self.reward(accuracy, compared_ms, further)
 
     def score(
         self, accuracy: Float64[ndarray, "*n"], ratios: Float64[ndarray, "*n M"]

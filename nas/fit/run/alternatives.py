@@ -41,7 +41,7 @@ from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import classes_of
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trained_folder import RECORD, Training, read_training, trained_folder
-from nas.search.strategy import Outcome
+from nas.runs.strategy import Outcome
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start, pretrained_start
 from nas.trials.trial import Trials

@@ -29,7 +29,7 @@ from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.trained_folder import Training
 from nas.fit.training.untrained import own_side, untrained
-from nas.search.strategy import Begun
+from nas.runs.strategy import Begun
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start
 

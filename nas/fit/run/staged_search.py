@@ -49,8 +49,8 @@ from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
-from nas.search.journal import Asked, Event, Journal, JournalNote
-from nas.search.strategy import Begun, Outcome
+from nas.runs.journal import Asked, Event, Journal, JournalNote
+from nas.runs.strategy import Begun, Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Workers

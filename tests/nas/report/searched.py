@@ -15,7 +15,7 @@ from nas.report.run_page import run_page
 from nas.report.summary import RunSettings, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import NO_FURTHER_LIMITS
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from nas.trials.statistics import ChoiceHistory
 from nas.trials.trial import State, Trials
 from rewards.constrained import ConstrainedReward
@@ -80,7 +80,7 @@ class Accuracy:
 def problem_of(oracle=None, accuracy=None, *, limit_ms=17.0, limits=NO_FURTHER_LIMITS):
     reward = ConstrainedReward(limit_ms)
     oracle, accuracy = oracle or Oracle(), accuracy or Accuracy()
-    return SearchProblem(SPACE, TASK, accuracy, oracle, reward, limit_ms, limits)
+    return RewardedProblem(SPACE, TASK, accuracy, oracle, limit_ms, limits, reward=reward)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Searched:
 
     summary: Summary
     trials: Trials
-    problem: SearchProblem
+    problem: RewardedProblem
     history: ChoiceHistory
 
     def page(self):

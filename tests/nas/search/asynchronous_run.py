@@ -15,7 +15,7 @@ from synthetic import problem, worth
 from controller.local_search import LocalSearchConfig
 from edgenas_core.types.kind import Kind
 from nas.accuracy.slow import Evaluation, Fidelity
-from nas.search.journal import Journal, cut_journal, read_journal
+from nas.runs.journal import Journal, cut_journal, read_journal
 from nas.search.replay import NOTHING, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous, ControllerProposer

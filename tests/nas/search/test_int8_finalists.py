@@ -36,7 +36,7 @@ from nas.fit.training.trained_folder import (
 )
 from nas.fit.training.trainer import train
 from nas.report.summary import Int8Accuracy
-from nas.search.journal import read_journal
+from nas.runs.journal import read_journal
 from nas.spaces.function import space
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem

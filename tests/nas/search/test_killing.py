@@ -14,7 +14,7 @@ import pytest
 from synthetic import problem
 
 from controller.local_search import LocalSearchConfig
-from nas.search.journal import Asked, read_journal
+from nas.runs.journal import Asked, read_journal
 from nas.search.replay import replay
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.statistics import ChoiceHistory

@@ -22,7 +22,7 @@ from searching import (
 
 from latency.models.regression import embedded_models
 from nas.report.summary import SCHEMA
-from nas.search import sweep
+from nas.runs import sweep
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 

@@ -10,7 +10,7 @@ from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Accuracies, Split
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.problem import SearchProblem
+from nas.trials.problem import RewardedProblem
 from rewards.constrained import ConstrainedReward
 
 
@@ -64,12 +64,12 @@ class Accuracy:
 
 
 def problem(*, limit_ms=30.0, oracle=None, accuracy=None, reward=None, **others):
-    return SearchProblem(
+    return RewardedProblem(
         SPACE,
         SPACE.tasks["cifar100"],
         accuracy or Accuracy(),
         oracle or Oracle(),
-        reward or ConstrainedReward(limit_ms),
         limit_ms,
         **others,
+        reward=reward or ConstrainedReward(limit_ms),
     )

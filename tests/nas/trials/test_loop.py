@@ -11,7 +11,7 @@ from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
-from nas.search.journal import Asked
+from nas.runs.journal import Asked
 from nas.search.replay import complete, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search

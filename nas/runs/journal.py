@@ -201,7 +201,7 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
             raise ValueError(f"it holds a {name} that is none")
     further = stored["costs"] / problem.limits.bounds
     latencies = Latencies(stored["latency_ms"], stored["latency_kind"])
-    ratios = problem.reward.ratios(problem.compared_ms(latencies), further)
+    ratios = problem.ratios(problem.compared_ms(latencies), further)
     return Trials(ratios=ratios, **stored)
 
 

@@ -19,8 +19,8 @@ from nas.report.environment import environment
 from nas.report.samples import write_record
 from nas.report.summary import Summary, summarise
 from nas.report.terminal import print_front, print_next, print_summary
-from nas.search.journal import Event, Journal, cut_journal, read_journal
-from nas.search.strategy import Begun, Outcome, Strategy
+from nas.runs.journal import Event, Journal, cut_journal, read_journal
+from nas.runs.strategy import Begun, Outcome, Strategy
 from nas.trials.trial import Trials
 
 OnTrials: TypeAlias = Callable[[Trials], None]

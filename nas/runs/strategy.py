@@ -16,7 +16,7 @@ from nas.fit.ranking.stage_result import StageResult
 from nas.fit.training.trained_folder import Training
 from nas.report.run_folder import RunFolder
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
-from nas.search.journal import Event, Journal
+from nas.runs.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
 from nas.trials.trial import Trials
 

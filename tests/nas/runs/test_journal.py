@@ -14,7 +14,7 @@ from synthetic import problem
 from controller.local_search import LocalSearchConfig
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
-from nas.search.journal import Asked, Journal, JournalNote, cut_journal, read_journal
+from nas.runs.journal import Asked, Journal, JournalNote, cut_journal, read_journal
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import State, Trials

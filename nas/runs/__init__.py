@@ -1,0 +1,1 @@
+"""One resumable run in its folder: its journal, its results, and sweeps of runs."""
