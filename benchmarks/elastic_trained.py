@@ -65,13 +65,13 @@ from nas.fit.starts.fine_tuning.tuning import absorb_statistics
 from nas.fit.starts.pretrained.padding import PaddedConvolution, with_static_padding
 from nas.fit.starts.pretrained.timm_library import timm
 from nas.fit.starts.supernet.training import inherited, recalibrate, train_supernet
+from nas.fit.training.device import computed_by, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named
-from nas.fit.training.optimization.kernels import computed_by, kernels_for
+from nas.fit.training.network import resize
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.short import proxy_batch
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
-from nas.fit.training.untrained import resize
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.residual import residual
 
 STARTED_S = time.monotonic()

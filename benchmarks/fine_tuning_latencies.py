@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.fine_tuning_table import NetworkAtSide, candidates_of, space_of
 from benchmarks.mobilenet_v3_trained import CALLS, PASSES, in_turns
 from nas.fit.starts.pretrained.space import SIDES
-from nas.fit.training.untrained import untrained
+from nas.fit.training.network import untrained
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from nas.fit.starts.pretrained.timm_library import timm
-from nas.fit.training.freed_memory import freed_memory_kept
+from nas.fit.training.device import freed_memory_kept
 
 NETWORKS = ("mobilenetv2_050@96", "tf_mobilenetv3_large_minimal_100@96", "mobilenetv2_075@160")
 STEPS, REPEATS, CLASSES = 6, 9, 5

@@ -19,9 +19,9 @@ from torch import nn
 from nas.fit.data.image_set import Images
 from nas.fit.data.open import open_images
 from nas.fit.training.evaluation import classes_of
+from nas.fit.training.network import untrained
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
-from nas.fit.training.untrained import untrained
 from nas.spaces.residual import SPACE
 
 PLAIN = (32, 32, 64, 64, 128, 128)

@@ -52,14 +52,14 @@ from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.starts.fine_tuning.tuning import absorb_statistics
 from nas.fit.starts.pretrained.padding import with_static_padding
 from nas.fit.training.evaluation import device_named
+from nas.fit.training.network import own_side, resize, resized
 from nas.fit.training.recipe import Recipe, recipe_named
 from nas.fit.training.rounding import tuned_with_rounding
-from nas.fit.training.short import proxy_batch
 from nas.fit.training.sources import ImageSources
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trainer import TrainingOptions
-from nas.fit.training.untrained import own_side, resize, resized
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
 

@@ -39,11 +39,11 @@ from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.fit.data.open import open_images
 from nas.fit.starts.pretrained.timm_library import timm
 from nas.fit.training.evaluation import device_named
+from nas.fit.training.network import own_side, untrained
 from nas.fit.training.recipe import RECIPES
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trainer import TrainingOptions
-from nas.fit.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 
 TIMM = (

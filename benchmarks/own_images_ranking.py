@@ -35,9 +35,9 @@ from nas.fit.ranking.stages import WEIGHT
 from nas.fit.starts.proxies import scores as of_search
 from nas.fit.starts.proxies.scores import columns_of, scores, signal
 from nas.fit.training.recipe import RECIPES
-from nas.fit.training.short import proxy_batch
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.trainer import TrainingOptions
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.counted import flops
 from nas.spaces.nas_bench_201.plugin import SPACE
 

@@ -33,7 +33,7 @@ from nas.fit.ranking.proposer import StagedProposer
 from nas.fit.ranking.stages import Stages
 from nas.fit.run.scoring import ProxyScores
 from nas.fit.training.recipe import RECIPES
-from nas.fit.training.short import SideBySide
+from nas.fit.training.trial import SideBySide
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.problem import SearchProblem

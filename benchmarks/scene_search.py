@@ -34,14 +34,14 @@ from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
 from nas.config.build import STARTS
 from nas.fit.learners.opened import open_data
+from nas.fit.training.captured import opened_slot
+from nas.fit.training.device import Kernels
 from nas.fit.training.evaluation import device_named, metric_of
-from nas.fit.training.optimization.captured import opened_slot
-from nas.fit.training.optimization.kernels import Kernels
+from nas.fit.training.network import untrained
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.sources import sources_of
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trainer import TrainingOptions, drained, training
-from nas.fit.training.untrained import untrained
 from nas.spaces.registry import space_named
 
 DEVICE = "this-core/onnxruntime/fp32/b1"

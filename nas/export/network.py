@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.fit.training.untrained import renew_statistics
+from nas.fit.training.network import renew_statistics
 from nas.spaces.base import SearchSpace
 
 Session = Callable[[Float32[ndarray, "b c h w"]], Float32[ndarray, "b ..."]]

@@ -62,7 +62,7 @@ class ExportSubject:
     @property
     def side(self) -> int:
         """Side in pixels of the images that the network takes."""
-        from nas.fit.training.untrained import own_side  # noqa: PLC0415 - imports torch
+        from nas.fit.training.network import own_side  # noqa: PLC0415 - imports torch
 
         return own_side(self.space, self.architecture, self.task)
 

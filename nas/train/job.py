@@ -37,11 +37,12 @@ from nas.fit.starts.fine_tuning.trial import (
     PretrainedNetwork,
 )
 from nas.fit.training.checkpoint import epochs_done, epochs_of
+from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import logits_of, metric_of
-from nas.fit.training.optimization.replicas import agreed, place
-from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.network import untrained
 from nas.fit.training.recipe import Recipe, recipe_named
-from nas.fit.training.share import take_share
+from nas.fit.training.replicas import agreed, place
+from nas.fit.training.step import Normalised
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import (
     PICTURES,
@@ -66,7 +67,6 @@ from nas.fit.training.trainer import (
     train,
 )
 from nas.fit.training.trial import NetworkOf
-from nas.fit.training.untrained import untrained
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import TrainSubject

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from edgenas_core.types.errors import UserError
-from nas.fit.training.optimization.replicas import join, leave
+from nas.fit.training.replicas import join, leave
 
 _ATTEMPTS = 5
 """Number of starts of the training, the first included."""

@@ -29,8 +29,8 @@ from nas.fit.run.alternatives import ComparedSearch
 from nas.fit.run.expected_latency import expected_ms, layer_work
 from nas.fit.run.winner import Winner, epochs_within, valid_accuracy
 from nas.fit.starts.fine_tuning.trial import FROZEN, FineTuningTrial, frozen_pass, tuned_checkpoint
+from nas.fit.training.device import take_share
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.share import take_share
 from nas.fit.training.trainer import seconds_an_epoch
 from nas.train.job import Start
 from nas.trials.executor import Evaluated

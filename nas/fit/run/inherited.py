@@ -27,8 +27,8 @@ from nas.fit.run.staged import Staged
 from nas.fit.run.winner import Winner, valid_accuracy
 from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import accuracy_of
+from nas.fit.training.network import own_side, untrained
 from nas.fit.training.trained_folder import Training
-from nas.fit.training.untrained import own_side, untrained
 from nas.runs.strategy import Begun
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start

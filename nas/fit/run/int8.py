@@ -20,6 +20,7 @@ from latency.probe.connection import LostConnectionError
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData, has_classes
 from nas.fit.run.winner import BEYOND_CHANCE
+from nas.fit.training.network import own_side
 from nas.fit.training.trained_folder import (
     INT8_WEIGHTS,
     WEIGHTS,
@@ -28,7 +29,6 @@ from nas.fit.training.trained_folder import (
     write_tuned,
 )
 from nas.fit.training.trainer import DivergedTrainingError
-from nas.fit.training.untrained import own_side
 from nas.report.summary import Int8Accuracy
 from nas.spaces.base import SearchSpace
 

@@ -32,12 +32,12 @@ from nas.fit.starts.supernet.training import (
     train_supernet,
 )
 from nas.fit.training.checkpoint import epochs_done, epochs_of
+from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import device_named
-from nas.fit.training.optimization.step import copied
-from nas.fit.training.share import take_share
-from nas.fit.training.short import proxy_batch
+from nas.fit.training.network import untrained
+from nas.fit.training.step import copied
 from nas.fit.training.trainer import DivergedTrainingError, Epoch
-from nas.fit.training.untrained import untrained
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.base import SearchSpace
 from nas.train.progress import TrainingProgress
 

@@ -30,12 +30,11 @@ from nas.fit.run.staged_search import StagedSearch
 from nas.fit.run.winner import BEYOND_CHANCE, Winner, epochs_of_new, epochs_within
 from nas.fit.starts.supernet.stored import Inheriting
 from nas.fit.training.checkpoint import epochs_done, weights_of
+from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import device_named
+from nas.fit.training.network import own_side, untrained
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.share import take_share
-from nas.fit.training.short import SideBySide
-from nas.fit.training.trial import NetworkOf, TrialTraining, checkpoint_of
-from nas.fit.training.untrained import own_side, untrained
+from nas.fit.training.trial import NetworkOf, SideBySide, TrialTraining, checkpoint_of
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers

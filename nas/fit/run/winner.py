@@ -15,9 +15,9 @@ from rich.console import Console
 from nas.config.build import Experiment
 from nas.fit.learners.data import TrainingData
 from nas.fit.training.checkpoint import seconds_done
+from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import accuracy_of, device_named
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.share import take_share
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import RECORD, Training, read_training, trained_folder
 from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch

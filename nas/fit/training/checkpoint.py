@@ -16,7 +16,7 @@ from torch import Tensor
 from edgenas_core.files.atomic_file import replacing
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
-from nas.fit.training.optimization.step import restore
+from nas.fit.training.step import restore
 
 _CARRIED = ("network.", "momentum.", "average.")
 """Beginnings of the names of what a longer training takes over."""

@@ -17,10 +17,9 @@ from nas.fit.learners.data import (
     TrainingSplit,
 )
 from nas.fit.learners.of_images import ImageLearner, learner_of
-from nas.fit.training.augmented.batches import DeviceImages
-from nas.fit.training.freed_memory import freed_memory_kept
-from nas.fit.training.optimization.kernels import has_many_shapes
-from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.batches import DeviceImages
+from nas.fit.training.device import freed_memory_kept, has_many_shapes
+from nas.fit.training.step import Normalised
 
 _BATCH, _LARGE_BATCH = 256, 4096
 """Images at once; the larger on a GPU, for networks of few shapes."""

@@ -17,9 +17,9 @@ from torch.ao.quantization import (
 from torch.nn.utils import parametrize
 
 from nas.fit.data.image_set import ImageSet
+from nas.fit.training.network import resize
 from nas.fit.training.recipe import Recipe, recipe_named
 from nas.fit.training.trainer import Epoch, Trained, TrainingOptions, train
-from nas.fit.training.untrained import resize
 
 ROUNDED = replace(
     recipe_named("fine_tuning"),

@@ -15,10 +15,10 @@ from edgenas_core.types.errors import UserError
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import LearnerData, LearnerSplit, TrainingData, seeded_batches
 from nas.fit.learners.of_images import ImageLearner, learner_of
-from nas.fit.training.augmented.batches import Batches, DeviceImages, hash_of
+from nas.fit.training.batches import Batches, DeviceImages, hash_of
 from nas.fit.training.evaluation import learner_metric, mean_worth
-from nas.fit.training.optimization.step import ImageStep, LearnerStep, Normalised
 from nas.fit.training.recipe import Recipe
+from nas.fit.training.step import ImageStep, LearnerStep, Normalised
 from nas.fit.training.train_on import TrainOn
 
 

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from nas.fit.learners.data import TrainingData
+from nas.fit.training.captured import GpuSlot
+from nas.fit.training.device import Kernels
 from nas.fit.training.evaluation import device_named
-from nas.fit.training.optimization.captured import GpuSlot
-from nas.fit.training.optimization.kernels import Kernels
 from nas.fit.training.recipe import Recipe
 from nas.fit.training.sources import Sources, sources_of
 from nas.fit.training.train_on import TrainOn

@@ -17,20 +17,20 @@ from torch import nn
 
 from edgenas_core.types.errors import gpu_memory_line
 from nas.fit.learners.data import TrainingData
-from nas.fit.training.augmented.batches import Batches, hash_of
+from nas.fit.training.batches import Batches, hash_of
+from nas.fit.training.captured import GpuSlot, opened_slot
 from nas.fit.training.checkpoint import (
     Progress,
     carry_over,
     load_checkpoint,
     save_checkpoint,
 )
+from nas.fit.training.device import Kernels, has_many_shapes, kernels_for
 from nas.fit.training.evaluation import device_named
-from nas.fit.training.optimization.captured import GpuSlot, opened_slot
-from nas.fit.training.optimization.kernels import Kernels, has_many_shapes, kernels_for
-from nas.fit.training.optimization.replicas import average_statistics, place
-from nas.fit.training.optimization.step import ImageStep, LearnerStep, copied, restore
 from nas.fit.training.recipe import Recipe
+from nas.fit.training.replicas import average_statistics, place
 from nas.fit.training.sources import LearnerBatches, LearnerSources, Sources, sources_of
+from nas.fit.training.step import ImageStep, LearnerStep, copied, restore
 from nas.fit.training.train_on import TrainOn
 
 Result = TypeVar("Result")

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from edgenas_core.types.task import Task
+from nas.fit.training.network import resized
 from nas.fit.training.recipe import Recipe
-from nas.fit.training.untrained import resized
 from nas.spaces.mobilenet_v3.layers import BlockShape, image_side
 from nas.spaces.mobilenet_v3.network import Block as BlockModule
 from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, STAGES, MobileNetV3, side_of, stages_of

@@ -45,9 +45,9 @@ from nas.fit.data import decode as decode_module
 from nas.fit.data.decode import UndecodableError, decode
 from nas.fit.data.image_set import Images
 from nas.fit.training.evaluation import accuracy_of
-from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.network import resized as in_training
+from nas.fit.training.step import Normalised
 from nas.fit.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
-from nas.fit.training.untrained import resized as in_training
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)

@@ -14,7 +14,7 @@ from edgenas_core.types.errors import UserError
 from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.run import scoring
 from nas.fit.run.scoring import supernet_scores
-from nas.fit.training.short import proxy_batch
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 
 SPACE = MobileNetV3Space("narrow", 0.25, None)

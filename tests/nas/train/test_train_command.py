@@ -21,11 +21,11 @@ from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
 from nas.fit.data.open import open_images
 from nas.fit.training.evaluation import accuracy_of
+from nas.fit.training.network import untrained
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import WEIGHTS, read_training, trained_folder
 from nas.fit.training.trainer import TrainingOptions, train
-from nas.fit.training.untrained import untrained
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import main, train_into_folder
 from nas.train.config import TrainConfig

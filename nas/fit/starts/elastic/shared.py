@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from nas.fit.starts.elastic.groups import is_depthwise
 from nas.fit.starts.elastic.sub_network import Remaining, fit_settings, remaining_tensors
+from nas.fit.training.network import resized
 from nas.fit.training.recipe import Recipe
-from nas.fit.training.untrained import resized
 
 
 @final

@@ -21,7 +21,7 @@ from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic.blocks import no_data_dependence, residual_blocks
 from nas.fit.starts.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise
 from nas.fit.starts.elastic.sub_network import Remaining, sub_network
-from nas.fit.training.classifiers import HasHeads
+from nas.fit.training.network import HasHeads
 
 FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Shares of the channels of a group that may be kept, besides all."""

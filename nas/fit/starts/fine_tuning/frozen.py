@@ -18,9 +18,9 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from nas.fit.data.image_set import Images, ImageSet, class_weights, weighted_accuracy
-from nas.fit.training.classifiers import classifiers
+from nas.fit.training.device import freed_memory_kept
 from nas.fit.training.evaluation import device_named
-from nas.fit.training.freed_memory import freed_memory_kept
+from nas.fit.training.network import classifiers
 from nas.fit.training.recipe import recipe_named
 
 _BATCH, _GPU_BATCH = 64, 256

@@ -34,9 +34,8 @@ from nas.fit.starts.fine_tuning.tuning import (
 )
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.recipe import Recipe
-from nas.fit.training.short import proxy_batch
 from nas.fit.training.trainer import TrainingOptions, train
-from nas.fit.training.trial import checkpoint_of
+from nas.fit.training.trial import checkpoint_of, proxy_batch
 
 FROZEN = 0
 """Epochs of the fidelity that trains nothing but a linear layer on frozen features."""

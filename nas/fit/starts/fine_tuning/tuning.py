@@ -11,7 +11,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from nas.fit.training.classifiers import classifiers
+from nas.fit.training.network import classifiers
 
 STATISTICS_ON = 128
 """Images that batch normalisation takes its statistics from before a trained network is tuned."""

@@ -157,7 +157,7 @@ class PretrainedSpace(ChoiceSpace):
 
     def tuned(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> Collection[str]:
         """Names of the parameters that are tuned: of the classifier, the last stage too, or all."""
-        from nas.fit.training.classifiers import classifiers  # noqa: PLC0415 - imports torch
+        from nas.fit.training.network import classifiers  # noqa: PLC0415 - imports torch
 
         names = [name for name, _ in network.named_parameters()]
         tuning = TUNING[int(architecture[2])]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.pretrained.pool import PooledNetwork
-from nas.fit.training.classifiers import classifiers
+from nas.fit.training.network import classifiers
 
 
 def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:

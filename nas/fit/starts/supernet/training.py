@@ -22,13 +22,12 @@ from torch import nn
 from edgenas_core.types.task import Task
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.fit.learners.data import LearnerData, TrainingData
-from nas.fit.training.augmented.batches import DeviceImages
+from nas.fit.training.batches import DeviceImages
+from nas.fit.training.device import Kernels, computed_by, freed_memory_kept, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named
-from nas.fit.training.freed_memory import freed_memory_kept
-from nas.fit.training.optimization.kernels import Kernels, computed_by, kernels_for
-from nas.fit.training.optimization.step import Normalised
+from nas.fit.training.network import HasNetworks, renew_statistics, resize, untrained
+from nas.fit.training.step import Normalised
 from nas.fit.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
-from nas.fit.training.untrained import HasNetworks, renew_statistics, resize, untrained
 
 RECALIBRATED_ON = 4096
 """Training images that give an architecture its own statistics of batch normalisation."""

@@ -13,9 +13,9 @@ from nas.fit.learners.opened import open_data
 from nas.fit.starts.elastic.starts import start_named
 from nas.fit.starts.supernet.training import path_accuracy, train_supernet
 from nas.fit.training import trainer
-from nas.fit.training.optimization.kernels import Kernels
-from nas.fit.training.optimization.step import layout_for
+from nas.fit.training.device import Kernels
 from nas.fit.training.recipe import RECIPES
+from nas.fit.training.step import layout_for
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.trainer import DivergedTrainingError, TrainingOptions, train
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space

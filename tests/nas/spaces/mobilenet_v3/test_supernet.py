@@ -6,7 +6,7 @@ import torch
 
 from edgenas_core.types.task import Task
 from nas.fit.starts.supernet.training import inherited
-from nas.fit.training.untrained import own_side
+from nas.fit.training.network import own_side
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.mobilenet_v3.supernet import LARGEST, SMALLEST
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.fit.training.untrained import resized
+from nas.fit.training.network import resized
 from nas.spaces.counted import counted
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual

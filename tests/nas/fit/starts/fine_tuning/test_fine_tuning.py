@@ -13,8 +13,8 @@ from nas.fit.data.open import open_images
 from nas.fit.starts.fine_tuning.frozen import frozen_features, frozen_result, pixel_accuracy
 from nas.fit.starts.fine_tuning.tuning import absorb_statistics, freeze, set_classifier
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.short import proxy_batch
 from nas.fit.training.trainer import train
+from nas.fit.training.trial import proxy_batch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -29,7 +29,7 @@ from nas.fit.starts.pretrained.padding import with_static_padding
 from nas.fit.starts.pretrained.pool import PooledNetwork, folder_pool, hub_pool, pool_text
 from nas.fit.starts.pretrained.space import SIDES, TUNING, PretrainedSpace, pretrained_space
 from nas.fit.training.recipe import recipe_named
-from nas.fit.training.short import proxy_batch
+from nas.fit.training.trial import proxy_batch
 from nas.spaces.registry import space_named
 from nas.spaces.trusted_code import trust
 

@@ -16,10 +16,10 @@ from edgenas_core.types.errors import UserError
 from nas.fit.learners.base import blamed, scalar_loss
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.of_images import ImageLearner
-from nas.fit.training.classifiers import classifiers
-from nas.fit.training.optimization.kernels import has_overlapping_pools
-from nas.fit.training.optimization.replicas import part_of_batch, sum_over_processes
+from nas.fit.training.device import has_overlapping_pools
+from nas.fit.training.network import classifiers
 from nas.fit.training.recipe import Recipe
+from nas.fit.training.replicas import part_of_batch, sum_over_processes
 
 
 @final

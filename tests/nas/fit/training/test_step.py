@@ -6,8 +6,8 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from nas.fit.learners.opened import open_data
-from nas.fit.training.optimization.step import LearnerStep, Normalised, layout_for
 from nas.fit.training.recipe import RECIPES
+from nas.fit.training.step import LearnerStep, Normalised, layout_for
 
 
 @pytest.mark.parametrize(

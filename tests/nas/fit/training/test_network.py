@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from edgenas_core.types.task import Task
-from nas.fit.training.untrained import own_side, resized, untrained
+from nas.fit.training.network import own_side, resized, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.mobilenet_v3.supernet import SMALLEST
 

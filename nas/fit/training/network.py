@@ -1,4 +1,4 @@
-"""The untrained network of an architecture, which takes a data set's images, whatever its own side."""
+"""Networks of a training: untrained ones that resize their images, and the classifiers of any network."""
 
 from __future__ import annotations
 
@@ -85,3 +85,22 @@ def renew_statistics(
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.eval()
+
+
+class HasHeads(nn.Module):
+    """A network that names its modules which are new where its classes are others."""
+
+    heads: tuple[str, ...]
+
+
+def classifiers(network: nn.Module) -> tuple[str, ...]:
+    """Names of these modules: by its `heads`, by timm, or the last linear layer.
+
+    Where timm names two, their answers are averaged.
+    """
+    modules = dict(network.named_modules())
+    by_timm = (getattr(network, "pretrained_cfg", None) or {}).get("classifier") or ()
+    names = (by_timm,) if isinstance(by_timm, str) else by_timm
+    names = network.heads if isinstance(network, HasHeads) else names
+    linear = [name for name, module in modules.items() if isinstance(module, nn.Linear)]
+    return tuple(name for name in names if name in modules) or tuple(linear[-1:])

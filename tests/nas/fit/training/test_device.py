@@ -1,8 +1,12 @@
 """Which kernels compute convolutions."""
 
+import platform
+import resource
+import threading
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from torch import nn
@@ -11,7 +15,15 @@ from torch.profiler import profile
 from edgenas_core.types.task import Task
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.functions import learner
-from nas.fit.training.optimization.kernels import Kernels, Products, computed_by, kernels_for
+from nas.fit.training import device
+from nas.fit.training.device import (
+    Kernels,
+    Products,
+    computed_by,
+    freed_memory_kept,
+    kernels_for,
+    take_share,
+)
 from nas.fit.training.recipe import RECIPES
 from nas.fit.training.sources import LearnerSources
 from nas.fit.training.train_on import TrainOn
@@ -96,3 +108,57 @@ def test_short_trainings_of_a_learner_find_no_kernels(epochs, kernels):
     recipe = replace(RECIPES["scenes"], epochs=epochs)
 
     assert kernels_of(mobile, sources, recipe, TrainingOptions()) is kernels
+
+
+def test_a_lone_worker_leaves_busy_cores_to_others(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr(device, "_MOST_THREADS", 64)
+    monkeypatch.setattr(device, "usable_cores", lambda: [*range(8)])
+    threads = []
+    for busy in (0.0, 50.0, 100.0):
+        percent = [busy] * 8 + [100.0] * 8  # others' cores do not count
+        monkeypatch.setattr(device.psutil, "cpu_percent", lambda percent=percent, **_: percent)
+        take_share(0, 1)
+        threads.append(torch.get_num_threads())
+    torch.set_num_threads(before)
+
+    assert threads == ([before] * 3 if torch.cuda.is_available() else [8, 4, 1])
+
+
+def test_workers_on_a_cpu_take_a_core_each():
+    before = torch.get_num_threads()
+    threads = []
+
+    def work():
+        torch.set_num_threads(4)
+        take_share(1, 2)
+        threads.append(torch.get_num_threads())
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+
+    assert threads == [4 if torch.cuda.is_available() else 1]
+    assert torch.get_num_threads() == before
+
+
+NUMBERS = 7_000_000  # 28 MB, of 6,800 pages: older glibc keeps no more
+
+
+def faults_of_an_allocation():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.zeros(NUMBERS).fill_(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
+def test_freed_memory_is_used_again_in_the_block_and_given_back_after_it():
+    with freed_memory_kept():
+        with freed_memory_kept():
+            pass
+        taken = [faults_of_an_allocation() for _ in range(10)]  # some in other free memory
+        kept = psutil.Process().memory_info().rss
+    left = psutil.Process().memory_info().rss
+
+    assert min(taken) < 1000
+    assert kept - left > 25e6

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, final
 import torch
 
 from edgenas_core.types.errors import gpu_memory_line
-from nas.fit.training.freed_memory import freed_memory_kept
-from nas.fit.training.optimization.kernels import Kernels, computed_by
-from nas.fit.training.optimization.step import Step, copied, restore
+from nas.fit.training.device import Kernels, computed_by, freed_memory_kept
+from nas.fit.training.step import Step, copied, restore
 
 if TYPE_CHECKING:
     from edgenas_core.inference.cuda.graph import GraphEngine

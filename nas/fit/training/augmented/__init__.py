@@ -1,1 +1,0 @@
-"""Training images on the device that trains: augmented there, a batch at a time."""

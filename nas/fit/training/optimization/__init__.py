@@ -1,1 +1,0 @@
-"""One optimisation step: on one device, captured as a CUDA graph, or shared by several processes."""
