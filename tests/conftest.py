@@ -29,6 +29,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all is imported: see pytest_collection_finish
+
 _CHECKED_CALLS = {"controller": 5, "latency": 5}  # of each function; 2 elsewhere
 _calls = Counter()  # of this test, by code object
 
@@ -112,8 +114,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """No collection of garbage goes through what was imported: a tenth of the time of all tests."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
