@@ -19,7 +19,7 @@ from torch import nn
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.starts.elastic.structure import tensors_of
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 
 SIDE = 96
 NETWORKS = (

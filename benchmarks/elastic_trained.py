@@ -62,8 +62,8 @@ from nas.fit.ranking.candidates import log_features
 from nas.fit.starts.elastic.groups import is_depthwise
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.starts.fine_tuning.tuning import absorb_statistics
-from nas.fit.starts.pretrained.padding import PaddedConvolution, with_static_padding
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
+from nas.fit.starts.pretrained.weights import PaddedConvolution, with_static_padding
 from nas.fit.starts.supernet.training import inherited, recalibrate, train_supernet
 from nas.fit.training.device import computed_by, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.training.device import freed_memory_kept
 
 NETWORKS = ("mobilenetv2_050@96", "tf_mobilenetv3_large_minimal_100@96", "mobilenetv2_075@160")

@@ -50,7 +50,7 @@ from nas.fit.data.open import open_images
 from nas.fit.run.int8 import FINALISTS, PREDICTED
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.starts.fine_tuning.tuning import absorb_statistics
-from nas.fit.starts.pretrained.padding import with_static_padding
+from nas.fit.starts.pretrained.weights import with_static_padding
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.network import own_side, resize, resized
 from nas.fit.training.recipe import Recipe, recipe_named
@@ -274,7 +274,7 @@ def pretrained_jobs(weights, images, plan, trained):
 
 def started(key, file, side, *, cut):
     """A network with the weights of a file; cut, without its last layers: MCUNet's two blocks, MobileNet's 1,280 channels."""
-    from nas.fit.starts.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
+    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - slow to import
 
     network = (
         BUILD[key](10)
@@ -639,7 +639,7 @@ def halved(network):
 
 def ready_for_pickles():
     """Import timm before a pickle does."""
-    from nas.fit.starts.pretrained.timm_library import timm  # noqa: PLC0415 - slow to import
+    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - slow to import
 
     timm()
 

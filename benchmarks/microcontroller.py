@@ -38,7 +38,7 @@ from nas.export.accuracy import classes_of, prepared
 from nas.export.int8 import Int8Source
 from nas.export.latency import tflite_session
 from nas.fit.data.open import open_images
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.training.network import renew_statistics
 from nas.spaces.registry import space_named
 from nas.spaces.residual import _Block

@@ -37,7 +37,7 @@ from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.fit.data.open import open_images
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.network import own_side, untrained
 from nas.fit.training.recipe import RECIPES

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.spaces.mobilenet_v3.plugin import NARROW, SPACE
 from nas.spaces.mobilenet_v3.space import IMAGENET, MOST_BLOCKS, side_of, stages_of
 

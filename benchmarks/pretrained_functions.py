@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 
 MCUNET = (
     ["ds_r1_k3_s1_c8"],

@@ -29,7 +29,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from benchmarks.pretrained_functions import BUILD
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 
 TOP1 = {
     ("mobilenetv2_100", 224): 0.718,

@@ -38,7 +38,7 @@ from nas.fit.ranking.candidates import (
     log_features,
 )
 from nas.fit.starts.elastic.space import ElasticSpace
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.spaces.residual import residual
 
 PARTS, HELD_OUT, SPLITS = 80, 20, 60

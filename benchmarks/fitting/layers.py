@@ -57,7 +57,7 @@ from latency.models.layers import TREES, fit_layers, regression_inputs
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times
-from nas.fit.starts.pretrained.timm_library import timm
+from nas.fit.starts.pretrained.libraries import timm
 from nas.spaces.base import task_named
 from nas.spaces.registry import space_named
 

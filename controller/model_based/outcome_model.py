@@ -13,8 +13,14 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices
-from controller.model_based.gaussian_process import GaussianProcess, Prediction
-from controller.model_based.similarity import KernelWeights, Places, Similarity, taken
+from controller.model_based.gaussian_process import (
+    GaussianProcess,
+    KernelWeights,
+    Places,
+    Prediction,
+    Similarity,
+    taken,
+)
 
 _ACCURACY = KernelWeights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
 _COST = KernelWeights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)

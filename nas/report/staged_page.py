@@ -16,13 +16,12 @@ from nas.accuracy.slow import Fidelity
 from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.stage_result import StageResult
 from nas.report.answer import Answer
-from nas.report.charts.candidates import candidates_chart
-from nas.report.charts.training import TrainedWinner
 from nas.report.environment import Environment
 from nas.report.number import Number
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
 from nas.report.tables import drawings
+from nas.report.training_charts import TrainedWinner, candidates_chart
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 

@@ -15,7 +15,7 @@ import pytest
 import nas.data.command
 import nas.measure.command
 import nas.search.command
-from nas.spaces.nas_bench_201.public.files import FILES
+from nas.spaces.nas_bench_201.public.data import FILES
 
 ROOT = Path(__file__).parents[2]
 PAGES = (

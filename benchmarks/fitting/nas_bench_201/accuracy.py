@@ -29,8 +29,16 @@ from edgenas_core.command.exit_status import one_line_errors
 from edgenas_core.files.keyed_table import CsvTable, data_folder, read_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201
-from nas.spaces.nas_bench_201.surrogate import METADATA_KEY, TARGETS, WEIGHTS, chance
-from nas.spaces.nas_bench_201.surrogate_network import functions, output, predict, shapes
+from nas.spaces.nas_bench_201.surrogate import (
+    METADATA_KEY,
+    TARGETS,
+    WEIGHTS,
+    chance,
+    functions,
+    output,
+    predict,
+    shapes,
+)
 
 log = logging.getLogger(__name__)
 

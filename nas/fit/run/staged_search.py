@@ -45,10 +45,10 @@ from nas.fit.training.trained_folder import (
     read_training,
     trained_folder,
 )
-from nas.report.charts.training import TrainedWinner
 from nas.report.event_file import EventFile
 from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
+from nas.report.training_charts import TrainedWinner
 from nas.runs.journal import Asked, Event, Journal, JournalNote
 from nas.runs.strategy import Begun, Outcome
 from nas.train.job import Start

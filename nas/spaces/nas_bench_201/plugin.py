@@ -13,9 +13,8 @@ from numpy import ndarray
 from edgenas_core.types.task import Task
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace, Layer
-from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
+from nas.spaces.nas_bench_201.costs import layers, memory, mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_descriptions, cell_features
-from nas.spaces.nas_bench_201.memory import memory
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
     EDGES,

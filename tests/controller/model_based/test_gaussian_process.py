@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from toy_spaces import Box
 
-from controller.model_based.gaussian_process import GaussianProcess
-from controller.model_based.similarity import KernelWeights, Similarity
+from controller.model_based.gaussian_process import GaussianProcess, KernelWeights, Similarity
 
 SPACE = Box(3, 2, 4, 3)
 WEIGHTS = KernelWeights(choices=0.5, smooth=0.4, linear=0.2, noise=0.1)

@@ -15,7 +15,7 @@ from edgenas_core.page.parts import Drawing, Slider
 from edgenas_core.types.kind import Kind
 from latency.models.confidence import of_residuals
 from nas.report.answer import Answer
-from nas.report.charts.front import front
+from nas.report.search_charts import front
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.limits import Limit, Limits
 from nas.trials.trial import State

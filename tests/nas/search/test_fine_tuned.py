@@ -24,9 +24,9 @@ from latency.probe.connection import LostConnectionError
 from nas.fit.ranking.fine_tunings import FineTunings
 from nas.fit.run.fine_tuned import FineTuned
 from nas.fit.run.winner import Winner, spent_since
+from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.starts.pretrained.pool import NEW_WEIGHTS
 from nas.fit.starts.pretrained.space import PretrainedSpace, pretrained_space
-from nas.fit.starts.pretrained.timm_library import timm
 from nas.fit.training.checkpoint import Progress, save_checkpoint
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import read_training, trained_folder

@@ -21,8 +21,8 @@ from edgenas_core.types.task import Task
 from nas.accuracy.base import SharedNetwork
 from nas.fit.starts.elastic.structure import FRACTIONS, structure_of
 from nas.fit.starts.elastic.sub_network import Remaining, sub_network
-from nas.fit.starts.pretrained.padding import with_static_padding
-from nas.fit.starts.pretrained.timm_library import library
+from nas.fit.starts.pretrained.libraries import library
+from nas.fit.starts.pretrained.weights import with_static_padding
 from nas.spaces.base import ChoiceSpace
 
 _KINDS = ("pointwise", "depthwise", "convolution", "linear")

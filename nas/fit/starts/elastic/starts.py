@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgenas_core.types.errors import UserError
-from nas.fit.starts.pretrained.timm_library import library, timm
+from nas.fit.starts.pretrained.libraries import library, timm
 from nas.fit.training.network import HasHeads
 
 _COUNTED = re.compile(r"(backbone\.features\.1\.0\.)(\d+)\.")

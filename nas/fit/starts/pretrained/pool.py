@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, final
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from edgenas_core.types.task import Task
-from nas.fit.starts.pretrained.built import example_of, function_named
 from nas.fit.starts.pretrained.hub import (
     digest_of,
     fetched_file,
@@ -28,8 +27,16 @@ from nas.fit.starts.pretrained.hub import (
     hub_answers,
     is_fetched,
 )
-from nas.fit.starts.pretrained.of_torchvision import LICENCE, PREFIX, checked_file, weights_of
-from nas.fit.starts.pretrained.timm_library import library, timm
+from nas.fit.starts.pretrained.libraries import (
+    LICENCE,
+    PREFIX,
+    checked_file,
+    example_of,
+    function_named,
+    library,
+    timm,
+    weights_of,
+)
 from nas.spaces.trusted_code import MARK, require_trusted
 
 if TYPE_CHECKING:

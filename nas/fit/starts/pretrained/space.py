@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.types.task import Task
+from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.starts.pretrained.pool import NEW, NEW_WEIGHTS, PooledNetwork, pool_of
-from nas.fit.starts.pretrained.timm_library import timm
 from nas.spaces.base import ChoiceSpace
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class PretrainedSpace(ChoiceSpace):
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """Build the network with new weights, for images of its side."""
-        from nas.fit.starts.pretrained.padding import with_static_padding  # noqa: PLC0415 - imports torch
+        from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - imports torch
 
         network = self.pooled(architecture).built(task.num_classes)
         return with_static_padding(network, self.side(architecture))

@@ -5,7 +5,7 @@ import pytest
 
 from nas.spaces.nas_bench_201.features import path_counts
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.surrogate_network import functions
+from nas.spaces.nas_bench_201.surrogate import functions
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic import loading
 from nas.fit.starts.elastic.loading import named_space
 from nas.fit.starts.elastic.starts import start_named
-from nas.fit.starts.pretrained.timm_library import library
+from nas.fit.starts.pretrained.libraries import library
 
 pytest.importorskip("torch_pruning")
 if find_spec("torchvision") is None:

@@ -25,15 +25,15 @@ from nas.fit.starts.fine_tuning.trial import (
     frozen_pass,
 )
 from nas.fit.starts.pretrained.hub import hub_answers
-from nas.fit.starts.pretrained.padding import with_static_padding
 from nas.fit.starts.pretrained.pool import PooledNetwork, folder_pool, hub_pool, pool_text
 from nas.fit.starts.pretrained.space import SIDES, TUNING, PretrainedSpace, pretrained_space
+from nas.fit.starts.pretrained.weights import with_static_padding
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trial import proxy_batch
 from nas.spaces.registry import space_named
 from nas.spaces.trusted_code import trust
 
-timm = pytest.importorskip("nas.fit.starts.pretrained.timm_library").timm
+timm = pytest.importorskip("nas.fit.starts.pretrained.libraries").timm
 try:
     timm()
 except UserError as error:

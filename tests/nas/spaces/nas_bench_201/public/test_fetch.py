@@ -8,7 +8,7 @@ import pytest
 from edgenas_core.files.keyed_table import parse_csv_table
 from nas.data.convert import fetch
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.public.files import FILES
+from nas.spaces.nas_bench_201.public.data import FILES
 
 pytestmark = pytest.mark.data
 

@@ -8,10 +8,9 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.fit.starts.pretrained.of_torchvision import LICENCE
+from nas.fit.starts.pretrained.libraries import LICENCE, library
 from nas.fit.starts.pretrained.pool import pool_of, pool_text
 from nas.fit.starts.pretrained.space import PretrainedSpace
-from nas.fit.starts.pretrained.timm_library import library
 
 try:
     api = library("torchvision.models._api")

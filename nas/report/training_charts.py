@@ -1,4 +1,4 @@
-"""The winner of a search on own images: its learning curves, its confusions, and its worst images."""
+"""Charts of a fit: its candidates, and learning curves, confusions and worst images of the winner."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image
 
-from edgenas_core.page.chart import axes, count_map, line, points
+from edgenas_core.page.chart import axes, count_map, limit_line, line, points
 from edgenas_core.page.markup import chart_text
-from edgenas_core.page.palette import BLUE, GREEN
+from edgenas_core.page.palette import BLUE, GREEN, GREY, INK, OLIVE, ORANGE, PURPLE, SKY
 from edgenas_core.page.parts import Columns, Figure, PageNote, PagePart, Pictures, Table
+from nas.accuracy.slow import Fidelity
 from nas.fit.data.image_set import Images
 from nas.fit.learners.data import TrainingSplit
 from nas.fit.training.trained_folder import Training
+from nas.report.answer import Answer
+from nas.report.number import amount
+from nas.report.summary import Summary
+from nas.trials.problem import SearchProblem
+from nas.trials.trial import Trials
 
 _PIXELS = 96
 """Longest side of a picture on the page."""
@@ -147,3 +153,48 @@ def _address(pixels: UInt8[ndarray, "side side 3"]) -> str:
     file = io.BytesIO()
     image.save(file, "JPEG", quality=80)
     return f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
+
+
+_COLOURS = (GREY, SKY, GREEN, PURPLE, OLIVE)
+"""By the epochs of the fidelities; learning rates differ by their symbol."""
+
+
+def candidates_chart(
+    trials: Trials, fidelities: tuple[Fidelity, ...], problem: SearchProblem, summary: Summary
+) -> Figure:
+    """A mark for each training, by its length; the winner and the rule of thumb stand out."""
+    traces, lengths = [], sorted({each.epochs for each in fidelities[:-1]})
+    for fidelity in sorted({*trials.fidelity[trials.fidelity >= 0].tolist()}):
+        done = (trials.fidelity == fidelity) & ~np.isnan(trials.accuracy)
+        rows, trained = trials.rows(np.flatnonzero(done)), fidelities[fidelity]
+        is_winner = fidelity == len(fidelities) - 1
+        texts = [
+            f"{accuracy:.2%}, {amount(float(ms), 'ms')}<br>{problem.space.text(row)}"
+            for accuracy, ms, row in zip(
+                rows.accuracy, rows.latency_ms, rows.architectures, strict=True
+            )
+        ]
+        name = f"the winner, {trained.name}" if is_winner else trained.name
+        style = (
+            {"symbol": "star", "size": 17, "color": ORANGE, "line": {"color": INK, "width": 1}}
+            if is_winner
+            else {
+                "symbol": "circle" if trained.rate == 1 else "diamond",
+                "size": 8,
+                "color": _COLOURS[lengths.index(trained.epochs) % len(_COLOURS)],
+            }
+        )
+        traces.append(points(name, rows.latency_ms, 100 * rows.accuracy, text=texts, **style))
+    if (rule := summary.rule_of_thumb) is not None:
+        mark = {"symbol": "circle-open", "size": 15, "color": BLUE, "line": {"width": 2.5}}
+        name, text = f"the rule of thumb, {rule.fidelity}", f"{rule.line}<br>{rule.arch}"
+        percent = [rule.accuracy.value]
+        traces.append(points(name, [rule.latency_ms], percent, text=[text], **mark))
+    answer = Answer(summary)
+    return Figure(
+        "Candidates",
+        [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
+        axes(answer.latency_axis, f"{answer.metric} (%)")
+        | limit_line(problem.limit_ms, answer.limit),
+        "Results of different fidelities cannot be compared.",
+    )

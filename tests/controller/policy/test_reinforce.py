@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.policy.elite import Elite
+from controller.policy.reinforce import Elite
 
 
 def rows(*numbers):

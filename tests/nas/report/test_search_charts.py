@@ -1,6 +1,6 @@
 import numpy as np
 
-from nas.report.charts.front import thinned
+from nas.report.search_charts import thinned
 
 
 def test_few_points_are_all_drawn_and_none_without_a_place():
