@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from edgenas_core.types.errors import UserError
 
+_OURS = ("edgenas", "nas.", "controller.", "rewards.", "latency.", "conf.")
+"""Beginnings of the names of our modules, which other processes import."""
+
 
 def object_of(path: Path, name: str) -> Any:
     """Run a file and return an object of it, whose classes other processes get by value.
+
+    The file finds modules beside it, as `python FILE` does; other processes get these by value, too.
 
     Raises:
       UserError: if the file has no such object.
@@ -26,8 +34,10 @@ def object_of(path: Path, name: str) -> Any:
         raise ImportError(f"{path} cannot be imported")
     module = sys.modules[module_name] = module_from_spec(spec)
     code = compile(path.read_bytes(), str(path), "exec")  # no bytecode of an earlier version
-    exec(code, module.__dict__)  # noqa: S102 - the command line names the file
-    cloudpickle.register_pickle_by_value(module)
+    with _folder_first(path.parent):
+        exec(code, module.__dict__)  # noqa: S102 - the command line names the file
+    for each in [module, *_modules_of(path.parent)]:
+        cloudpickle.register_pickle_by_value(each)
     if not hasattr(module, name):
         names = [
             key
@@ -36,3 +46,26 @@ def object_of(path: Path, name: str) -> Any:
         ]
         raise UserError(f"{path} has no {name}; it has {', '.join(names) or 'no function'}")
     return getattr(module, name)
+
+
+@contextmanager
+def _folder_first(folder: Path) -> Iterator[None]:
+    """Look for modules in a folder first; afterwards in it last, for what its functions import."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+
+
+def _modules_of(folder: Path) -> list[ModuleType]:
+    """Imported modules whose files lie in a folder, but for installed packages."""
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    return [
+        sys.modules[name]
+        for name, file in files.items()
+        if file and name != "__main__" and Path(file).is_relative_to(folder)
+        if "site-packages" not in file and not name.startswith(_OURS)
+    ]
