@@ -39,8 +39,7 @@ class Normalised(nn.Module):
         """Moves the network to the device."""
         super().__init__()
         self.network = network.to(device)
-        self._layout = layout_for(network, device)
-        network.to(memory_format=self._layout)  # type: ignore[call-overload]  # torch's stubs lack it
+        self._lay_out(layout_for(network, device))
         self._mean, self._sd = (
             None if each is None else torch.tensor(each, device=device) * 255 for each in (mean, sd)
         )
@@ -51,6 +50,32 @@ class Normalised(nn.Module):
         if self._mean is not None:
             images = ((inputs[0] - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last
             inputs = (images.contiguous(memory_format=self._layout),)
+        try:
+            return self._outputs(inputs)
+        except RuntimeError as error:
+            if self._layout is torch.contiguous_format or not needs_contiguous(error):
+                raise
+        self._lay_out(torch.contiguous_format)
+        return self._outputs(
+            [each.contiguous() if isinstance(each, Tensor) else each for each in inputs]
+        )
+
+    def choose_layout(self, *inputs: Any) -> None:
+        """Compute these inputs once, which finds a memory format that the network runs in.
+
+        An optimizer's state has the memory format of the weights, so this comes before it.
+        """
+        was_training = self.training
+        self.eval()
+        with torch.no_grad():
+            self(*inputs)
+        self.train(was_training)
+
+    def _lay_out(self, layout: torch.memory_format) -> None:
+        self._layout = layout
+        self.network.to(memory_format=layout)  # type: ignore[call-overload]  # torch's stubs lack it
+
+    def _outputs(self, inputs: Sequence[Any]) -> Any:
         if self._device.type != "cuda":
             return self.network(*inputs)
         with torch.autocast(
@@ -58,6 +83,25 @@ class Normalised(nn.Module):
         ):  # a capture keeps no casts
             outputs = self.network(*inputs)
         return outputs.float() if isinstance(outputs, Tensor) else outputs
+
+
+def needs_contiguous(error: RuntimeError) -> bool:
+    """Whether torch says that `view` cannot merge the dimensions of feature maps in channels last."""
+    return "view size is not compatible" in str(error)
+
+
+def runnable_layout(network: nn.Module, example: Float[Tensor, "n c h w"]) -> torch.memory_format:
+    """Give a network the memory format of channels last, or the contiguous one if it does not run in that."""
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+    try:
+        with torch.no_grad():
+            network(example.contiguous(memory_format=torch.channels_last))
+    except RuntimeError as error:
+        if not needs_contiguous(error):
+            raise
+        network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as above
+        return torch.contiguous_format
+    return torch.channels_last
 
 
 def layout_for(network: nn.Module, device: torch.device) -> torch.memory_format:
@@ -259,10 +303,13 @@ class ImageStep(Step):
 
         A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
         """
+        in_segment, side, channels = segment
+        model.choose_layout(
+            torch.zeros((2, side, side, channels), dtype=torch.uint8, device=device)
+        )
         super().__init__(model, recipe, batch_size=batch_size, steps=steps, device=device)
         self.is_captured = True
         self._learner, self._teacher, self._smoothing = learner, teacher, recipe.label_smoothing
-        in_segment, side, channels = segment
         images = in_segment * batch_size
         self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
         self._labels = torch.empty(images, dtype=torch.int64, device=device)
@@ -314,6 +361,7 @@ class LearnerStep(Step):
         is_captured: bool = False,
     ) -> None:
         """As every step, by the loss of a learner; captured, its batches are tuples of tensors of one shape."""
+        model.choose_layout(data.example.to(device).repeat_interleave(2, 0))
         super().__init__(model, recipe, batch_size=1, steps=steps, device=device)
         self.is_captured, self._data = is_captured, data
         self._segment: tuple[Any, ...] = ()

@@ -22,6 +22,7 @@ from nas.fit.training.device import freed_memory_kept
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.network import classifiers
 from nas.fit.training.recipe import recipe_named
+from nas.fit.training.step import runnable_layout
 
 _BATCH, _GPU_BATCH = 64, 256
 _MOST_JUDGED = 4000
@@ -62,7 +63,9 @@ def frozen_features(
     """Inputs of the classifier, or of two side by side, for each of some splits."""
     mean, sd = (torch.tensor(part, device=device) * 255 for part in (image_set.mean, image_set.sd))
     size = _GPU_BATCH if device.type == "cuda" else _BATCH
-    network = network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # torch's stubs lack it
+    network = network.to(device).eval()
+    first = torch.from_numpy(np.array(images[0].pixels[:1])).to(device)
+    layout = runnable_layout(network, ((first - mean) / sd).permute(0, 3, 1, 2))
 
     layers = [network.get_submodule(name) for name in classifiers(network)]
     seen: dict[nn.Module, Tensor] = {}
@@ -72,7 +75,8 @@ def frozen_features(
 
     def features(pixels: ndarray) -> Tensor:
         batch = torch.from_numpy(np.array(pixels)).to(device)
-        network(((batch - mean) / sd).permute(0, 3, 1, 2))
+        normalised = ((batch - mean) / sd).permute(0, 3, 1, 2)
+        network(normalised.contiguous(memory_format=layout))
         return torch.cat([seen[layer] for layer in layers], 1).float().cpu()
 
     with torch.inference_mode(), ExitStack() as hooks:

@@ -58,3 +58,27 @@ def test_a_captured_step_reads_copies_of_batches_of_one_shape():
     assert torch.equal(first[0], torch.ones(2, 3, 8, 8))
     with pytest.raises(UserError, match="equal steps"):
         step.load(tuple(each[:1] for each in second))
+
+
+class Views(torch.nn.Module):
+    """A network that merges channels and sides by `view`, as many tutorials do."""
+
+    def __init__(self):
+        super().__init__()
+        self.features, self.last = torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.Linear(8 * 4 * 4, 2)
+
+    def forward(self, images):
+        features = self.features(images)
+        return self.last(features.view(features.size(0), -1))
+
+
+def test_a_network_that_views_its_feature_maps_runs_in_the_contiguous_format():
+    network, pixels = Views(), torch.randint(256, (2, 8, 8, 3), dtype=torch.uint8)
+    expected = network(((pixels / 255 - 0.5) / 0.5).permute(0, 3, 1, 2).contiguous())
+
+    model = Normalised(network, (0.5,) * 3, (0.5,) * 3, torch.device("cpu"))
+    model.choose_layout(pixels)
+
+    assert network.features.weight.is_contiguous()
+    assert torch.allclose(model(pixels), expected, atol=1e-5)
+    assert model.training
