@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import final
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.pretrained.pool import PooledNetwork
+from nas.fit.starts.weights_file import read_tensors
 from nas.fit.training.network import classifiers
 
 
@@ -23,7 +23,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
       UserError: if the file cannot be had or read, or holds the weights of another network.
     """
     file = pooled.weights_file()
-    copied = _copied(network, _tensors(file), f"{file}, and {pooled.architecture}")
+    copied = _copied(network, read_tensors(file), f"{file}, and {pooled.architecture}")
     for name, values in copied.items():
         if not bool(torch.isfinite(values).all()):
             raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
@@ -37,23 +37,9 @@ def require_weights(pooled: PooledNetwork) -> None:
       UserError: as `load_weights`.
     """
     file = pooled.weights_file()
-    weights = _tensors(file)
+    weights = read_tensors(file)
     with torch.device("meta"):
         _copied(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
-
-
-def _tensors(file: Path) -> Mapping[str, Tensor]:
-    """The weights of a file of safetensors, or of torchvision, of which no code is run."""
-    try:
-        if file.suffix == ".pth":
-            weights: Mapping[str, Tensor] = torch.load(file, "cpu", weights_only=True)
-            return weights
-        return load_file(file)
-    except Exception as error:  # whatever a damaged file raises
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(
-            f"weights: {file} is not a safetensors file, or torchvision's: {reason}"
-        ) from error
 
 
 def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> dict[str, Tensor]:
