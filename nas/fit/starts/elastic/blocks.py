@@ -41,7 +41,7 @@ def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
             if module is not network:
                 hooks.enter_context(module.register_forward_pre_hook(enter))
                 hooks.enter_context(module.register_forward_hook(leave))
-        network(example.clone().requires_grad_())
+        network(example.clone().requires_grad_().clone())  # a leaf could not be changed in place
     return [
         name
         for name, module in network.named_modules()

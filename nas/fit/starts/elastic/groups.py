@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from edgenas_core.types.errors import UserError
+from nas.fit.starts.elastic.outputs import first_line, tensors_of
+
+NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.InstanceNorm1d, nn.InstanceNorm2d)
+"""Layers that normalise each channel by itself."""
 
 
 @final
@@ -33,8 +38,10 @@ class ChannelGroup:
 
     name: str  # first layer that writes them
     channels: int
+    first: str  # first tensor that holds them
     cuts: tuple[ChannelCut, ...]
     mixes: bool  # whether a layer's result for one channel depends on all, as of nn.LayerNorm
+    unit: int = 1  # neighbouring channels that are kept or cut together, as those of nn.GroupNorm
 
 
 def channel_groups(
@@ -58,13 +65,15 @@ def channel_groups(
         graph = torch_pruning.DependencyGraph()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # parameters outside layers; they are checked below
-            graph.build_dependency(network, example, verbose=False)
+            graph.build_dependency(
+                network, example.clone(), output_transform=tensors_of, verbose=False
+            )
             reshaped = [module for module in names if _is_reshaped_twice(module, graph)]
             traced = list(graph.get_all_groups(ignored_layers=reshaped))
     except Exception as error:  # an analysis runs the author's code
         raise UserError(
             f"network={type(network).__name__} cannot be analysed by torch-pruning: "
-            f"{(str(error) or repr(error)).splitlines()[0]}; pass a part of it that can be, such as "
+            f"{first_line(error)}; pass a part of it that can be, such as "
             f"its backbone, as a network of its own"
         ) from error
     for module in reshaped:
@@ -75,8 +84,8 @@ def channel_groups(
             groups.append(_group(items, graph, names, network))
         except ValueError as error:
             whole[root] = str(error)
-    order = [name.rpartition(".")[0] for name in network.state_dict()]
-    return sorted(groups, key=lambda group: order.index(group.name)), whole
+    order = list(network.state_dict())
+    return sorted(groups, key=lambda group: order.index(group.first)), whole
 
 
 def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
@@ -108,7 +117,7 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
     channels, sizes = len(items[0].idxs), network.state_dict()
     parameters = {parameter: name for name, parameter in network.named_parameters()}
     cuts: dict[tuple[str, int, bool], list[tuple[int, int]]] = {}
-    mixes = False
+    mixes, unit = False, 1
     for item in items:
         module, writes = item.dep.target.module, graph.is_out_channel_pruning_fn(item.dep.handler)
         if isinstance(module, nn.Parameter):
@@ -122,6 +131,8 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
         else:
             continue  # an operation without tensors
         mixes |= isinstance(module, nn.LayerNorm)
+        if isinstance(module, nn.GroupNorm):
+            unit = math.lcm(unit, module.num_channels // module.num_groups)
         is_layer = isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d)
         for tensor, dim in at:
             pairs = cuts.setdefault((tensor, dim, is_layer and not writes), [])
@@ -134,7 +145,9 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
         if cut.places.max() >= sizes[cut.tensor].shape[cut.dim]:
             raise ValueError(f"{cut.tensor} is read in a way that is not known")
     first = min((cut.tensor for cut in parts if not cut.reads), key=list(sizes).index)
-    return ChannelGroup(first.rpartition(".")[0], channels, parts, mixes)
+    layer, _, last = first.rpartition(".")
+    name = layer if last in {"weight", "bias"} else first  # a module may have several parameters
+    return ChannelGroup(name, channels, first, parts, mixes, unit)
 
 
 def _places(tensor: str, pairs: list[tuple[int, int]], channels: int) -> Int64[ndarray, "c k"]:
@@ -156,9 +169,13 @@ def _dims(name: str, module: nn.Module, writes: bool) -> list[tuple[str, int]]:
             raise ValueError(f"{name} is a convolution of {groups} groups")
         is_written = writes or groups > 1
         both = [("weight", out), ("bias", 0)] if is_written else [("weight", 1 - out)]
-    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+    elif isinstance(module, NORMALISATIONS):
         both = [(tensor, 0) for tensor in ("weight", "bias", "running_mean", "running_var")]
-    elif isinstance(module, nn.LayerNorm) and len(module.normalized_shape) == 1:
+    elif isinstance(module, nn.GroupNorm) and not module.affine:
+        raise ValueError(f"{name} is a GroupNorm without weights")
+    elif isinstance(module, nn.GroupNorm) or (
+        isinstance(module, nn.LayerNorm) and len(module.normalized_shape) == 1
+    ):
         both = [("weight", 0), ("bias", 0)]
     elif isinstance(module, nn.PReLU):
         both = [("weight", 0)] * (module.num_parameters > 1)

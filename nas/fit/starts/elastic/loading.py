@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from edgenas_core.files.python_file import object_of
@@ -19,10 +17,8 @@ from nas.fit.learners.base import blamed
 from nas.fit.starts.elastic.space import MULTIPLE, ElasticSpace
 from nas.fit.starts.elastic.starts import HEADS, STARTS, is_start, start_named, with_own_names
 from nas.fit.starts.elastic.structure import head_prefixes
+from nas.fit.starts.weights_file import matched, read_tensors
 from nas.spaces.trusted_code import MARK, require_trusted
-
-_NESTED = ("state_dict", "model", "model_state_dict", "net", "weights", "ema")
-"""Names that checkpoints keep the weights under."""
 
 
 def named_space(argument: str = "") -> ElasticSpace:
@@ -94,14 +90,19 @@ def elastic_space(
     )
     if not isinstance(module, nn.Module):
         raise UserError(f"network={named} is a {type(module).__name__}, no torch.nn.Module")
+    notes: tuple[str, ...] = ()
     if weights is not None:
-        _load(module, Path(weights).expanduser(), named)
+        if not isinstance(network, str):
+            module = copy.deepcopy(module)
+        notes = _load(module, Path(weights).expanduser())
     about: Any = getattr(module, "pretrained_cfg", None) or {}  # timm's
     if side is None and "input_size" not in about:
         raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
     normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
     side = side or about["input_size"][-1]
-    return ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
+    space = ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
+    space.notes = (*notes, *space.notes)
+    return space
 
 
 def _built(network: str, *, has_weights: bool) -> nn.Module:
@@ -135,55 +136,17 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def _read(file: Path) -> dict[str, Tensor]:
-    """Tensors of a file, by their names in the network alone.
+def _load(network: nn.Module, file: Path) -> tuple[str, ...]:
+    """Read the weights of this network; what was left out or converted, one sentence each.
 
-    Raises:
-      UserError: if it cannot be read, or holds something else.
-    """
-    try:
-        weights: Any = (
-            load_file(file)
-            if file.suffix == ".safetensors"
-            else torch.load(file, map_location="cpu", weights_only=True)
-        )
-    except pickle.UnpicklingError as error:
-        raise UserError(
-            f"weights={file} hold more than names and tensors; save the network's state_dict()"
-        ) from error
-    except (OSError, SafetensorError, RuntimeError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"weights={file} are no weights of a network: {reason}") from error
-    for name in _NESTED:
-        nested = weights.get(name) if isinstance(weights, Mapping) else None
-        weights = nested if isinstance(nested, Mapping) else weights
-    if not isinstance(weights, Mapping):
-        raise UserError(f"weights={file} hold a {type(weights).__name__}, no names and tensors")
-    for name, tensor in weights.items():
-        if not (isinstance(name, str) and isinstance(tensor, Tensor)):
-            raise UserError(f"weights={file}: {name} is no tensor; save the network's state_dict()")
-    return {name.removeprefix("module."): tensor for name, tensor in weights.items()}
-
-
-def _load(network: nn.Module, file: Path, named: str) -> None:
-    """Read the weights of exactly this network.
+    Heads for other classes stay as they are.
 
     Raises:
       UserError: if the file cannot be read, or holds the weights of another network.
     """
-    weights = with_own_names(network, _read(file))
-    wanted = _shapes(network.state_dict())
     heads = head_prefixes(network)
     heads += ("anchors",) * bool(heads)  # of the side
-    for name in [name for name in wanted if name.startswith(heads)]:
-        if name not in weights or tuple(weights[name].shape) != wanted[name]:
-            weights[name] = network.state_dict()[name]  # of other classes
-    for name in sorted(wanted.keys() | weights.keys()):
-        shape = tuple(weights[name].shape) if name in weights else None
-        if shape != wanted.get(name):
-            raise UserError(
-                f"weights={file}: {name} is of shape {shape}, and network={named} has {wanted.get(name)}"
-            )
-        if not bool(weights[name].isfinite().all()):
-            raise UserError(f"weights={file}: {name} holds numbers that are not finite")
-    network.load_state_dict(weights, strict=False)
+    found = with_own_names(network, read_tensors(file))
+    weights = matched(network, found, file, optional=heads)
+    network.load_state_dict(dict(weights.tensors), strict=False)
+    return weights.notes

@@ -19,7 +19,13 @@ from torch import Tensor, nn
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.accuracy.base import SharedNetwork
-from nas.fit.starts.elastic.structure import FRACTIONS, structure_of
+from nas.fit.starts.elastic.prepared import prepared_copy
+from nas.fit.starts.elastic.structure import (
+    FRACTIONS,
+    example_images,
+    input_channels,
+    structure_of,
+)
 from nas.fit.starts.elastic.sub_network import Remaining, sub_network
 from nas.fit.starts.pretrained.libraries import library
 from nas.fit.starts.pretrained.weights import with_static_padding
@@ -47,17 +53,17 @@ class ElasticSpace(ChoiceSpace):
         network: nn.Module,
         side: int,
         *,
-        channels: int = 3,
+        channels: int | None = None,
         multiple: int = MULTIPLE,
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         name: str = "",
     ) -> None:
-        """Analyses a trained network.
+        """Analyses a copy of a trained network, which stays as it is.
 
         Args:
           network: gives logits (n, classes); others can be built and exported, but not searched.
           side: of its images, pixels.
-          channels: of its images.
+          channels: of its images; None: as many as its first convolution reads.
           multiple: of which numbers of channels are, where some are cut.
           normalisation: mean and standard deviation of its images; None: those of the images that it is
             tuned on.
@@ -66,11 +72,12 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if it cannot be analysed.
         """
-        self.whole = network.eval()
+        channels = channels or input_channels(network)
+        self.whole, self.notes = prepared_copy(network, example_images(side, channels))
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
         self.multiple = multiple
-        self.structure = structure = structure_of(network, side, channels, multiple)
+        self.structure = structure = structure_of(self.whole, side, channels, multiple)
         shapes = repr((sorted(structure.shapes.items()), multiple)).encode()
         self.name = name or f"elastic-{sha256(shapes).hexdigest()[:8]}"
         task = Task("images", structure.classes or 1, side, channels, epochs=30)
@@ -87,7 +94,7 @@ class ElasticSpace(ChoiceSpace):
         counts = (1, len(stages), len(kernels), len(widths))
         ends = zip(np.cumsum(counts).tolist(), counts, strict=True)
         self._parts = tuple(slice(end - n, end) for end, n in ends)
-        self._parameters = tuple(name for name, _ in network.named_parameters())
+        self._parameters = tuple(name for name, _ in self.whole.named_parameters())
         self._weighted = tuple(f"{layer.name}.weight" for layer in structure.layers)
         self._uses = np.array([layer.uses for layer in structure.layers]).T  # by the side
 

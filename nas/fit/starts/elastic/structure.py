@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from torch.func import functional_call
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic.blocks import no_data_dependence, residual_blocks
 from nas.fit.starts.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise
+from nas.fit.starts.elastic.outputs import first_line, tensors_of
 from nas.fit.starts.elastic.sub_network import Remaining, sub_network
 from nas.fit.training.network import HasHeads
 
@@ -111,8 +113,9 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
     Raises:
       UserError: if it does not run, cannot be analysed, or nothing may be left out.
     """
-    example = torch.randn(1, channels, side, side, generator=torch.Generator().manual_seed(0))
+    example = example_images(side, channels)
     outputs = _ran(network, example)
+    _require_batch(network, example, outputs)
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     traced = copy.deepcopy(
         network
@@ -120,7 +123,7 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
     groups, whole = channel_groups(traced, example)
     cut: list[tuple[ChannelGroup, tuple[int, ...], Int64[ndarray, "_"]]] = []
     for group in groups:
-        widths = _widths(group.channels, multiple)
+        widths = _widths(group.channels, math.lcm(multiple, group.unit))
         order = _channel_order(network, group)
         if group.name.startswith(head_prefixes(network)):
             reason = "it is the head"
@@ -139,7 +142,9 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
         groups=tuple(group for group, _, _ in cut),
         widths=tuple(widths for _, widths, _ in cut),
         orders=tuple(order for _, _, order in cut),
-        stages=_stages(network, residual_blocks(traced, example)),
+        stages=_stages(
+            network, _skippable(network, example, outputs, residual_blocks(traced, example))
+        ),
         kernels=_kernels(network),
         sides=sides,
         layers=_layer_sizes(network, channels, sides),
@@ -149,6 +154,34 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.items())
         raise UserError(f"network={type(network).__name__} has no part that may be cut: {reasons}")
     return structure
+
+
+def example_images(side: int, channels: int) -> Tensor:
+    """Noise in the shape (1, channels, side, side), always the same."""
+    return torch.randn(1, channels, side, side, generator=torch.Generator().manual_seed(0))
+
+
+def input_channels(network: nn.Module) -> int:
+    """Channels that the first convolution reads; 3 for a network without one."""
+    convolutions = (each for each in network.modules() if isinstance(each, nn.Conv2d))
+    first = next(convolutions, None)
+    return 3 if first is None or isinstance(first, nn.LazyConv2d) else first.in_channels
+
+
+def _require_batch(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> None:
+    """Refuse a network that drops the dimension of the batch for one image.
+
+    Raises:
+      UserError: if outputs of one image and of two differ in more than their first dimension.
+    """
+    twice = _ran(network, example.repeat(2, 1, 1, 1))
+    for one, two in zip(outputs, twice, strict=False):
+        if two.ndim and two.shape[0] == 2 and one.shape != (1, *two.shape[1:]):
+            raise UserError(
+                f"network={type(network).__name__}: for one image its output has shape "
+                f"{tuple(one.shape)}, not {(1, *two.shape[1:])}; name the dimensions in squeeze(), view() "
+                f"or reshape(), as in squeeze((2, 3))"
+            )
 
 
 def head_prefixes(network: nn.Module) -> tuple[str, ...]:
@@ -164,23 +197,15 @@ def _ran(network: nn.Module, images: Tensor) -> list[Tensor]:
     """
     try:
         with torch.no_grad(), no_data_dependence(network):
-            outputs = tensors_of(network(images))
+            outputs = tensors_of(network(images.clone()))  # a network may change its input
     except UserError:
         raise
     except Exception as error:  # the author's code
         raise UserError(
             f"network={type(network).__name__} does not run on images of shape {tuple(images.shape)}: "
-            f"{(str(error) or repr(error)).splitlines()[0]}; side= is that of its images"
+            f"{first_line(error)}; side= is that of its images"
         ) from error
     return outputs
-
-
-def tensors_of(output: Any) -> list[Tensor]:
-    """All tensors of a network's result."""
-    if isinstance(output, Tensor):
-        return [output]
-    parts = output.values() if isinstance(output, Mapping) else output
-    return [tensor for part in parts for tensor in tensors_of(part)]
 
 
 def _widths(channels: int, multiple: int) -> tuple[int, ...]:
@@ -199,7 +224,9 @@ def _channel_order(network: nn.Module, group: ChannelGroup) -> Int64[ndarray, "c
             squares = (tensor**2).reshape(len(tensor), -1).sum(1).numpy()
             norms = squares[cut.places].sum(1) ** 0.5
             importance += norms / (norms.mean() or 1)
-    return np.argsort(-importance, kind="stable")
+    # neighbours that stay together are sorted by their sum
+    blocks = np.argsort(-importance.reshape(-1, group.unit).sum(1), kind="stable")
+    return (group.unit * blocks[:, None] + np.arange(group.unit)).reshape(-1)
 
 
 def _why_not(
@@ -225,16 +252,36 @@ def _why_not(
             zeros[cut.tensor] = zeroed.index_fill(cut.dim, torch.from_numpy(places), 0)
     try:
         with torch.no_grad():
-            small = tensors_of(sub_network(network, Remaining(remaining, {}, ()))(example))
-            zeroed_outputs = tensors_of(functional_call(network, zeros, (example,)))
+            small = tensors_of(sub_network(network, Remaining(remaining, {}, ()))(example.clone()))
+            zeroed_outputs = tensors_of(functional_call(network, zeros, (example.clone(),)))
     except Exception as error:  # noqa: BLE001 - whatever the author's code raises where sizes do not fit
-        return f"without a part of it, {(str(error) or repr(error)).splitlines()[0]}"
+        return f"without a part of it, {first_line(error)}"
     if [tensor.shape for tensor in small] != [tensor.shape for tensor in outputs]:
         return "it is the output"
     for output, other in zip(small, zeroed_outputs, strict=True):
         if not group.mixes and (output - other).abs().max() > _ALIKE * (1e-6 + other.abs().max()):
             return "its channels are read in an order that is not known"
     return ""
+
+
+def _skippable(
+    network: nn.Module, example: Tensor, outputs: list[Tensor], blocks: Sequence[str]
+) -> list[str]:
+    """Residual blocks that the network runs without, each tried on its own.
+
+    A caller may give a block more than its input, or read its attributes.
+    """
+    skippable = []
+    for block in blocks:
+        try:
+            with torch.no_grad():
+                shorter = sub_network(network, Remaining({}, {}, (block,)))
+                results = tensors_of(shorter(example.clone()))
+        except Exception:  # noqa: BLE001, S112 - whatever the author's code raises
+            continue
+        if [tensor.shape for tensor in results] == [tensor.shape for tensor in outputs]:
+            skippable.append(block)
+    return skippable
 
 
 def _stages(network: nn.Module, blocks: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -282,7 +329,7 @@ def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterat
     for pixels in sorted(pixels for pixels in smaller if 8 <= pixels < side):
         try:
             with torch.no_grad():
-                resized = tensors_of(network(example[..., :pixels, :pixels]))
+                resized = tensors_of(network(example[..., :pixels, :pixels].clone()))
         except Exception:  # noqa: BLE001, S112 - whatever a network of one side raises
             continue
         if [tensor.shape for tensor in resized] == [tensor.shape for tensor in outputs]:

@@ -13,7 +13,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from nas.fit.starts.elastic.groups import is_depthwise
+from nas.fit.starts.elastic.groups import NORMALISATIONS, is_depthwise
 
 
 @final
@@ -76,8 +76,14 @@ def fit_settings(module: nn.Module, *, is_depth_wise: bool) -> None:
         _fit_convolution(module, is_depth_wise=is_depth_wise)
     elif isinstance(module, nn.Linear):
         module.out_features, module.in_features = module.weight.shape
-    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and module.running_mean is not None:
-        module.num_features = len(module.running_mean)
+    elif isinstance(module, NORMALISATIONS):
+        per_channel = module.weight if module.affine else module.running_mean
+        if per_channel is not None:
+            module.num_features = len(per_channel)
+    elif isinstance(module, nn.GroupNorm) and module.affine:
+        channels = len(module.weight)
+        module.num_groups = module.num_groups * channels // module.num_channels
+        module.num_channels = channels
     elif isinstance(module, nn.LayerNorm) and len(module.normalized_shape) == 1:
         if module.elementwise_affine:
             module.normalized_shape = tuple(module.weight.shape)

@@ -98,7 +98,7 @@ def test_a_detector_takes_the_weights_that_torchvision_saves(tmp_path):
     torch.save(saved, tmp_path / "coco.pth")
     network = start_named("ssdlite320_mobilenet_v3_large", classes=3, side=32)
 
-    loading._load(network, tmp_path / "coco.pth", "ssdlite")
+    loading._load(network, tmp_path / "coco.pth")
 
     weights = network.state_dict()
     assert torch.equal(
