@@ -73,7 +73,9 @@ def metric_of(
     if isinstance(data, LearnerData):
         metric = data.judged(network, data.test.batches(torch.device("cpu")))
     else:
-        metric = learner_of(data).metric(network, _batches(data, side))
+        mean, sd = data.unit
+        batches = ((mean + sd * network(images), labels) for images, labels in _batches(data, side))
+        metric = learner_of(data).metric(nn.Identity(), batches)
     return FileAccuracy(None, count, metric.interval, None, metric.value)
 
 

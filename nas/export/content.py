@@ -42,6 +42,7 @@ from nas.export.network import (
     IMAGES,
     Session,
     half,
+    in_unit,
     initialised,
     logits_of,
     outputs_of,
@@ -65,7 +66,7 @@ from nas.export.record import (
 )
 from nas.export.subject import ExportSubject
 from nas.export.tflite_memory import memory_of_file
-from nas.fit.data.image_set import ImageSet
+from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import LearnerData, has_classes
 from nas.fit.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
 from nas.report.environment import environment
@@ -91,6 +92,10 @@ def fill(
     else:
         network = with_weights(space, architecture, task, subject.weights)
     inputs, compared_on = _compared_inputs(subject)
+    if isinstance(subject.images, ImageSet):
+        unit = subject.images.unit if subject.training is not None else (0.0, 1.0)
+        left = in_unit(network, unit, torch.from_numpy(inputs))
+        subject = replace(subject, images=replace(subject.images, unit=left))
     expected = outputs_of(network, torch.from_numpy(inputs))
     int8 = ExportPrecision.int8 in subject.precisions(config)
     source = int8_source(network, subject) if int8 else None
@@ -466,6 +471,8 @@ def _write_scripts(
         "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
         "task": images.target.value if isinstance(images, ImageSet) else images.name,
     }
+    if isinstance(images, ImageSet) and images.target is Target.regression:
+        about["unit"] = images.unit
     if subject.draws_answers and isinstance(images, LearnerData):
         shutil.copyfile(scripts / "infer_task.py", folder / "infer.py")
         if named.format is ExportFormat.onnx:

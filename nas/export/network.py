@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.fit.training.network import renew_statistics
+from nas.fit.training.network import classifiers, renew_statistics
 from nas.spaces.base import SearchSpace
 
 Session = Callable[[Float32[ndarray, "b c h w"]], Float32[ndarray, "b ..."]]
@@ -93,6 +94,33 @@ def with_weights(
             raise UserError(f"weights={file}: {name} holds numbers that are not finite")
     network.load_state_dict(weights)
     return network.eval()
+
+
+def in_unit(
+    network: nn.Module, unit: tuple[float, float], images: Float[Tensor, "n c h w"]
+) -> tuple[float, float]:
+    """Let a network's last linear layers convert its outputs to a unit: mean + sd * output.
+
+    Returns:
+      The conversion that is left to whoever reads the outputs: 0 and 1, or `unit` where the network does not
+      end in such a layer.
+    """
+    mean, sd = unit
+    layers = [network.get_submodule(name) for name in classifiers(network)]
+    if unit == (0, 1) or not all(isinstance(each, nn.Linear) for each in layers):
+        return unit
+    with torch.inference_mode():
+        expected = mean + sd * network(images)
+    before = deepcopy(network.state_dict())
+    with torch.no_grad():
+        for layer in layers:
+            if isinstance(layer, nn.Linear) and isinstance(layer.bias, Tensor):
+                layer.weight *= sd
+                layer.bias.mul_(sd).add_(mean)
+        is_equal = bool(((network(images) - expected).abs() <= 1e-4 * (abs(mean) + sd)).all())
+    if not is_equal:
+        network.load_state_dict(before)
+    return (0.0, 1.0) if is_equal else unit
 
 
 def outputs_of(network: nn.Module, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:

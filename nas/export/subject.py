@@ -214,7 +214,7 @@ def _of_training(
             f"be among them; name those images with data="
         )
     if isinstance(images, ImageSet):  # those of the weights it began with
-        images = replace(images, mean=training.mean, sd=training.sd)
+        images = replace(images, mean=training.mean, sd=training.sd, unit=training.unit)
     searched = None if network is None else network.searched
     weights = folder / WEIGHTS
     return ExportSubject(space, architecture, images.task, searched, weights, training, images)

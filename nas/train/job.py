@@ -259,6 +259,7 @@ class TrainingJob:
             losses=trained.losses,
             accuracies=trained.accuracies,
             metric=images.metric,
+            unit=images.unit if isinstance(images, ImageSet) else (0.0, 1.0),
             **about,
         )
         if place()[0] == 0:  # else another process writes it
@@ -331,7 +332,8 @@ class TrainingJob:
         learner = data.learner if isinstance(data, LearnerData) else learner_of(data)
         if not isinstance(learner, HasFindings) or not len(data.test):
             return {}
-        model = Normalised(self._network, None, None, self._device).eval()
+        unit = data.unit if isinstance(data, ImageSet) else (0.0, 1.0)
+        model = Normalised(self._network, None, None, self._device, unit).eval()
         try:
             with blamed(f"findings() of learner={data.name}"), torch.no_grad():
                 findings = learner.findings(model)

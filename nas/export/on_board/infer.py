@@ -58,7 +58,8 @@ def main() -> None:
     batch = np.repeat(normalised(pixels[None], about), about["batch"] or 1, axis=0)
     logits = network_of(network)(batch)[0]
     if about["task"] == "regression":
-        print(f"{logits[0]:.4g}")
+        mean, sd = about["unit"]
+        print(f"{mean + sd * logits[0]:.6g}")
         return
     if about["task"] == "multilabel":
         for number in np.flatnonzero(logits > 0):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import sha256
@@ -36,6 +38,23 @@ NO_LABEL = "none"
 def labels_of(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Labels that names of classes join by `+`, sorted."""
     return tuple(sorted({label for name in classes for label in name.split("+")} - {NO_LABEL}))
+
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+
+
+def values_of(classes: tuple[str, ...]) -> Float64[ndarray, "classes"]:
+    """Numbers that are the names of classes.
+
+    Raises:
+      UserError: if a name is no plain decimal number.
+    """
+    for name in classes:
+        if not _NUMBER.fullmatch(name.strip()) or not math.isfinite(float(name)):
+            raise UserError(
+                f"task=regression: the class {name!r} is no number; write numbers as 12, -0.5 or 1e-3"
+            )
+    return np.array([float(name) for name in classes])
 
 
 def class_weights(labels: Int64[ndarray, "n"]) -> Float64[ndarray, "classes"]:
@@ -115,6 +134,9 @@ class ImageSet:
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
     has_drawn_splits: bool = False  # validation or test images are from the training images
     target: Target = Target.classification
+    unit: tuple[float, float] = (0.0, 1.0)
+    """Mean and standard deviation of the training values, for a regression: a network learns standardised
+    values, and its answer in the user's unit is mean + sd * output. 0 and 1: a network answers in the unit."""
     items: ClassVar[str] = "images"
 
     @property
@@ -143,16 +165,26 @@ class ImageSet:
         """The images for another target; a checkpoint of one is none of another.
 
         Raises:
-          UserError: if no training image shows one of several labels.
+          UserError: if no training image shows one of several labels, or numbers are none or all equal.
         """
         if target is self.target:
             return self
+        unit = self.unit
+        if target is Target.regression:
+            values = values_of(self.classes)[self.train.labels]
+            unit = (float(values.mean()), float(values.std()))
+            if not 0 < unit[1] < math.inf:
+                raise UserError(
+                    f"task=regression: all training images have the value {values[0]:g}, or values are too large; "
+                    f"two or more values below 1e150 are needed"
+                )
         if target is Target.multilabel:
             shown = labels_of(tuple(self.classes[at] for at in np.unique(self.train.labels)))
             if missing := set(labels_of(self.classes)).difference(shown):
                 raise UserError(f"no training image shows the label {min(missing)}; add some")
-        digest = sha256(f"{self.digest} {target.value}".encode()).hexdigest()
-        return replace(self, target=target, digest=digest)
+        version = "standardised " if target is Target.regression else ""
+        digest = sha256(f"{self.digest} {version}{target.value}".encode()).hexdigest()
+        return replace(self, target=target, digest=digest, unit=unit)
 
 
 _METRICS = {

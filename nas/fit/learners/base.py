@@ -23,14 +23,17 @@ class Metric:
     """Quality of a network on some batches; higher is better."""
 
     name: str
-    value: float  # in [0, 1]
+    value: float  # in [lowest, 1]
     interval: tuple[float, float] | None = None  # 95 %
+    lowest: float = 0.0
 
     def __post_init__(self) -> None:
         values = (self.value, *(self.interval or ()))
-        if not all(isinstance(each, int | float) and 0 <= each <= 1 for each in values):
+        if not all(isinstance(each, int | float) and self.lowest <= each <= 1 for each in values):
             text = " ".join(map(str, values))
-            raise UserError(f"metric {self.name!r} is {text}, which is outside 0 to 1")
+            raise UserError(
+                f"metric {self.name!r} is {text}, which is outside {self.lowest:g} to 1"
+            )
 
 
 @final
@@ -152,9 +155,9 @@ def blamed(what: str) -> Iterator[None]:
         raise UserError(f"{what} raised {type(error).__name__}: {reason}") from error
 
 
-def mean_metric(name: str, worth: Tensor) -> Metric:
-    """The mean worth of n answers (n) and its 95 % interval by their standard deviation, cut to [0, 1]."""
+def mean_metric(name: str, worth: Tensor, lowest: float = 0.0) -> Metric:
+    """The mean worth of n answers (n) and its 95 % interval by their standard deviation, cut to [lowest, 1]."""
     mean = float(worth.double().mean())
     half = 1.96 * float(worth.double().std(correction=0)) / math.sqrt(max(1, len(worth)))
-    value, low, high = (min(1.0, max(0.0, each)) for each in (mean, mean - half, mean + half))
-    return Metric(name, value, (low, high))
+    value, low, high = (min(1.0, max(lowest, each)) for each in (mean, mean - half, mean + half))
+    return Metric(name, value, (low, high), lowest)

@@ -6,6 +6,7 @@ steps; as `Learner`s they give the same images without augmentation.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -18,8 +19,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from edgenas_core.types.errors import UserError
-from nas.fit.data.image_set import NO_LABEL, ImageSet, Target, labels_of
+from nas.fit.data.image_set import NO_LABEL, ImageSet, Target, labels_of, values_of
 from nas.fit.learners.base import (
     ClassMetric,
     Findings,
@@ -38,6 +38,9 @@ _MOST_VALUES = 1000
 class ImageLearner(ABC):
     """What is learnt of images by the numbers of their labels."""
 
+    lowest = 0.0
+    """Least value of the metric."""
+
     def __init__(self, images: ImageSet) -> None:
         self.images = images
 
@@ -55,7 +58,12 @@ class ImageLearner(ABC):
 
     @abstractmethod
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
-        """Worth of each answer; their mean, within 0 and 1, is the metric."""
+        """Worth of each answer."""
+
+    def in_split(self, worth: Tensor, labels: Int64[Tensor, "n"]) -> Tensor:
+        """Worth of answers, or its mean, in relation to the labels of the split; the mean is the metric."""
+        del labels
+        return worth
 
     def batches(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
         """Normalised images in their order, and numbers of labels."""
@@ -74,8 +82,9 @@ class ImageLearner(ABC):
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """Mean worth of the answers."""
-        each = [self.worth(network(inputs), labels) for inputs, labels in batches]
-        return mean_metric(self.images.metric, torch.cat(each))
+        pairs = [(self.worth(network(inputs), labels), labels) for inputs, labels in batches]
+        worth, labels = (torch.cat(each) for each in zip(*pairs, strict=True))
+        return mean_metric(self.images.metric, self.in_split(worth, labels), self.lowest)
 
     def example_input(self) -> Tensor:
         """The first training image."""
@@ -148,32 +157,32 @@ class ShownLearner(ImageLearner):
 
 @final
 class Regression(ShownLearner):
-    """One number, that of the name of the class.
+    """One number, the name of the class; outputs are in its unit.
 
-    The metric is 1 less the mean squared error as a share of the variance of the training values: R2.
+    The metric is R2 as scikit-learn has it: 1 - sum (y - f)^2 / sum (y - mean y)^2 over the split.
     """
 
-    @cached_property
-    def _values(self) -> Tensor:
-        try:
-            return torch.tensor([float(name) for name in self.images.classes])
-        except ValueError as error:
-            raise UserError(
-                f"task=regression: names of classes must be numbers: {error}"
-            ) from error
+    lowest = -math.inf
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
-        values = self._values[torch.from_numpy(np.array(self.images.train.labels))]
-        return float(values.mean()), float(values.std(correction=0))
+        """Mean and standard deviation of the training values."""
+        values = values_of(self.images.classes)[self.images.train.labels]
+        return float(values.mean()), float(values.std())
+
+    @cached_property
+    def _standardised(self) -> Tensor:
+        """Value of each class, in standard deviations from the mean of the training values."""
+        mean, sd = self._moments
+        return torch.tensor((values_of(self.images.classes) - mean) / sd, dtype=torch.float32)
 
     def _target(self, labels: Int64[Tensor, "n"]) -> Float[Tensor, "n"]:
-        return self._values.to(labels.device)[labels]
+        return self._standardised.to(labels.device)[labels]
 
     def _error(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
         """Difference in standard deviations of the training values."""
-        sd = self._moments[1]
-        return (outputs[:, 0].float() - self._target(labels)) / sd
+        mean, sd = self._moments
+        return ((outputs[:, 0].double() - mean) / sd).float() - self._target(labels)
 
     def criterion(
         self,
@@ -190,19 +199,25 @@ class Regression(ShownLearner):
     ) -> Float[Tensor, ""]:
         """The same, against the other's numbers."""
         sd = self._moments[1]
-        return functional.smooth_l1_loss(outputs.float() / sd, taught.float() / sd)
+        return functional.smooth_l1_loss(outputs / sd, taught.to(outputs.dtype) / sd)
 
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
-        """1 less the squared error in variances."""
-        return 1 - self._error(outputs, labels) ** 2
+        """The squared error in variances of the training values, negative."""
+        return -(self._error(outputs, labels) ** 2)
+
+    def in_split(self, worth: Tensor, labels: Int64[Tensor, "n"]) -> Tensor:
+        """1 less the squared error in variances of the split; of equal values 1 if it is right, else 0."""
+        variance = float(self._target(labels.cpu()).double().var(correction=0))
+        return 1 + worth / variance if variance else (worth == 0).to(worth.dtype)
 
     def answer(self, output: Float[Tensor, "o"]) -> str:
         """The number."""
-        return f"{float(output[0]):.3g}"
+        return f"{float(output[0]):.6g}"
 
     def _shown(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Findings:
         """Numbers of the first images."""
-        pairs = zip(self._target(labels).tolist(), outputs[:, 0].tolist(), strict=True)
+        values = values_of(self.images.classes)[labels.numpy()]
+        pairs = zip(values.tolist(), outputs[:, 0].tolist(), strict=True)
         return Findings(values=tuple(pairs)[:_MOST_VALUES])
 
 

@@ -111,6 +111,11 @@ class DeviceImages:
         return len(self._labels)
 
     @property
+    def labels(self) -> Int64[Tensor, "n"]:
+        """Numbers of the classes."""
+        return self._labels
+
+    @property
     def side(self) -> int:
         """Pixels."""
         return int(self._splits[0].pixels.shape[1])

@@ -19,7 +19,7 @@ from nas.fit.learners.data import (
 from nas.fit.learners.of_images import ImageLearner, learner_of
 from nas.fit.training.batches import DeviceImages
 from nas.fit.training.device import freed_memory_kept, has_many_shapes
-from nas.fit.training.step import Normalised
+from nas.fit.training.step import Normalised, normalised_for
 
 _BATCH, _LARGE_BATCH = 256, 4096
 """Images at once; the larger on a GPU, for networks of few shapes."""
@@ -60,7 +60,7 @@ def metric_of(
         if not (isinstance(split, LearnerSplit) and isinstance(data, LearnerData)):
             raise TypeError(f"the split is not of {data.name}")
         return learner_metric(Normalised(network, None, None, device), split, data, device)
-    model = Normalised(network, data.mean, data.sd, device)
+    model = normalised_for(data, network, device)
     outputs = _outputs(model, DeviceImages([split], device), device)
     return learner_of(data).metric(nn.Identity(), outputs)  # outputs that were computed in batches
 
@@ -90,7 +90,7 @@ def logits_of(
 ) -> Float[Tensor, "n classes"]:
     """Outputs for each image of a split; the network is moved to the device."""
     device = device_named(device)
-    model = Normalised(network, image_set.mean, image_set.sd, device)
+    model = normalised_for(image_set, network, device)
     return torch.cat(
         [logits for logits, _ in _outputs(model, DeviceImages([images], device), device)]
     )
@@ -103,7 +103,7 @@ def mean_worth(
     worth = torch.zeros((), dtype=torch.float64, device=device)
     for outputs, labels in _outputs(model, source, device):
         worth += (learner.worth(outputs, labels) * source.class_weights[labels]).sum()
-    return (worth / len(source)).clamp(0, 1)
+    return learner.in_split(worth / len(source), source.labels).clamp(learner.lowest, 1)
 
 
 def _outputs(

@@ -18,7 +18,7 @@ from nas.fit.learners.of_images import ImageLearner, learner_of
 from nas.fit.training.batches import Batches, DeviceImages, hash_of
 from nas.fit.training.evaluation import learner_metric, mean_worth
 from nas.fit.training.recipe import Recipe
-from nas.fit.training.step import ImageStep, LearnerStep, Normalised
+from nas.fit.training.step import ImageStep, LearnerStep, Normalised, normalised_for
 from nas.fit.training.train_on import TrainOn
 
 
@@ -55,7 +55,7 @@ class ImageSources:
 
     def model(self, network: nn.Module) -> Normalised:
         """A network that takes bytes."""
-        return Normalised(network, self.learner.images.mean, self.learner.images.sd, self.device)
+        return normalised_for(self.learner.images, network, self.device)
 
     def begin(
         self, network: nn.Module, recipe: Recipe, seed: int, teacher: nn.Module | None

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgenas_core.types.errors import UserError
+from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.base import blamed, scalar_loss
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.of_images import ImageLearner
@@ -26,7 +27,7 @@ from nas.fit.training.replicas import part_of_batch, sum_over_processes
 class Normalised(nn.Module):
     """A network behind the conversion of bytes to numbers of mean 0 and standard deviation 1.
 
-    Without a mean, inputs are as the network takes them. On a GPU it computes in bfloat16, where autocast does not keep float32.
+    Outputs are converted to a `unit`, a mean and a standard deviation. Without a mean, inputs are as the network takes them. On a GPU it computes in bfloat16, where autocast does not keep float32.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Normalised(nn.Module):
         mean: tuple[float, ...] | None,
         sd: tuple[float, ...] | None,
         device: torch.device,
+        unit: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         """Moves the network to the device."""
         super().__init__()
@@ -43,7 +45,7 @@ class Normalised(nn.Module):
         self._mean, self._sd = (
             None if each is None else torch.tensor(each, device=device) * 255 for each in (mean, sd)
         )
-        self._device = device
+        self._device, self._unit = device, unit
 
     def forward(self, *inputs: Any) -> Any:
         """Outputs: of a tensor of bytes, channels last, or of what the network takes."""
@@ -77,12 +79,22 @@ class Normalised(nn.Module):
 
     def _outputs(self, inputs: Sequence[Any]) -> Any:
         if self._device.type != "cuda":
-            return self.network(*inputs)
+            return self._in_unit(self.network(*inputs))
         with torch.autocast(
             "cuda", torch.bfloat16, cache_enabled=False
         ):  # a capture keeps no casts
             outputs = self.network(*inputs)
-        return outputs.float() if isinstance(outputs, Tensor) else outputs
+        return self._in_unit(outputs.float()) if isinstance(outputs, Tensor) else outputs
+
+    def _in_unit(self, outputs: Any) -> Any:
+        mean, sd = self._unit
+        # in double: float32 has no digits left for 1,000,000 +- 1
+        return outputs if (mean, sd) == (0, 1) else mean + sd * outputs.double()
+
+
+def normalised_for(images: ImageSet, network: nn.Module, device: torch.device) -> Normalised:
+    """A network that takes bytes of images and answers in their unit."""
+    return Normalised(network, images.mean, images.sd, device, images.unit)
 
 
 def needs_contiguous(error: RuntimeError) -> bool:

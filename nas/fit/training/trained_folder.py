@@ -181,6 +181,7 @@ class Training:
     class_metrics: tuple[ClassMetric, ...] = ()  # of a learner of its own, on the test split
     pictures: tuple[str, ...] = ()  # captions of its pictures
     values: tuple[tuple[float, float], ...] = ()  # true and answered numbers of test images
+    unit: tuple[float, float] = (0.0, 1.0)  # that outputs are converted to, as in `ImageSet`
 
 
 def trained_folder(run: Path, arch: str) -> Path:

@@ -35,7 +35,7 @@ from nas.export.content import (
 )
 from nas.export.int8 import few_calibrated
 from nas.export.latency import Latency, tflite_session, timed_on_board
-from nas.export.network import logits_of, with_weights
+from nas.export.network import in_unit, logits_of, with_weights
 from nas.export.notes import INT8_TFLITE, memory_notes, not_faster_in_int8
 from nas.export.on_board import infer
 from nas.export.on_board.check import normalised
@@ -47,8 +47,13 @@ from nas.fit.data.image_set import Images
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.network import resized as in_training
 from nas.fit.training.step import Normalised
+from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.train.command import train_into_folder
+from nas.train.config import TrainConfig
+
+CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")
 
 FP32_ONNX = ExportForm(ExportPrecision.fp32)
 INT8_ONNX = ExportForm(ExportPrecision.int8)
@@ -69,6 +74,51 @@ def run_script(folder, script, *arguments):
         check=False,
         cwd="/",
     )
+
+
+def test_a_regression_is_exported_in_the_unit_of_its_names(config, tmp_path):
+    rng = np.random.default_rng(0)
+    for value in range(1, 7):
+        folder = tmp_path / "data" / f"{10_000 * value}"
+        folder.mkdir(parents=True)
+        for number in range(8):
+            grey = np.clip(rng.normal(40 * value, 5, (16, 16)), 0, 255).astype(np.uint8)
+            Image.fromarray(grey).save(folder / f"{number}.png")
+    settings = TrainConfig(
+        run=None, space=SPACE.name, arch=SPACE.text(SPACE.from_operations(CELL)),
+        data=str(tmp_path / "data"), task="regression", side=8, recipe="from_scratch", epochs=8,
+        hours=None, images=TrainOn.train, seed=0, device="cpu", runs=str(tmp_path / "runs"),
+    )  # fmt: skip
+    trained = train_into_folder(settings, Console(quiet=True))
+    chosen = config(weights=str(trained), out=str(tmp_path / "export"), precision=Precisions.fp32)
+
+    folder = export(chosen, Console(quiet=True))
+
+    (form,) = json.loads((folder / "export.json").read_text())["forms"]
+    assert form["accuracy"]["value"] == pytest.approx(
+        read_training(trained).test.fraction, abs=1e-3
+    )
+    image = tmp_path / "data" / "60000" / "0.png"
+    printed = float(run_script(folder, "infer.py", str(image)).stdout)
+    session = OnnxSession((folder / "network.onnx").read_bytes())
+    about = json.loads((folder / "preprocessing.json").read_text())
+    (answer,) = logits_of(session, normalised(pixels_of(str(image), 8, 8)[None], about), 1)[0]
+    assert printed == pytest.approx(float(answer), rel=1e-4)
+    assert 30_000 < printed < 90_000
+
+
+@pytest.mark.parametrize("ends_linear", [True, False])
+def test_a_networks_last_layer_takes_the_unit_or_leaves_it(ends_linear):
+    torch.manual_seed(0)
+    end = nn.Identity() if ends_linear else nn.Sigmoid()
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 1), end).eval()
+    images = torch.randn(3, 3, 2, 2)
+    before = network(images)
+
+    mean, sd = in_unit(network, (1000.0, 50.0), images)
+
+    torch.testing.assert_close(mean + sd * network(images), 1000 + 50 * before)
+    assert (mean, sd) == ((0, 1) if ends_linear else (1000, 50))
 
 
 def test_every_file_is_there_and_has_its_hash(trained_export):

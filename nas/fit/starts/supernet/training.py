@@ -26,7 +26,7 @@ from nas.fit.training.batches import DeviceImages
 from nas.fit.training.device import Kernels, computed_by, freed_memory_kept, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named
 from nas.fit.training.network import HasNetworks, renew_statistics, resize, untrained
-from nas.fit.training.step import Normalised
+from nas.fit.training.step import Normalised, normalised_for
 from nas.fit.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
 
 RECALIBRATED_ON = 4096
@@ -159,7 +159,7 @@ def recalibrate(
             lambda batch: data.learner.loss(plain, batch),
         )
         return
-    model = Normalised(network, images.mean, images.sd, device)
+    model = normalised_for(images, network, device)
     source = DeviceImages([images.train.first(most)], device)  # a GPU copies all of them
     batches = torch.arange(len(source)).split(_BATCH)
     renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from nas.fit.training.step import normalised_for
+from sklearn.metrics import r2_score
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
@@ -113,6 +115,52 @@ def test_tasks_of_labelled_images_are_learnt(digits, target):
     assert metric.name == data.metric
     assert metric.value > 0.5
     assert metric.interval[0] < metric.value < metric.interval[1]
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(10_000.0, 0.0), (1.0, 1000.0), (1e-3, 273.15)])
+def test_a_number_is_learnt_as_well_in_any_unit(digits, scale, shift):
+    few = replace(digits, train=digits.train.first(400), valid=digits.valid.first(100))
+    other = replace(few, classes=tuple(repr(scale * float(name) + shift) for name in few.classes))
+    values = []
+    for images in (few, other):
+        data = images.learnt_as(Target.regression)
+        network = network_for(data)
+        values.append(train(network, data, RECIPE, TrainingOptions(), device="cpu").accuracy)
+        answers = normalised_for(data, network, torch.device("cpu"))(
+            torch.from_numpy(np.array(data.valid.pixels))
+        )[:, 0]
+    truth = np.array([float(name) for name in other.classes])[other.valid.labels]
+
+    assert values[1] == pytest.approx(values[0], abs=0.02)
+    assert values[1] == pytest.approx(r2_score(truth, answers.detach().numpy()), abs=1e-3)
+
+
+@pytest.mark.parametrize("answers", [[4.5] * 3, [30.0, -2.0, 5.0], [1.0, 2.0, 9.0]])
+def test_r2_is_that_of_scikit_learn_on_the_split_at_hand(digits, answers):
+    classes = ("1", "2", "9", "1000")  # a training value far from the others
+    data = replace(
+        digits, classes=classes, train=Images(digits.train.pixels[:4], np.arange(4))
+    ).learnt_as(Target.regression)
+    outputs, labels = torch.tensor(answers)[:, None], torch.arange(3)
+
+    metric = learner_of(data).metric(nn.Identity(), [(outputs, labels)])
+
+    assert metric.value == pytest.approx(r2_score([1, 2, 9], answers), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["1_5", "nan", "10%", "0,5", "inf", "x", "1e999", "\u0663"])
+def test_only_plain_numbers_are_values(digits, name):
+    classes = (*digits.classes[:-1], name)
+
+    with pytest.raises(UserError, match=re.escape(repr(name))):
+        replace(digits, classes=classes).learnt_as(Target.regression)
+
+
+def test_one_value_cannot_be_learnt(digits):
+    one = replace(digits, train=Images(digits.train.pixels[:4], np.full(4, 7)))
+
+    with pytest.raises(UserError, match="value 7"):
+        one.learnt_as(Target.regression)
 
 
 def test_images_of_a_class_come_to_lie_together():
