@@ -18,7 +18,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Inherits, at_chance
-from nas.fit.data.image_set import ImageSet, Target
+from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import has_classes
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stage_result import StageResult
@@ -58,11 +58,9 @@ class Inherited(Staged):
             mean, sd = normalisation
             self._images = replace(self._images, mean=mean, sd=sd)
         images = self._images
-        if isinstance(images, ImageSet) and images.target is Target.regression:
-            if (
-                self._space.original(self._problem.task) is not None
-            ):  # it answers in the user's unit
-                self._images = replace(images, unit=(0.0, 1.0))
+        original = self._space.original(self._problem.task)
+        if isinstance(images, ImageSet) and original is not None:  # it answers in the user's unit
+            self._images = replace(images, unit=(0.0, 1.0))
 
     @property
     def _space(self) -> InheritingSpace:

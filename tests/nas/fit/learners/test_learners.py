@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from nas.fit.training.step import normalised_for
 from sklearn.metrics import r2_score
 from torch import nn
 from torch.nn import functional
@@ -23,6 +22,7 @@ from nas.fit.learners.of_images import learner_of
 from nas.fit.learners.opened import open_data
 from nas.fit.training.evaluation import metric_of
 from nas.fit.training.recipe import RECIPES
+from nas.fit.training.step import normalised_for
 from nas.fit.training.trainer import DivergedTrainingError, TrainingOptions, train
 from nas.spaces.registry import space_named
 
