@@ -143,6 +143,7 @@ def exported(
     """An architecture's untrained network, as ONNX, TFLite or TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
+    from edgenas_core.inference.formats.onnx_export import OPSET as LATEST_OPSET  # noqa: PLC0415 - as below
     from edgenas_core.inference.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
     from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - as above
     from edgenas_core.inference.formats.tflite_export import (  # noqa: PLC0415 - imports torch
@@ -170,9 +171,9 @@ def exported(
         if takes == "tflite":
             tflite = tflite_bytes(network.eval(), images)
             return without_names(tflite_quantised(tflite, noise) if is_int8 else tflite)
-        onnx = onnx_bytes(network, [images], opset=OPSET)
+        onnx = onnx_bytes(network, [images], opset=OPSET, latest_opset=LATEST_OPSET)
         return quantised(onnx, noise) if is_int8 else onnx
-    except ValueError as refused:
+    except (ValueError, RuntimeError) as refused:
         raise UserError(f"{text}: {refused}") from refused
     finally:
         torch.set_num_threads(before)

@@ -24,12 +24,21 @@ def onnx_bytes(
     examples: Sequence[Tensor],
     *,
     opset: int = OPSET,
+    latest_opset: int | None = None,
     dynamic_batch: bool = False,
 ) -> bytes:
     """Return the module in evaluation mode as ONNX, with the shapes of its example inputs.
 
     Inputs are named input_0, input_1 and so on, the output is named output. Operations whose result
-    is unused are left out. With `dynamic_batch`, the first dimension of inputs and output is free.
+    is unused are left out.
+
+    Args:
+      module: to export.
+      examples: its inputs.
+      opset: version of ONNX's operators.
+      latest_opset: version up to which `opset` is raised where an operator of the module needs it, as
+        attention needs 14; None: it is not raised.
+      dynamic_batch: whether the first dimension of inputs and output is free.
 
     Raises:
       OSError: if the temporary folder cannot be written, as when the disk is full.
@@ -69,6 +78,15 @@ def onnx_bytes(
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0]  # a dump of the graph may follow
+        needed = re.search(r"added in version (\d+)", str(error))
+        if needed and opset < int(needed[1]) <= (latest_opset or 0):
+            return onnx_bytes(
+                module,
+                examples,
+                opset=int(needed[1]),
+                latest_opset=latest_opset,
+                dynamic_batch=dynamic_batch,
+            )
         operator = re.search(r"operator '([\w:]+)'", reason)
         line = operator and re.search(
             rf"{operator[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs))

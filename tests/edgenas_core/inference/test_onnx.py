@@ -152,3 +152,21 @@ def test_a_disk_that_is_full_is_not_called_an_error_of_torch():
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert raised.value.filename.startswith(tempfile.gettempdir())
+
+
+class Attends(torch.nn.Module):
+    def forward(self, tokens):
+        return torch.nn.functional.scaled_dot_product_attention(tokens, tokens, tokens)
+
+
+@pytest.mark.parametrize(("latest", "expected"), [(17, 14), (None, None), (13, None)])
+def test_the_opset_is_raised_to_what_an_operator_needs_and_no_further(latest, expected):
+    tokens = torch.randn(1, 2, 4, 8)
+    if expected is None:
+        with pytest.raises(RuntimeError, match="version 14"):
+            onnx_bytes(Attends(), [tokens], opset=13, latest_opset=latest)
+        return
+
+    content = onnx_bytes(Attends(), [tokens], opset=13, latest_opset=latest)
+
+    assert onnx.load_from_string(content).opset_import[0].version == expected
