@@ -166,12 +166,17 @@ def test_after_its_minutes_a_measurement_ends_with_a_table_and_can_go_on(run, tm
     assert len(read(journal)) == 5
 
 
+def spinner(folder):
+    """A hog that needs neither a large array nor long to start."""
+    path = folder / "spinner.yaml"
+    path.write_text("hogs: [spin]")
+    return f"scenario={path}"
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_what_a_hog_took_is_told_by_a_command_that_measures_nothing_more(run, tmp_path):
     origin = tmp_path / "here-torch-fp32-b1-hog-spin_ms.json"
-    scenario = tmp_path / "spinner.yaml"
-    scenario.write_text("hogs: [spin]")
-    words = (f"scenario={scenario}", "networks=1", "repeats=0")
+    words = (spinner(tmp_path), "networks=1", "repeats=0")
     assert run(*words)[0] == 0
     (taken,) = json.loads(origin.read_text())["taken_by_each_beside_gb_per_s"]
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
@@ -197,13 +202,15 @@ def test_a_hog_that_dies_is_one_line_and_what_was_measured_is_kept(run, tmp_path
 
     monkeypatch.setattr("nas.measure.command.append", append_and_kill_the_hog)
 
-    status, _, stderr = run("scenario=hog", "together=1")
+    scenario = spinner(tmp_path)
+
+    status, _, stderr = run(scenario, "together=1")
 
     assert status == 2
     (line,) = stderr.splitlines()
-    assert "scenario=hog" in line
+    assert scenario in line
     assert "same command" in line
-    assert len(read(tmp_path / "here-torch-fp32-b1-hog-memory.journal.csv")) == 1
+    assert len(read(tmp_path / "here-torch-fp32-b1-hog-spin.journal.csv")) == 1
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
