@@ -157,6 +157,5 @@ def test_any_argument_of_a_function_is_accepted_or_a_user_error(command, example
             return
 
     check()
-    each = command == "search" or examples != FEW
-    for name in arguments if each else arguments[:1]:
+    for name in arguments[: 1 if examples == FEW else None]:
         check.hypothesis.inner_test(name, np.array([1, 2]))

@@ -88,24 +88,34 @@ def wait_until(condition, process):
 
 
 def interrupted(runs, data, when, *overrides, send=signal.SIGKILL, resumed=()):
-    """Start a search, or resume one, and stop it as soon as `when(folder)` holds."""
+    """Start a search, or resume one, and stop it as soon as `when(folder)` holds.
+
+    A resumed search is not stopped before it printed where it goes on.
+    """
     settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()
     words = [sys.executable, "-m", "nas.search", *resumed] if resumed else command(runs, *settings)
-    process = subprocess.Popen(
-        words,
-        env={**os.environ, "NAS_DATA": str(data), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    output = runs.with_suffix(".out")
+    with output.open("w") as file:
+        process = subprocess.Popen(
+            words,
+            env={**os.environ, "NAS_DATA": str(data), "PYTHONUNBUFFERED": "1"},
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def is_due():
+        is_going_on = not resumed or "going on from trial" in output.read_text()
+        return is_going_on and any(map(when, runs.glob("*/*")))
+
     with process:
         try:
-            wait_until(lambda: any(map(when, runs.glob("*/*"))), process)
+            wait_until(is_due, process)
             process.send_signal(send)
-            out, err = process.communicate(timeout=600)
+            _, err = process.communicate(timeout=600)
         finally:
             process.kill()
-    return only_run(runs), out, err, process.returncode
+    return only_run(runs), output.read_text(), err, process.returncode
 
 
 def has_sampled(count):
