@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from edgenas_core.types.task import Task
@@ -55,6 +57,9 @@ _IN_FOLDER = "model.safetensors"
 _FORMS = ("*.safetensors", f"*/{_IN_FOLDER}")
 _OTHER_WEIGHTS = ("pretrained", "checkpoint_path", "cache_dir")
 """Beginnings of arguments by which timm's functions read weights that no digest covers."""
+
+_SIDES = (8, 2048)
+"""Fewest and most pixels of a side that a file's header may name."""
 
 
 @final
@@ -111,9 +116,9 @@ class PooledNetwork:
             for name in self.linear:
                 above, _, last = name.rpartition(".")
                 setattr(made.get_submodule(above), last, nn.Identity())
-        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"weights: timm cannot build what {self.file} names: {error}"
+                f"weights: timm cannot build what {self.file} names: {error!r}"
             ) from error
         return made
 
@@ -332,10 +337,13 @@ def _read(file: Path) -> PooledNetwork:
             tuple(map(float, json.loads(about[key]) if key in about else default[key]))
             for key in ("mean", "sd")
         )
+        side = int(about["side"] if "side" in about else default["side"])
+        top1 = float(about["top1"]) if "top1" in about else _published(name)
+        _require_plausible(file, side, top1, mean, sd)
         return PooledNetwork(
             name,
-            int(about["side"] if "side" in about else default["side"]),
-            float(about["top1"]) if "top1" in about else _published(name),
+            side,
+            top1,
             printable(about.get("licence") or (pretrained and pretrained.license) or "unknown"),
             printable(about.get("origin", file.name)),
             bool(pretrained and pretrained.fixed_input_size),
@@ -346,13 +354,35 @@ def _read(file: Path) -> PooledNetwork:
             file.absolute(),
             tuple(map(str, json.loads(about.get("linear", "[]")))),
         )
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"weights: {file} does not say what network it is: {error!r}") from error
+
+
+def _require_plausible(
+    file: Path, side: int, top1: float | None, mean: tuple[float, ...], sd: tuple[float, ...]
+) -> None:
+    """Refuse numbers of a file's header that no network has.
+
+    Raises:
+      UserError: if the side, the accuracy, or a mean or standard deviation is out of its range.
+    """
+    least, most = _SIDES
+    if not least <= side <= most:
+        raise UserError(f"weights: {file} says side={side}; images have {least} to {most} pixels")
+    if top1 is not None and not 0 <= top1 <= 1:
+        raise UserError(f"weights: {file} says top1={top1:g}; an accuracy is a fraction of 1")
+    is_usable = all(map(math.isfinite, mean)) and all(0 < each < math.inf for each in sd)
+    if len(mean) != 3 or len(sd) != 3 or not is_usable:
+        raise UserError(
+            f"weights: {file} says mean={mean} and sd={sd}; both have a finite number for each of 3 "
+            f"channels, and sd is above 0"
+        )
 
 
 def _metadata(file: Path) -> dict[str, str]:
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - imports torch
 
+    require_regular(file)
     try:
         with safe_open(file, "pt") as opened:
             about = dict(opened.metadata() or {})

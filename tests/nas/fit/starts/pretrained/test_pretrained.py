@@ -1,6 +1,7 @@
 """Pretrained networks: their pool, their weights, and the rows of the space."""
 
 import json
+import os
 import pickle
 from dataclasses import replace
 from hashlib import sha256
@@ -95,7 +96,14 @@ def test_a_network_begins_with_the_weights_of_its_file_and_a_classifier_for_the_
     assert all(torch.equal(begun[name], stored[name]) for name in others)
 
 
-@pytest.mark.parametrize("about", [{"linear": '["no.such"]'}, {"arguments": '{"no": 1}'}])
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"linear": '["no.such"]'},
+        {"arguments": '{"no": 1}'},
+        {"arguments": '{"act_layer": "os.system"}'},
+    ],
+)
 def test_a_file_that_names_what_timm_cannot_build_is_refused(tmp_path, about):
     written(tmp_path, about=ABOUT | about)
     space = pretrained_space(str(tmp_path))
@@ -165,6 +173,14 @@ def test_the_padding_of_tensorflow_is_the_same_written_out():
             lambda folder: written(folder, about=ABOUT | {"arguments": '{"pretrained": true}'}),
             "pretrained",
         ),
+        (lambda folder: written(folder, about=ABOUT | {"side": "0"}), "side=0"),
+        (lambda folder: written(folder, about=ABOUT | {"side": "100000"}), "side=100000"),
+        (lambda folder: written(folder, about=ABOUT | {"sd": "[0, 0, 0]"}), r"sd=\(0\.0"),
+        (lambda folder: written(folder, about=ABOUT | {"mean": "[NaN, 0, 0]"}), r"mean=\(nan"),
+        (lambda folder: written(folder, about=ABOUT | {"mean": "[0.5]"}), r"mean=\(0\.5,\)"),
+        (lambda folder: written(folder, about=ABOUT | {"mean": "[" * 20_000}), "test_efficientnet"),
+        (lambda folder: written(folder, about=ABOUT | {"top1": "1e9"}), "top1=1e"),
+        (lambda folder: os.mkfifo(folder / "pipe.safetensors"), "not a regular file"),
     ],
 )
 def test_a_folder_without_known_networks_is_refused(tmp_path, spoil, hint):
