@@ -1,4 +1,4 @@
-"""Claim: winners of a search for int8 lose 0.3 points at most, are not slower, and fit small memories.
+"""Claim: int8 files of trained networks lose 0.3 points at most, are not slower, and fit small memories.
 
     $ python -m benchmarks.int8_losses --data JPEGS.parquet --weights FOLDER --out OUT [--cores 0 1 2] [--seconds 420]
     $ python -m benchmarks.int8_losses ... --trained OUT/networks.pt  # the 40 networks alone, with those of another run
@@ -6,9 +6,8 @@
 On one GPU, networks of four spaces are trained side by side for a few epochs, those for a microcontroller for more
 (`Plan`), the least important first left out. Meanwhile a process on each core quantises each, judges it on test
 images, and times its files in turns: `losses.csv`. `summary.txt` says how many of 20 winners (a limit, space and seed
-each) hold, and what a search for int8 gains; it draws 2/3 of its space's rows, and follows `Int8Files.best_first`.
-All are judged on the first images before any is on the others. Networks that lose more than 0.3 points of the validation
-images are tuned as the product tunes a winner (`qat`); a winner is the better of both.
+each) hold, and what a limit on the int8 file's time gains; a search draws 2/3 of its space's rows.
+All are judged on the first images before any is on the others.
 `networks.pt` has what `benchmarks.microcontroller trained` converts. Recorded in benchmarks/results/microcontroller.md.
 """
 
@@ -47,14 +46,12 @@ from nas.export.accuracy import classes_of, prepared
 from nas.export.int8 import Int8Source, calibration
 from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.open import open_images
-from nas.fit.run.int8 import FINALISTS, PREDICTED
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.starts.fine_tuning.tuning import absorb_statistics
 from nas.fit.starts.pretrained.weights import with_static_padding
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.network import own_side, resize, resized
 from nas.fit.training.recipe import Recipe, recipe_named
-from nas.fit.training.rounding import tuned_with_rounding
 from nas.fit.training.sources import ImageSources
 from nas.fit.training.together import TrainingPool
 from nas.fit.training.train_on import TrainOn
@@ -68,7 +65,7 @@ FILES = ("fp32", "int8", "default", "uncorrected")
 TIMED = FILES[:3]
 COLUMNS = (
     "network", "space", "variant", "side", "epochs", "valid_images", "valid_fp32", "valid_int8", "images", *FILES,
-    "flips", "half_0", "half_1", "confidence", *(f"{name}_ms" for name in TIMED),
+    "flips", "half_0", "half_1", *(f"{name}_ms" for name in TIMED),
 )  # fmt: skip
 MOST_MACS = 60e6
 KEPT = (
@@ -81,7 +78,6 @@ KEPT = (
 )
 SPARE = 0.15  # share of the time for what is judged after the last training
 WRITING_S = 4.0
-TUNERS = 2  # processes that tune with rounding, each of which waits for the GPU
 MOST_JUDGED = (5000, 10000)  # validation and test images in the end
 TUNED_BEFORE = 6  # epochs of networks of an earlier run
 AT_ONCE = 16  # images that a file is judged with; it is timed with one
@@ -226,7 +222,6 @@ def begin(judging, images):
     write = partial(onnx_bytes, examples=[torch.from_numpy(example)], dynamic_batch=True)
     source, fp32 = Int8Source(network, images, job.side), write(network)
     contents = {"fp32": fp32, "int8": source.onnx(write, AT_ONCE).content}
-    judging.about["confidence"] = 100 * source.predicted_loss  # points
     if not job.variant:
         contents["default"] = by_default(fp32, calibration(images, job.side, 1))
         contents["uncorrected"] = quantised(fp32, calibration(images, job.side, AT_ONCE))
@@ -338,16 +333,13 @@ class Plan:
     narrow: int = 4
     finals: int = 2
     pretrained: int = 20
-    most_lost: float = (
-        MOST_LOST / 100
-    )  # on validation images, beyond which a network is tuned with rounding
     counts: tuple[int, int] = (
         2500,
         4000,
     )  # validation and test images that all are judged on first
 
 
-TINY = Plan(1, 1, 1, 2, 2, 1, 2, -1.0, (40, 60))
+TINY = Plan(1, 1, 1, 2, 2, 1, 2, (40, 60))
 
 
 @dataclass
@@ -358,7 +350,6 @@ class Run:
     plan: Plan
     pool: TrainingPool
     judges: ProcessPoolExecutor
-    tuners: ProcessPoolExecutor
     judges_at_once: int
     images: ImageSet
     halves: ImageSources  # the images between -1 and 1
@@ -366,7 +357,6 @@ class Run:
     trainings: dict[Future, Job] = field(default_factory=dict)
     unjudged: list[Judging] = field(default_factory=list)
     judgings: set[Future] = field(default_factory=set)
-    tunings: set[Future] = field(default_factory=set)
     done: dict[str, tuple[Job, float]] = field(default_factory=dict)
     judged: dict[str, Judging] = field(default_factory=dict)
     kept: dict[str, dict] = field(default_factory=dict)
@@ -456,12 +446,10 @@ class Run:
         """Train, judge, and write rows until all is done or the time is."""
         while True:
             self.submit()
-            if not self.trainings and not self.judgings and not self.tunings:
+            if not self.trainings and not self.judgings:
                 return
             left_s = max(0.0, self.until_s - WRITING_S - time.monotonic())
-            ended, _ = wait(
-                [*self.trainings, *self.judgings, *self.tunings], left_s, FIRST_COMPLETED
-            )
+            ended, _ = wait([*self.trainings, *self.judgings], left_s, FIRST_COMPLETED)
             if not ended:
                 say(
                     f"not ended: {len(self.judgings) + len(self.unjudged)} judgings, {len(self.trainings)} trainings"
@@ -469,16 +457,12 @@ class Run:
                 return
             for future in ended:
                 if future.exception():
-                    name = getattr(self.trainings.pop(future, None), "name", "judging or tuning")
+                    name = getattr(self.trainings.pop(future, None), "name", "judging")
                     self.judgings.discard(future)
-                    self.tunings.discard(future)
                     say(f"{name} failed: {future.exception()!r}")
                 elif future in self.judgings:
                     self.judgings.discard(future)
                     self.note(future.result())
-                elif future in self.tunings:
-                    self.tunings.discard(future)
-                    self.unjudged.append(Judging(future.result()))
                 else:
                     self.go_on(self.trainings.pop(future), future.result())
 
@@ -497,7 +481,7 @@ class Run:
             self.judgings.add(self.judges.submit(*sent))
 
     def note(self, judging):
-        """Write a row; judge the network on other images later, and tune it if it loses much."""
+        """Write a row; judge the network on other images later."""
         job = judging.job
         name = job.name + job.variant
         is_first = name not in self.judged
@@ -510,10 +494,6 @@ class Run:
         )
         if is_first:
             self.unjudged.append(judging)
-            lost = row["valid_fp32"] - row["valid_int8"]
-            if job.space in SPACES and not job.variant and lost > self.plan.most_lost:
-                sent = tuned, self.done[name][0], str(self.settings.data), self.trains_until_s
-                self.tunings.add(self.tuners.submit(*sent))
 
     def go_on(self, job, trained):
         """Judge what was trained, keep it, and begin what waited for it."""
@@ -564,21 +544,9 @@ class Run:
         yield Job("resnet8_taught", "micro", network, LONG, self.plan.long, teacher=teacher)
 
 
-def tuned(job, data, ends_s):
-    """The network tuned with rounding on the GPU, as the product tunes a winner."""
-    images = images_for(data, job.middle)
-    inputs = torch.from_numpy(prepared(images.train, images, job.side, slice(128)))
-    network, trained = tuned_with_rounding(job.network, images, inputs, ends_s=ends_s)
-    say(f"{job.name}.qat: {trained.epochs} epochs, {trained.seconds:.1f} s, {trained.accuracies}")
-    return replace(job, network=network, epochs=job.epochs + trained.epochs, variant=".qat")
-
-
 def importance(judging):
-    """What is judged first: each network on a part of the images, what was tuned, then all on the other images."""
-    return (
-        bool(judging.contents),
-        judging.job.space != "micro" and not judging.job.variant,
-    )
+    """What is judged first: each network on a part of the images, then all on the other images."""
+    return bool(judging.contents), judging.job.space != "micro"
 
 
 def jobs_of(path, plan):
@@ -603,8 +571,7 @@ def run(settings):
     cores = settings.cores or sorted(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    tuners = ProcessPoolExecutor(TUNERS, context, ready_for_pickles)
-    count = max(1, len(cores) - 1 - TUNERS)
+    count = max(1, len(cores) - 1)
     for core in cores[-count:]:
         queue.put(core)
     judges = ProcessPoolExecutor(count, context, pinned, (queue,))
@@ -616,7 +583,7 @@ def run(settings):
     pool = TrainingPool(images, side_by_side=settings.side_by_side).__enter__()
     sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
     write_rows([], settings.out)
-    Run(settings, settings.plan, pool, judges, tuners, count, images, sources, until_s).go()
+    Run(settings, settings.plan, pool, judges, count, images, sources, until_s).go()
 
 
 def write_rows(rows, out):
@@ -652,18 +619,14 @@ def pinned(queue):
 
 
 def winner(rows, limit_ms, seed, *, int8):
-    """The row that a search within a limit hands over: by int8 as `Int8Files.best_first`, or by fp32."""
+    """The row that a search returns whose limit is for the int8 file, or for the fp32 file."""
     drawn = [
         rows[at]
         for at in np.random.default_rng(seed).permutation(len(rows))[: max(1, 2 * len(rows) // 3)]
     ]
     key = "int8_ms" if int8 else "fp32_ms"
     fitting = [row for row in drawn if row[key] <= limit_ms]
-    ranked = sorted(fitting, key=lambda row: -row["valid_fp32"])
-    if not int8 or not ranked:
-        return ranked[0] if ranked else None
-    few = sorted(ranked[:PREDICTED], key=lambda row: row["confidence"] / 100 - row["valid_fp32"])
-    return max(few[:FINALISTS], key=lambda row: row["valid_int8"])
+    return max(fitting, key=lambda row: row["valid_fp32"], default=None)
 
 
 def interval(values):
@@ -707,46 +670,15 @@ def ranked(predicted, lost):
     return f"{spearmanr(*pairs.T).statistic:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def of_predictions(table):
-    """How the predicted losses of `Int8Source` rank the true ones."""
-    predicted = [row["confidence"] for row in table]
-    ranks = [f"{name} {ranked(predicted, [points(row, name) for row in table])}" for name in LOSING]
-    yield f"predicted losses, Spearman, n = {len(table)}: {'; '.join(ranks)}"
+def of_errors(table):
+    """How far the losses may be off, by the number of test images."""
     halves = ([row[f"half_{half}"] for row in table] for half in range(HALVES))
     yield f"halves of the test images agree at {ranked(*halves)}"
     noise = [100 * np.sqrt(row["flips"]) / row["images"] for row in table]
     yield f"standard error of a loss: {np.median(noise):.2f} points in the median, {max(noise):.2f} at most"
 
 
-def of_tunings(rows, table):
-    """What tuning with rounding gains."""
-    base = {row["network"]: row for row in table}
-    pairs = [
-        (row, base[row["network"]]) for row in rows if row["variant"] and row["network"] in base
-    ]
-    for row, before in pairs:
-        yield (
-            f"{row['network']} tuned: int8 {row['int8']:.2%} (untuned {before['int8']:.2%}), fp32 {row['fp32']:.2%} "
-            f"(untuned {before['fp32']:.2%}); validation {row['valid_int8']:.2%} ({before['valid_int8']:.2%})"
-        )
-    if len(pairs) > 1:
-        gains = [100 * (row["int8"] - before["int8"]) for row, before in pairs]
-        losses = [100 * (before["fp32"] - row["int8"]) for row, before in pairs]
-        yield (
-            f"tuned: int8 accuracy {interval(gains)} points over untuned; it loses {interval(losses)} of the untuned "
-            f"fp32 file, n = {len(pairs)}"
-        )
-
-
-def tuned_if_better(row, tuned):
-    """A winner's row with its file tuned with rounding, where that is better on the validation images."""
-    other = tuned.get(row["network"])
-    if other is None or other["valid_int8"] <= row["valid_int8"]:
-        return row
-    return {**row, "int8": other["int8"], "int8_ms": other["int8_ms"], "variant": other["variant"]}
-
-
-def of_winners(by_space, limits, tuned):
+def of_winners(by_space, limits):
     """20 winners of a search for int8: what they lose of the fp32 network, and whether they are slower."""
     names = list(by_space)
     won = [
@@ -755,11 +687,10 @@ def of_winners(by_space, limits, tuned):
         for seed in range(5)
         for name in names[(at + seed) % len(names) :][:1]
     ]
-    won = [tuned_if_better(row, tuned) for row in won if row]
+    won = [row for row in won if row]
     if won:
         above = {row["network"] for row in won if points(row, "int8") > MOST_LOST}
-        kept = {row["network"] for row in won if row["variant"]}
-        yield f"winners that lose more: {', '.join(sorted(above)) or 'none'}; tuned: {', '.join(sorted(kept)) or 'none'}"
+        yield f"winners that lose more: {', '.join(sorted(above)) or 'none'}"
     for file in TIMED[1:] if won else ():
         losses = np.array([points(row, file) for row in won])
         ratios = np.array([row[f"{file}_ms"] / row["fp32_ms"] for row in won])
@@ -772,25 +703,20 @@ def of_winners(by_space, limits, tuned):
 
 def of_searches(by_space, limits):
     """Search for int8 against search for fp32, quantised at the end."""
-    gains = {"T of int8 against T of fp32": [], "T of int8 for both": []}
+    gains = []
     for seed in range(SEEDS):
-        differences = {name: [] for name in gains}
+        differences = []
         for name, each in by_space.items():
-            timed_alike = [{**row, "fp32_ms": row["int8_ms"]} for row in each]
             for limit in limits[name]:
-                ours = winner(each, limit, seed, int8=True)
-                others = (winner(kind, limit, seed, int8=False) for kind in (each, timed_alike))
-                for key, other in zip(gains, others, strict=True):
-                    if ours and other:
-                        differences[key].append(100 * (ours["int8"] - other["int8"]))
-        for key, values in differences.items():
-            gains[key] += [np.mean(values)] if values else []
-    for key, values in gains.items():
-        if len(values) > 1:
-            yield (
-                f"precision=int8 over fp32 quantised at the end, {key}: {interval(values)} points of the int8 "
-                f"file, n = {len(values)} seeds"
-            )
+                ours, other = (winner(each, limit, seed, int8=int8) for int8 in (True, False))
+                if ours and other:
+                    differences.append(100 * (ours["int8"] - other["int8"]))
+        gains += [np.mean(differences)] if differences else []
+    if len(gains) > 1:
+        yield (
+            f"T of the int8 file over T of the fp32 file, quantised at the end: {interval(gains)} points of "
+            f"the int8 file, n = {len(gains)} seeds"
+        )
 
 
 def is_timed(row):
@@ -799,7 +725,7 @@ def is_timed(row):
 
 
 def summary(path):
-    """Lines on losses, predictions, winners and searches."""
+    """Lines on losses, their errors, winners and searches."""
     with path.open(encoding="utf-8") as file:
         rows = [
             {k: v if k in COLUMNS[:3] or v == "" else float(v) for k, v in row.items()}
@@ -807,8 +733,7 @@ def summary(path):
         ]
     table = [row for row in rows if row["space"] in SPACES and not row["variant"]]
     yield from of_losses(table)
-    yield from of_predictions(table)
-    yield from of_tunings(rows, table)
+    yield from of_errors(table)
     every = {name: [row for row in table if row["space"] == name and is_timed(row)] for name in SPACES}  # fmt: skip
     by_space = {name: each for name, each in every.items() if len(each) > 1}
     limits = {
@@ -816,9 +741,7 @@ def summary(path):
         for name, each in by_space.items()
     }
     if by_space:
-        yield from of_winners(
-            by_space, limits, {row["network"]: row for row in rows if row["variant"] == ".qat"}
-        )
+        yield from of_winners(by_space, limits)
         yield from of_searches(by_space, limits)
     for row in sorted(rows, key=lambda row: -row["int8"]):
         if row["space"] in {"micro", "pretrained"} and not row["variant"]:

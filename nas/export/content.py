@@ -29,7 +29,6 @@ from edgenas_core.inference.formats.tflite_export import (
     without_names,
 )
 from edgenas_core.types.errors import UserError
-from edgenas_core.types.units import epochs_text
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
 from nas.export.answers import write_answers
 from nas.export.card import card
@@ -68,7 +67,6 @@ from nas.export.subject import ExportSubject
 from nas.export.tflite_memory import memory_of_file
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import LearnerData, has_classes
-from nas.fit.training.trained_folder import INT8_WEIGHTS, tuned_epochs_of
 from nas.report.environment import environment
 from nas.spaces.base import OnMicrocontroller
 
@@ -164,7 +162,7 @@ def fill(
             for form, content in files.items()
         ),
         sample=sample,
-        calibration=_calibration_text(source, subject) if int8 else None,
+        calibration=_calibration_text(subject) if int8 else None,
         compared=FormComparison(
             len(inputs),
             compared_on,
@@ -317,11 +315,7 @@ def int8_source(network: nn.Module, subject: ExportSubject) -> Int8Source | None
     images = subject.images
     if images is None or not subject.is_trained or not has_classes(images):
         return None
-    file = None if subject.weights is None else subject.weights.with_name(INT8_WEIGHTS)
-    if subject.training is None or file is None or not file.is_file():
-        return Int8Source(network, images, subject.side)
-    tuned = with_weights(subject.space, subject.architecture, subject.task, file)
-    return Int8Source(tuned, images, subject.side, tuned_epochs_of(file))
+    return Int8Source(network, images, subject.side)
 
 
 def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
@@ -337,17 +331,12 @@ def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
     yield from calibration(subject.images, subject.side, batch_size)
 
 
-def _calibration_text(source: Int8Source | None, subject: ExportSubject) -> str:
-    """Images that int8 is calibrated on, and what it is predicted to lose on them."""
+def _calibration_text(subject: ExportSubject) -> str:
+    """Images that int8 is calibrated on."""
     images = subject.images
     if images is None:
         return "noise: for its latency only"
-    text = f"{min(CALIBRATED_ON, len(images.train)):,} training images"
-    if source is None:
-        return text
-    if source.tuned_epochs:
-        text += f", with weights tuned with rounding for {epochs_text(source.tuned_epochs)}"
-    return f"{text}, predicted to lose {100 * source.predicted_loss:.2f} points there before correction"
+    return f"{min(CALIBRATED_ON, len(images.train)):,} training images"
 
 
 def _mixed_text(int8: Int8Onnx) -> str:

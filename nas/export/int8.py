@@ -25,10 +25,7 @@ from edgenas_core.types.errors import UserError
 from nas.export.accuracy import classes_of, prepared
 from nas.export.latency import tflite_session
 from nas.export.network import Session
-from nas.fit.data.image_set import (
-    standard_error_of_difference,
-    weighted_accuracy,
-)
+from nas.fit.data.image_set import weighted_accuracy
 from nas.fit.learners.data import LearnerData, TrainingData, has_classes
 from nas.fit.training.trained_folder import Judged
 from nas.report.summary import Int8Accuracy
@@ -196,18 +193,6 @@ class Int8Source:
     network: nn.Module
     images: TrainingData
     side: int  # of the images, in pixels
-    tuned_epochs: int = 0  # with rounding, of these weights
-
-    @cached_property
-    def predicted_loss(self) -> float:
-        """Accuracy that int8 is expected to cost, from ranges of weights and activations: no file, no labels.
-
-        It is the confidence in the class of fp32 that rounding takes, in the mean over training images.
-        """
-        rounding = _Rounding(self.network, self.images, self.side)
-        exact, rounded = rounding.exact.softmax(1), rounding.rounded().softmax(1)
-        answers = exact.argmax(1, keepdim=True)
-        return float((exact - rounded).gather(1, answers).mean())
 
     @cached_property
     def least_exact(self) -> list[tuple[str, float]]:
@@ -281,14 +266,11 @@ def int8_accuracy(
     images: TrainingData,
     side: int,
     *,
-    is_winner: bool,
     in_tflite: bool = False,
-    tuned: nn.Module | None = None,
 ) -> Int8Accuracy:
-    """Accuracy of a network's int8 file beside its fp32 file; on the test images only of a winner.
+    """Accuracy of a network's int8 file beside its fp32 file, on validation and test images.
 
     On validation images it is the mean over the classes where they differ much in size, as in trainings.
-    The int8 file has the weights of `tuned`, if there are any.
 
     Raises:
       UserError: if the network cannot be converted or quantised.
@@ -298,7 +280,7 @@ def int8_accuracy(
 
     example = torch.from_numpy(prepared(images.train, images, side, slice(1)))
     fp32 = onnx_bytes(network.cpu().eval(), [example])
-    source = Int8Source(tuned or network, images, side)
+    source = Int8Source(network, images, side)
     in_fp32: tuple[str, ...] = ()
     try:
         if in_tflite:
@@ -319,7 +301,7 @@ def int8_accuracy(
         classes = classes_of(session, images.test, images, side, 1)
         return Judged(float((classes == images.test.labels).mean()), len(images.test))
 
-    test_fp32, test = (tested(each) if is_winner else None for each in sessions)
+    test_fp32, test = (tested(each) for each in sessions)
     return Int8Accuracy(
         valid_fp32,
         valid,
@@ -327,5 +309,4 @@ def int8_accuracy(
         test,
         in_tflite=in_tflite,
         in_fp32=in_fp32,
-        lost_se=standard_error_of_difference(exact, rounded, labels),
     )

@@ -19,7 +19,6 @@ from numpy import ndarray
 from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import FLAGGED, Kind
-from edgenas_core.types.units import epochs_text
 from latency.base import OnSeveralDevices
 from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.fit.ranking.stage_result import StageResult
@@ -94,16 +93,13 @@ class Int8Accuracy:
 
     valid_fp32: Judged
     valid: Judged
-    test_fp32: Judged | None  # None of a finalist
+    test_fp32: Judged | None
     test: Judged | None
     fp32_ms: float | None = None  # both None without a live device
     int8_ms: float | None = None
     is_slower: bool = False  # both times of the int8 file are above both of the fp32 file
     in_tflite: bool = False
     in_fp32: tuple[str, ...] = ()  # layers that stay in fp32, as they lose most
-    tuned_epochs: int = 0  # with rounding, of the int8 file's weights
-    untuned: float | None = None  # accuracy on the validation images without these epochs
-    lost_se: float = 0.0  # standard error of `lost`, by the images where the files differ
 
     @property
     def lost(self) -> float:
@@ -137,13 +133,7 @@ class Int8Accuracy:
         slower = "; slower than fp32" if self.is_slower else ""
         mixed = f"; {len(self.in_fp32)} layers stay in fp32" if self.in_fp32 else ""
         file = " of the .tflite file" if self.in_tflite else ""
-        tuned = f"; {self.tuned_text}" if self.untuned is not None else ""
-        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{tuned}{mixed}{slower}"
-
-    @property
-    def tuned_text(self) -> str:
-        """What a tuning with rounding brought."""
-        return f"tuned with rounding for {epochs_text(self.tuned_epochs)}, {self.untuned or 0:.2%} before"
+        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{mixed}{slower}"
 
 
 def _judged(accuracy: Judged) -> str:

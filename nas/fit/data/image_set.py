@@ -71,14 +71,6 @@ def weighted_accuracy(answers: Int64[ndarray, "n"], labels: Int64[ndarray, "n"])
     return float(((answers == labels) * class_weights(labels)[labels]).mean())
 
 
-def standard_error_of_difference(
-    answers: Int64[ndarray, "n"], others: Int64[ndarray, "n"], labels: Int64[ndarray, "n"]
-) -> float:
-    """That of two weighted accuracies on the same images, were they truly equal (McNemar, 1947)."""
-    differ = ((answers == labels) != (others == labels)) * class_weights(labels)[labels]
-    return float(np.sqrt((differ**2).sum()) / len(labels))
-
-
 @final
 @dataclass(frozen=True)
 class Images:

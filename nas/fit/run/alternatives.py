@@ -7,13 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
-from torch import nn
 
 from edgenas_core.types.errors import UserError
 from nas.accuracy.base import HasWeights
@@ -37,7 +35,6 @@ from nas.fit.starts.fine_tuning.trial import (
     PretrainedNetwork,
     tuned_checkpoint,
 )
-from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import classes_of
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trained_folder import RECORD, Training, read_training, trained_folder
@@ -176,7 +173,7 @@ class ComparedSearch(StagedSearch):
         left_s -= self._tunings.judging_s(self._proposer.results, judged)  # to hand it over
         try:
             trained = super()._trained_in_full(order, left_s)
-            accuracy = self._judged(trained[-1][1])
+            accuracy = valid_accuracy(trained[-1][1])
         except UserError as error:
             failure = error
             self._say(f"the winner: {error}")
@@ -206,17 +203,12 @@ class ComparedSearch(StagedSearch):
             training = self._train(winner, time.monotonic())
         return winner, training
 
-    def _judged(self, training: Training) -> float:
-        """Accuracy on the validation images, of the int8 file in a search for int8."""
-        int8 = self._int8_of_winner(training)
-        return valid_accuracy(training) if int8 is None else int8.valid.fraction
-
     def _scratch_as_trained(self) -> Alternative | None:
         """The network from scratch."""
         training = self._from_scratch
         if training is None or self._scratch is None:
             return None
-        accuracy = self._judged(training)
+        accuracy = valid_accuracy(training)
         words = (
             f"{training.arch}, from scratch, has {accuracy:.2%}: what pretrained weights know does not help "
             f"on these images"
@@ -239,36 +231,17 @@ class ComparedSearch(StagedSearch):
         candidates, tuned = self._drawn_candidates, self._fidelities[job.fidelity]
         row = candidates.architectures[job.candidate]
         accuracy = self._proposer.results[job].accuracy
-        if self._int8 is not None or tuned.epochs == FROZEN:  # judged in another way
-            file = None if tuned.epochs == FROZEN else self._tuned_file(job)
-            network, images, side = self._tuned(row, file)
-            if self._int8 is not None:
-                accuracy = self._int8.of_network(network, images, side).valid.fraction
-            else:
-                answers = classes_of(network, images.valid, images).cpu().numpy()
-                accuracy = weighted_accuracy(answers, images.valid.labels)
+        if tuned.epochs == FROZEN:  # its accuracy is of left-out images
+            images = self._images_of(row)
+            network = self._pretrained(row, images.task)
+            answers = classes_of(network, images.valid, images).cpu().numpy()
+            accuracy = weighted_accuracy(answers, images.valid.labels)
         arch, ms = self._space.text(row), float(candidates.latency_ms[job.candidate])
         kind = int(candidates.latency_kind[job.candidate])
         epochs = max(1, tuned.epochs)  # an epoch of what was not tuned, if that is better
         winner = Winner(arch, self._rule.recipe, epochs, tuned.epochs, ms, kind, tuned.rate)
         words = f"the rule of thumb, {arch}, had {accuracy:.2%} by {tuned.name} when it was ranked"
         return Alternative(winner, accuracy, words)
-
-    def _tuned_file(self, job: StageJob) -> Path:
-        """Checkpoint of a fine-tuning that ranked."""
-        row = self._drawn_candidates.architectures[job.candidate]
-        tuned = self._fidelities[job.fidelity]
-        return tuned_checkpoint(self._checkpoints, row, tuned, self._config.seed)
-
-    def _tuned(
-        self, row: Int64[ndarray, "D"], file: Path | None
-    ) -> tuple[nn.Module, ImageSet, int]:
-        """The network, tuned where there is a checkpoint, its images and their side."""
-        images = self._images_of(row)
-        network = self._pretrained(row, images.task)
-        if file is not None:
-            network.load_state_dict(weights_of(file))
-        return network, images, self._space.side(row)
 
     def _start(self, winner: Winner) -> Start:
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs

@@ -11,7 +11,6 @@ from typing import final
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
@@ -19,7 +18,6 @@ from edgenas_core.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
 from latency.sources.layers import layers_of_live
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
-from nas.fit.data.image_set import ImageSet
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.fine_tunings import FineTunings
 from nas.fit.ranking.forecast import COSTS
@@ -28,7 +26,7 @@ from nas.fit.ranking.stages import trained
 from nas.fit.run.alternatives import ComparedSearch
 from nas.fit.run.expected_latency import expected_ms, layer_work
 from nas.fit.run.winner import Winner, epochs_within, valid_accuracy
-from nas.fit.starts.fine_tuning.trial import FROZEN, FineTuningTrial, frozen_pass, tuned_checkpoint
+from nas.fit.starts.fine_tuning.trial import FROZEN, FineTuningTrial, frozen_pass
 from nas.fit.training.device import take_share
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trainer import seconds_an_epoch
@@ -280,10 +278,9 @@ class FineTuned(ComparedSearch):
         """The best that is confirmed, tuned as deep as its time allows."""
         space, stages, results = self._space, self._tunings, self._proposer.results
         left_s = ends_s - time.monotonic()
-        order = self._by_int8(stages.order(results, left_s).tolist(), left_s)
-        claims, ranked = self._claims(left_s), None
-        if order and self._int8 is None:
-            ranked = stages.reached(results, claims, order[0])
+        order = stages.order(results, left_s).tolist()
+        claims = self._claims(left_s)
+        ranked = stages.reached(results, claims, order[0]) if order else None
         if ranked is not None:
             order = [ranked.candidate, *order]
             claims[ranked.candidate] = results[ranked].accuracy
@@ -316,18 +313,6 @@ class FineTuned(ComparedSearch):
         return forecast.accuracy(
             np.minimum(left_s / forecast.epoch_s, self._most_epochs(self._rule.recipe))
         )
-
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, ImageSet, int]:
-        space, row = self._space, self._drawn_candidates.architectures[candidate]
-        files = (
-            tuned_checkpoint(
-                self._checkpoints, space.tuned_to(row, depth), tuned, self._config.seed
-            )
-            for tuned in sorted(self._fidelities, key=lambda tuned: tuned.epochs)
-            for depth in range(len(space.depths))
-        )
-        trained_files = [file for file in files if file.is_file()]
-        return self._tuned(row, trained_files[-1] if trained_files else None)
 
     def _stage_results(self) -> tuple[StageResult, ...]:
         stages, results, space = self._tunings, self._proposer.results, self._space

@@ -209,12 +209,11 @@ class Inherited(Staged):
 
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """As of every search; the trained network instead, if that is better and within the limits."""
-        order = self._by_int8(order, ends_s - time.monotonic())
         winner = self._winner_of(order, ends_s)
         is_whole = (self._drawn_candidates.architectures == self._whole).all(-1)
         if self._original is None or not is_whole.any():
             return winner
-        if self._begins_with(winner) >= self._worth(self._original[0], self._whole):
+        if self._begins_with(winner) >= self._original[1]:
             return winner
         return self._winner_of([int(is_whole.argmax()), *order], ends_s)
 
@@ -222,10 +221,8 @@ class Inherited(Staged):
         """As in every search; then a rule of thumb as it was ranked, if that is better."""
         trained = super()._trained_in_full(order, left_s)
         training = trained[-1][1]
-        int8 = self._int8_of_winner(training)
-        accuracy = valid_accuracy(training) if int8 is None else int8.valid.fraction
         try:
-            rule = self._better_rule(training.arch, accuracy)
+            rule = self._better_rule(training.arch, valid_accuracy(training))
         except UserError as error:  # slower when timed again
             self._say(f"the rule of thumb: {error}; so it is not handed over")
             return trained
@@ -260,19 +257,11 @@ class Inherited(Staged):
         """Worth of the better weights that a winner's training begins with."""
         start, row = self._start(winner), self._space.parse(winner.arch)
         network = start.network(row, self._images.task)
-        worth = self._worth(network, row)
+        worth = accuracy_of(network, self._images.valid, self._images)
         if start.continues is None:
             return worth
         network.load_state_dict(weights_of(start.continues))
-        return max(worth, self._worth(network, row))
-
-    def _worth(self, network: nn.Module, architecture: Int64[ndarray, "D"]) -> float:
-        """Accuracy on the validation images, of the int8 file in a search for int8."""
-        images = self._images
-        if self._int8 is None:
-            return accuracy_of(network, images.valid, images)
-        side = own_side(self._space, architecture, images.task)
-        return self._int8.of_network(network, images, side).valid.fraction
+        return max(worth, accuracy_of(network, self._images.valid, self._images))
 
     def _start(self, winner: Winner) -> Start:
         start = super()._start(winner)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
@@ -21,7 +20,6 @@ from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasSupernet
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.fit.data.image_set import ImageSet
-from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.candidates import LEAST_SCORED, Candidates, draw, scored
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.ranking.stages import LONGER, Jobs, Result, StageJob, Stages, stage_results
@@ -29,10 +27,10 @@ from nas.fit.run.scoring import ProxyScores, Scores, image_counts, supernet_scor
 from nas.fit.run.staged_search import StagedSearch
 from nas.fit.run.winner import BEYOND_CHANCE, Winner, epochs_of_new, epochs_within
 from nas.fit.starts.supernet.stored import Inheriting
-from nas.fit.training.checkpoint import epochs_done, weights_of
+from nas.fit.training.checkpoint import epochs_done
 from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import device_named
-from nas.fit.training.network import own_side, untrained
+from nas.fit.training.network import untrained
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trial import NetworkOf, SideBySide, TrialTraining, checkpoint_of
 from nas.spaces.base import SearchSpace
@@ -314,15 +312,8 @@ class Staged(StagedSearch):
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         place, judges = self._preferred, len(self._images.valid)
         if place is None:
-            return self._winner_of(self._by_int8(order, ends_s - time.monotonic()), ends_s)
-        chosen = with_default(
-            order,
-            place,
-            self._proposer.results,
-            judges,
-            lambda trained: self._by_int8(trained, ends_s - time.monotonic()),
-            is_ranked=bool(self._ranked_epochs(place)),
-        )
+            return self._winner_of(order, ends_s)
+        chosen = default_first(order, place, self._proposer.results, judges)
         if chosen[:1] == [place] != order[:1]:
             text = self._problem.space.text(self._drawn_candidates.architectures[place])
             self._say(
@@ -367,23 +358,6 @@ class Staged(StagedSearch):
         kept = [n for n in lengths if epochs_done(self._checkpoint(candidate, n)) == n]
         kept = [n for n in kept if most is None or n <= most]
         return max(kept, default=0)
-
-    def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:  # noqa: ARG002 - no forecast needs it
-        claims = np.zeros(len(self._drawn_candidates))
-        for job in sorted(self._proposer.results, key=lambda job: job.fidelity):
-            claims[job.candidate] = np.nan_to_num(self._proposer.results[job].accuracy)
-        return preferring(claims, self._preferred, len(self._images.valid))
-
-    def _as_ranked(self, candidate: int) -> tuple[nn.Module, TrainingData, int] | None:
-        epochs = self._ranked_epochs(candidate)
-        if not epochs:
-            return None
-        space, task = self._problem.space, self._images.task
-        task = replace(task, image_side=self._ranking_side or task.image_side)
-        row = self._drawn_candidates.architectures[candidate]
-        network = space.network(row, task)
-        network.load_state_dict(weights_of(self._checkpoint(candidate, epochs)))
-        return network, self._images, own_side(space, row, task)
 
     def _start(self, winner: Winner) -> Start:
         """The winner's network, and its longest ranking training."""
@@ -440,30 +414,6 @@ def default_first(
         if best - usual > beyond_chance(best, usual, judges):
             return order
     return [default, *(at for at in order if at != default)]
-
-
-def with_default(
-    order: list[int],
-    default: int,
-    results: Mapping[StageJob, Result],
-    judges: int,
-    by_int8: Callable[[list[int]], list[int]],
-    *,
-    is_ranked: bool,
-) -> list[int]:
-    """As `default_first`, then those that were trained by int8 accuracy: what int8 loses of others says nothing."""
-    changed = default_first(order, default, results, judges)
-    trained = [at for at in changed if at != default or is_ranked]
-    return [*(at for at in changed if at not in trained), *by_int8(trained)]
-
-
-def preferring(
-    claims: Float64[ndarray, "n"], default: int | None, judges: int
-) -> Float64[ndarray, "n"]:
-    """Claims to win, of the default candidate with what chance explains: else int8 would order by chance."""
-    if default is not None and claims[default]:
-        claims[default] += beyond_chance(claims.max(), claims[default], judges)
-    return claims
 
 
 def beyond_chance(best: float, usual: float, judges: int) -> float:

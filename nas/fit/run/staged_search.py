@@ -7,12 +7,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 
 from edgenas_core.command.console import say
@@ -30,7 +29,7 @@ from nas.fit.ranking.candidates import Candidates, candidates_of
 from nas.fit.ranking.proposer import StagedProposer
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.ranking.stages import Jobs, StageJob
-from nas.fit.run.int8 import Int8Files, RankedNetwork
+from nas.fit.run.int8 import int8_of_winner
 from nas.fit.run.winner import (
     Winner,
     forget_checkpoint,
@@ -59,11 +58,8 @@ from nas.trials.trial import Trials
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
 
-_WINNER = 3
-"""Time that the winner's int8 file takes, with the test images, as a multiple of a finalist's."""
-
-_TUNING = 0.2
-"""Share of the time left that is kept for a tuning with rounding, where the finalist's int8 file loses much."""
+_INT8_SHARE = 0.03
+"""Share of the time for the winner's int8 file and its accuracy."""
 
 TOLD_EVERY_S = 5.0
 """Seconds between two lines about how far a stage is."""
@@ -151,8 +147,6 @@ class StagedSearch(ABC):
                 elif note.name == "winner":
                     winner = typed_record(note.value, Winner)
                     self._winners.append(winner)
-                    if self._int8 is not None:
-                        self._int8.seconds, self._int8.loses_much = winner.int8_s, winner.loses_much
                 elif note.name == "scratch":
                     self._scratch = typed_record(note.value, Winner)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -289,7 +283,7 @@ class StagedSearch(ABC):
             stages=(*stages, *results),
             training=training,
             first_ms=float(as_searched.latency_ms[at]) if is_timed_again else None,
-            int8=self._int8_of_winner(training, tunes=True),
+            int8=self._int8_of_winner(training),
         )
 
     def _rule_stage(
@@ -355,8 +349,6 @@ class StagedSearch(ABC):
     def _decide(self, winner: Winner) -> Winner:
         """Keep a decision, which a resumed search goes on with."""
         winner = replace(winner, after_s=self._elapsed_s)
-        if (int8 := self._int8) is not None:
-            winner = replace(winner, int8_s=int8.seconds, loses_much=int8.loses_much)
         self._note("winner", winner)
         self._winners.append(winner)
         return winner
@@ -394,40 +386,24 @@ class StagedSearch(ABC):
         row = self._problem.space.parse(arch)
         return int((self._drawn_candidates.architectures == row).all(-1).argmax())
 
-    @cached_property
-    def _int8(self) -> Int8Files | None:
-        """Judge of int8 files, of a search for int8."""
-        is_int8 = self._config.precision is BoardPrecision.int8
-        if not is_int8:
-            return None
-        in_tflite = self._problem.is_for_tflite
-        return Int8Files(self._problem.space, self._say, in_tflite=in_tflite)
+    @property
+    def _is_for_int8(self) -> bool:
+        return self._config.precision is BoardPrecision.int8
 
     @property
     def _int8_s(self) -> float:
-        """Time that is kept for the winner's int8 file, and for its tuning where that is expected to lose much."""
-        if self._int8 is None:
-            return 0.0
-        left_s = max(0.0, self._seconds - self._elapsed_s)
-        tuning_s = _TUNING * left_s if self._int8.loses_much else 0.0
-        return _WINNER * self._int8.seconds + tuning_s
+        """Time that is kept for the winner's int8 file."""
+        return _INT8_SHARE * self._seconds if self._is_for_int8 else 0.0
 
-    def _by_int8(self, order: list[int], left_s: float) -> list[int]:
-        """The first candidates that were trained, by their claim less what int8 loses, of a search for int8."""
-        if self._int8 is None:
-            return order
-        rows = self._drawn_candidates.architectures
-        return self._int8.best_first(order, rows, self._claims(left_s), self._as_ranked)
-
-    def _int8_of_winner(self, training: Training, *, tunes: bool = False) -> Int8Accuracy | None:
-        """Accuracy of the winner after quantisation, of a search for int8; tuned in the time that is left."""
-        if self._int8 is None:
+    def _int8_of_winner(self, training: Training) -> Int8Accuracy | None:
+        """Accuracy of the winner after quantisation, of a search for int8."""
+        if not self._is_for_int8:
             return None
         images = self._images_of(self._problem.space.parse(training.arch))
         folder = trained_folder(self._folder, training.arch)
-        left_s = self._seconds - self._elapsed_s - _WINNER * self._int8.seconds
-        until_s = time.monotonic() + left_s if tunes else None
-        return self._int8.of_training(training, images, folder, self._problem.oracle, until_s)
+        accuracy = int8_of_winner(self._problem, images, training, folder, self._say)
+        self._say(f"int8: {accuracy.valid_text}")
+        return accuracy
 
     @property
     def _times_again(self) -> bool:
@@ -568,14 +544,6 @@ class StagedSearch(ABC):
     @abstractmethod
     def _decided(self, order: list[int], ends_s: float) -> Winner:
         """The winner, which is confirmed, and as many epochs as fit."""
-
-    @abstractmethod
-    def _claims(self, left_s: float) -> Float64[ndarray, "candidates"]:
-        """Accuracy that each candidate is ranked by, of those that were trained."""
-
-    @abstractmethod
-    def _as_ranked(self, candidate: int) -> RankedNetwork | None:
-        """The network with the weights of its longest training, images and their side; None without."""
 
     @abstractmethod
     def _start(self, winner: Winner) -> Start:

@@ -54,8 +54,6 @@ class Winner:
     latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     after_s: float = 0.0  # from the beginning of the search to this decision
-    int8_s: float = 0.0  # that a finalist's int8 file took
-    loses_much: bool = False  # so that its int8 file is tuned, which needs time
 
 
 def train_winner(

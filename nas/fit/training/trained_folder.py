@@ -25,7 +25,7 @@ from nas.fit.data.image_set import UNEVEN
 from nas.fit.learners.base import ClassMetric
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
 SCHEMA = 1
 """Version of `training.json`."""
@@ -34,9 +34,6 @@ RECORD = "training.json"
 """The file that makes a folder one of a trained network; it is written last."""
 
 WEIGHTS = "weights.safetensors"
-
-INT8_WEIGHTS = "int8.safetensors"
-"""Weights of the int8 files, where they were tuned with rounding; the metadata has their epochs."""
 
 PICTURES = "pictures"
 """Folder of what a learner shows, `00.jpg` and so on."""
@@ -195,45 +192,13 @@ def write_trained(folder: Path, weights: Mapping[str, Tensor], training: Trainin
     Raises:
       OSError: if a file cannot be written.
     """
-    content = _content(weights)
-    for name in (RECORD, INT8_WEIGHTS):  # which never stand beside weights of another
-        (folder / name).unlink(missing_ok=True)
+    from safetensors.torch import save  # noqa: PLC0415 - imports torch
+
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
+    (folder / RECORD).unlink(missing_ok=True)  # which never stands beside weights of another
     with replacing(folder / WEIGHTS) as file:
         file.write(content)
     write_json(folder / RECORD, training)
-
-
-def write_tuned(file: Path, network: nn.Module, epochs: int) -> None:
-    """Write weights that were tuned with rounding for so many epochs, atomically.
-
-    Raises:
-      OSError: if the file cannot be written.
-    """
-    with replacing(file) as opened:
-        opened.write(_content(network.state_dict(), {"epochs": str(epochs)}))
-
-
-def _content(weights: Mapping[str, Tensor], about: dict[str, str] | None = None) -> bytes:
-    from safetensors.torch import save  # noqa: PLC0415 - imports torch
-
-    return save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, about
-    )
-
-
-def tuned_epochs_of(file: Path) -> int:
-    """Epochs with rounding of weights in a file.
-
-    Raises:
-      UserError: if it is damaged, or another kind of file.
-    """
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - imports torch
-
-    try:
-        with safe_open(file, "pt") as weights:
-            return int((weights.metadata() or {})["epochs"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise UserError(f"{file} does not hold weights tuned for int8: {error}") from error
 
 
 def read_training(folder: Path) -> Training:

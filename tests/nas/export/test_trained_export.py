@@ -28,9 +28,7 @@ from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
 from nas.export.content import (
-    _calibration_text,
     _dynamic_batch_error,
-    int8_source,
     written_forms,
 )
 from nas.export.int8 import few_calibrated
@@ -48,7 +46,7 @@ from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.network import resized as in_training
 from nas.fit.training.step import Normalised
 from nas.fit.training.train_on import TrainOn
-from nas.fit.training.trained_folder import INT8_WEIGHTS, read_training, write_tuned
+from nas.fit.training.trained_folder import read_training
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
@@ -524,23 +522,3 @@ def test_a_layer_that_litert_cannot_run_is_named_with_the_way_out():
 
     with pytest.raises(ValueError, match=r"no STABLEHLO_SORT \(.*Sorted.*\[onnx\]"):
         tflite_bytes(network.eval(), torch.zeros(1, 3, 8, 8))
-
-
-def test_int8_files_have_the_weights_that_were_tuned_with_rounding(trained, config, tmp_path):
-    folder = tmp_path / "trained"
-    shutil.copytree(trained, folder)
-    subject = subject_of(config(weights=str(folder), precision=Precisions.int8))
-    network = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
-    tuned = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
-    with torch.no_grad():
-        next(tuned.parameters()).mul_(0.5)
-
-    before = int8_source(network, subject)
-    write_tuned(folder / INT8_WEIGHTS, tuned, 3)
-    after = int8_source(network, subject)
-
-    assert before.network is network
-    for name, weight in after.network.state_dict().items():
-        assert torch.equal(weight, tuned.state_dict()[name])
-    assert "tuned with rounding for 3 epochs" in _calibration_text(after, subject)
-    assert "tuned" not in _calibration_text(before, subject)

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 from edgenas_core.types.errors import UserError
 from nas.fit.training.trained_folder import (
-    INT8_WEIGHTS,
     RECORD,
     SCHEMA,
     WEIGHTS,
@@ -18,7 +17,6 @@ from nas.fit.training.trained_folder import (
     Training,
     read_training,
     trained_folder,
-    tuned_epochs_of,
     write_trained,
 )
 
@@ -57,21 +55,6 @@ def test_what_was_written_is_read(tmp_path):
     assert read_training(folder) == TRAINING
     assert torch.equal(load_file(folder / WEIGHTS)["w"], weights["w"])
     assert trained_folder(tmp_path, "|b~0|") != folder
-
-
-def test_other_files_in_place_of_tuned_weights_are_named(tmp_path):
-    file, weights = tmp_path / INT8_WEIGHTS, {"w": torch.zeros(1)}
-    for content in (
-        b"torn",
-        save(weights),
-        save(weights, {"a": "b"}),
-        save(weights, {"epochs": "b"}),
-    ):
-        file.write_bytes(content)
-        with pytest.raises(UserError, match=INT8_WEIGHTS):
-            tuned_epochs_of(file)
-    file.write_bytes(save(weights, {"epochs": "3"}))
-    assert tuned_epochs_of(file) == 3
 
 
 def test_what_is_none_is_refused_in_one_line(tmp_path):

@@ -16,7 +16,6 @@ from searching import HERE, one_line, only_run
 import latency.probe.config
 import nas.fit.run.alternatives
 import nas.fit.run.fine_tuned
-import nas.fit.run.int8
 import nas.fit.run.staged_search
 import nas.train.job
 from edgenas_core.types.errors import UserError
@@ -104,7 +103,6 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     tmp_path, weights, images, search_here, monkeypatch
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
-    monkeypatch.setattr(nas.fit.run.int8, "PREDICTED", 2)
     runs = tmp_path / "runs"
 
     settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")

@@ -19,7 +19,6 @@ from nas.fit.data.open import open_images
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stages import Result, StageJob, Stages
 from nas.fit.run.inherited import Inherited
-from nas.fit.run.int8 import Int8Files
 from nas.fit.starts.elastic.loading import elastic_space
 from nas.fit.starts.supernet.classifier import fit_classifier
 from nas.fit.starts.supernet.stored import save_supernet
@@ -162,9 +161,8 @@ def adapted_on_digits():
     return images, space, shared
 
 
-@pytest.mark.parametrize("is_int8", [False, True])
 @pytest.mark.parametrize("winner", [0, 1])
-def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner, is_int8):
+def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner):
     images, space, shared = adapted_on_digits()
     fitted, spoilt = (space.whole[-1], shared.network[-1])[:: 2 * winner - 1]
     fitted.load_state_dict(shared.network[-1].state_dict())
@@ -175,7 +173,6 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
     vars(search).update(
         _candidates=Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0),
         _config=SimpleNamespace(epochs=2, seed=0),
-        _int8=Int8Files(space, print, in_tflite=False) if is_int8 else None,
         _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
         _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
         _proposer=SimpleNamespace(results={}),
@@ -222,7 +219,6 @@ def test_the_rule_of_thumb_is_handed_over_where_it_was_better_when_it_was_ranked
     vars(search).update(
         _candidates=candidates,
         _config=SimpleNamespace(epochs=2, seed=0),
-        _int8=None,
         _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
         _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
         _proposer=SimpleNamespace(results={}, stages=stages),
