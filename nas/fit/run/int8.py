@@ -14,8 +14,8 @@ from latency.base import LatencyOracle, LiveOracle
 from latency.probe.board import BoardError
 from latency.probe.connection import LostConnectionError
 from nas.fit.learners.data import TrainingData
-from nas.fit.training.trained_folder import WEIGHTS, Training
 from nas.fit.training.network import own_side
+from nas.fit.training.trained_folder import WEIGHTS, Training
 from nas.report.summary import Int8Accuracy
 from nas.trials.problem import SearchProblem
 
