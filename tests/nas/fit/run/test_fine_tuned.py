@@ -336,7 +336,7 @@ def trained_longer_from_the_same_weights(run, training):
     assert again.arch == training.arch
     later, before = (
         record.recipe
-        | {"epochs": "", "seed": "", "start": record.recipe["start"].partition("; no")[0]}
+        | {"epochs": "", "seed": "", "start": record.recipe["start"].partition("; tuned")[0]}
         for record in (again, training)
     )
     assert later == before

@@ -129,7 +129,7 @@ def test_a_gpu_without_memory_for_one_image_ends_the_search_in_one_line(
     [
         ([*ON_DIGITS, "T=0.00001ms"], "raise T"),
         ([*ON_DIGITS, "T=1s", "P=10", "RAM=1B"], "raise T, P and RAM"),
-        ([*ON_DIGITS, "space=residual", "weights=none.pt"], "weights=none.pt"),
+        ([*ON_DIGITS, "space=residual", "weights=none.pt"], "none.pt"),
         ([*ON_DIGITS, "space=nas_bench_201"], "network="),
         ([*ON_DIGITS, "networks=3"], "networks=3"),
         ([*ON_DIGITS, 'weights="a,b.pt"'], "a,b.pt: "),
