@@ -1,7 +1,6 @@
 """The console command: `edgenas search T=17ms` is `python -m nas.search T=17ms`.
 
-As a console script it does not look into the user's folder first, so files there named like a package
-of ours (`runtime.py`) break nothing.
+Packages add commands of theirs by entry points of the group `edgenas.commands`, such as `edgenas map`.
 """
 
 from __future__ import annotations
@@ -9,29 +8,28 @@ from __future__ import annotations
 import sys
 
 from edgenas_core.command.exit_status import one_line_errors, run_command
+from edgenas_core.command.plug_ins import COMMANDS, Command, in_group, missing_extra, optional
 from edgenas_core.types.errors import UserError, did_you_mean
 
-_MODULES = {
-    "search": (
-        "nas.search.command",
-        "find the most accurate network that meets a time limit on a device",
+_COMMANDS = {
+    "search": Command(
+        "nas.search.command", "find the most accurate network that meets a time limit on a device"
     ),
-    "study": ("nas.study.command", "compare rewards or searchers over devices, limits and seeds"),
-    "train": ("nas.train.command", "train a network in full on your images"),
-    "measure": (
-        "nas.measure.command",
-        "time networks on this machine or a board into a latency table",
+    "study": Command(
+        "nas.study.command", "compare rewards or searchers over devices, limits and seeds"
     ),
-    "transfer": ("nas.transfer", "predict a new device from a few networks timed on it"),
-    "export": ("nas.export.command", "write a network as PyTorch, ONNX, scripts and a card"),
-    "ui": ("nas.ui.command", "write a page over the runs of a folder"),
-    "data": (
-        "nas.data.command",
-        "list, fetch, import and verify tables of accuracies and latencies",
+    "train": Command("nas.train.command", "train a network in full on your images"),
+    "measure": Command(
+        "nas.measure.command", "time networks on this machine or a board into a latency table"
     ),
-    "map": ("edgenas_runtime.mapping.command", "find the time that is left on a busy board"),
+    "transfer": Command("nas.transfer", "predict a new device from a few networks timed on it"),
+    "export": Command("nas.export.command", "write a network as PyTorch, ONNX, scripts and a card"),
+    "ui": Command("nas.ui.command", "write a page over the runs of a folder"),
+    "data": Command(
+        "nas.data.command", "list, fetch, import and verify tables of accuracies and latencies"
+    ),
 }
-"""Module of the `main` of each command, and its purpose."""
+"""The package's own commands by name; other packages add theirs as plug-ins."""
 
 _BASH = """\
 _edgenas() {
@@ -62,8 +60,8 @@ def main() -> None:
     """Run one of the commands; status 2 if there is no such."""
     words = sys.argv[1:]
     first = words[0] if words else "--help"
-    if first in _MODULES:
-        run_command(_MODULES[first][0], words[1:])
+    if first in _COMMANDS:  # without the plug-ins, whose names take time to read
+        run_command(_COMMANDS[first].module, words[1:])
     elif first == "--version":
         from importlib.metadata import version  # noqa: PLC0415 - slow to import, and not always needed
 
@@ -71,20 +69,25 @@ def main() -> None:
     elif first in {"--help", "-h", "help"}:
         sys.stdout.write(_help())
     elif first == "completion" and words[1:2] and words[1] in _COMPLETIONS:
-        names = {"words": " ".join([*_MODULES, "completion", "--help", "--version"])}
-        names["hydra"] = " ".join(name for name in _MODULES if name not in {"data", "ui"})
+        commands = [*_COMMANDS, *in_group(COMMANDS)]
+        names = {"words": " ".join([*commands, "completion", "--help", "--version"])}
+        names["hydra"] = " ".join(name for name in commands if name not in {"data", "ui"})
         sys.stdout.write(_COMPLETIONS[words[1]] % names)
     elif first == "completion":
         raise UserError(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")
+    elif first in in_group(COMMANDS) or missing_extra(COMMANDS, first, "") is not None:
+        command: Command = optional(COMMANDS, first, f"edgenas {first}")
+        run_command(command.module, words[1:])
     else:
-        commands = [*_MODULES, "completion"]
+        commands = [*_COMMANDS, *in_group(COMMANDS), "completion"]
         raise UserError(
             f"{first} is not one of {', '.join(commands)}{did_you_mean(first, commands)}"
         )
 
 
 def _help() -> str:
-    lines = [f"  {name:11}{purpose}" for name, (_, purpose) in _MODULES.items()]
+    added = {name: optional(COMMANDS, name, f"edgenas {name}") for name in in_group(COMMANDS)}
+    lines = [f"  {name:11}{command.purpose}" for name, command in (_COMMANDS | added).items()]
     lines += [
         f"  {'completion':11}the completion of a shell: source <(edgenas completion bash), or zsh"
     ]

@@ -16,7 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 import edgenas
-from edgenas.__main__ import _MODULES as COMMANDS
+from edgenas.__main__ import _COMMANDS as COMMANDS
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.plug_ins import GROUPS as PLUG_INS
 from edgenas_core.command.plug_ins import plug_ins

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.studies.scenarios.page import SCENARIOS
 from benchmarks.studies.thesis.page import THESIS
-from benchmarks.studies.variants.page import VARIANTS
 from nas.study.command import main as study
 
-ANALYSES = (THESIS, SCENARIOS, VARIANTS)
+ANALYSES = (THESIS, SCENARIOS)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's study."""
-    study(analyses=ANALYSES, command="benchmarks")
+    study(words, ANALYSES, command="benchmarks")

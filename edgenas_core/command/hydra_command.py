@@ -25,6 +25,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from edgenas_core.command.bounds import require_in_bounds, require_text
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.exit_status import one_line_errors, reason
+from edgenas_core.command.plug_ins import missing_extra
 from edgenas_core.types.errors import UserError, did_you_mean, gpu_memory_line
 
 _Config = TypeVar("_Config")
@@ -318,6 +319,14 @@ def user_errors(command: str, *also: type[Exception]) -> Iterator[None]:
         raise UserError(line) from error
 
 
+def _unknown_name(file: str | None, options: Sequence[str]) -> str:
+    """How to install the extra that has a name, or which names there are."""
+    group, _, name = str(file).rpartition("/")
+    names = [option for option in options if not option.endswith("_schema")]
+    unknown = f"{group}={name} is not one of {', '.join(names)}{did_you_mean(name, names)}"
+    return missing_extra(f"edgenas.{group}", name, f"{group}={name}") or unknown
+
+
 def _in_one_line(error: Exception) -> str:
     """What is wrong, and what is allowed, from the fields of the error where it has them."""
     behind: BaseException | None = error
@@ -326,9 +335,7 @@ def _in_one_line(error: Exception) -> str:
             return str(behind)
         behind = behind.__context__
     if isinstance(error, MissingConfigException) and error.options:
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
-        names = [option for option in error.options if not option.endswith("_schema")]
-        return f"{group}={name} is not one of {', '.join(names)}{did_you_mean(name, names)}"
+        return _unknown_name(error.missing_cfg_file, error.options)
     if isinstance(error, OverrideParseException):
         return (
             f"{error.override} cannot be read as name=value; quote a value with brackets or quotes"

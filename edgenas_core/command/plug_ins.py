@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, final
 
 from edgenas_core.types.errors import UserError
 
@@ -17,6 +18,28 @@ GROUPS = {
 }
 """Entry point group of each setting that a plug-in can extend."""
 
+COMMANDS = "edgenas.commands"
+"""Entry point group of commands: each object is a `Command`."""
+
+INFERENCE = "edgenas.inference"
+"""Entry point group of functions that prepare an inference in a special way, such as `streamed`."""
+
+_EXTRAS = {
+    (COMMANDS, "map"): "runtime",
+    (INFERENCE, "streamed"): "runtime",
+    (GROUPS["latency"], "mapped"): "runtime",
+}
+"""Extra of edgenas that installs an entry point, by its group and name."""
+
+
+@final
+@dataclass(frozen=True)
+class Command:
+    """A command of `edgenas`."""
+
+    module: str  # of its function `main`, which takes the words after the command's name
+    purpose: str  # in `edgenas --help`, as a verb and its object
+
 
 @cache
 def every_entry_point() -> Any:  # its type differs between versions of Python
@@ -24,9 +47,14 @@ def every_entry_point() -> Any:  # its type differs between versions of Python
     return entry_points()
 
 
+def in_group(group: str) -> dict[str, EntryPoint]:
+    """Entry points of a group by their names."""
+    return {point.name: point for point in every_entry_point().select(group=group)}
+
+
 def plug_ins(setting: str) -> dict[str, EntryPoint]:
     """Entry points that extend a setting, by the name that the setting takes."""
-    return {point.name: point for point in every_entry_point().select(group=GROUPS[setting])}
+    return in_group(GROUPS[setting])
 
 
 def load(setting: str, point: EntryPoint) -> Any:
@@ -35,9 +63,42 @@ def load(setting: str, point: EntryPoint) -> Any:
     Raises:
       UserError: if it cannot be imported.
     """
+    return _imported(point, f"{setting}={point.name}")
+
+
+def optional(group: str, name: str, needed_by: str) -> Any:
+    """Import the object of an entry point that an extra of edgenas installs.
+
+    Args:
+      group: group of the entry point.
+      name: name of the entry point.
+      needed_by: what the user wrote, for the message.
+
+    Raises:
+      UserError: if the extra is not installed, or the object cannot be imported.
+    """
+    require_extra(group, name, needed_by)
+    return _imported(in_group(group)[name], needed_by)
+
+
+def require_extra(group: str, name: str, needed_by: str) -> None:
+    """Check that the extra of an entry point is installed; UserError says how to install it."""
+    if name not in in_group(group):
+        raise UserError(missing_extra(group, name, needed_by))
+
+
+def missing_extra(group: str, name: str, needed_by: str) -> str | None:
+    """How to install an entry point; None if no extra of edgenas brings it."""
+    extra = _EXTRAS.get((group, name))
+    if extra is None:
+        return None
+    return f"{needed_by} needs edgenas-{extra}: pip install 'edgenas[{extra}]'"
+
+
+def _imported(point: EntryPoint, needed_by: str) -> Any:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
         raise UserError(
-            f"{setting}={point.name}: its plug-in {point.value} cannot be imported: {error}"
+            f"{needed_by}: its plug-in {point.value} cannot be imported: {error}"
         ) from error

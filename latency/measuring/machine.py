@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from edgenas_core.command.plug_ins import INFERENCE, optional, require_extra
 from edgenas_core.contention.contention import Contention
 from edgenas_core.contention.scenario import SOLO, scenario_named
 from edgenas_core.inference.backend import Backend, Device, Precision
@@ -111,6 +112,8 @@ class ThisMachine:
                 f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
                 f"backend=graph and backend=torch do"
             )
+        if scenario.memory_budget is not None:
+            require_extra(INFERENCE, "streamed", named)
 
     @property
     def deciding(self) -> dict[str, Any]:
@@ -232,7 +235,6 @@ class ThisMachine:
         self, beside: Contention | None
     ) -> tuple[Callable[[str], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
         import torch  # noqa: PLC0415 - after the environment of its threads is set
-        from edgenas_runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
 
         from edgenas_core.inference.inference import prepare  # noqa: PLC0415 - imports torch
 
@@ -242,6 +244,9 @@ class ThisMachine:
                 f"layers={config.layers}: torch finds no GPU for device=cuda here; device=cmd:// times layers of "
                 f"this machine's processor"
             )
+        budget, streamed = self._scenario.memory_budget, None
+        if budget is not None:
+            streamed = optional(INFERENCE, "streamed", f"scenario={config.scenario}")
         torch.set_num_threads(config.threads)
         stream = beside.stream if beside is not None and device is Device.cuda else None
 
@@ -250,8 +255,8 @@ class ThisMachine:
             network = self._space.network(architecture, self._task)
             images = self._space.example_input(architecture, self._task, config.batch_size)
             try:
-                if self._scenario.memory_budget is not None:
-                    prepared = streamed_inference(network, images, self._scenario.memory_budget)
+                if streamed is not None:
+                    prepared = streamed(network, images, budget)
                 else:
                     prepared = prepare(
                         network,

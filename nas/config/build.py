@@ -76,7 +76,6 @@ NAMES: dict[str, dict[str, str]] = {
         "layers": "latency.sources.layers:LayersLatencyConfig",
         "probe": "latency.sources.probe:ProbeLatencyConfig",
         "transfer": "latency.sources.transfer:TransferLatencyConfig",
-        "mapped": "latency.sources.mapped:MappedLatencyConfig",
         "corun": "latency.sources.corun:CorunLatencyConfig",
     },
 }

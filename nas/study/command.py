@@ -170,7 +170,8 @@ def _report(
         provenance=_provenance(plan, folder, started),
         settings=folder.config.read_text(encoding="utf-8"),
     )
-    print_results(console, results, sentences)
+    is_covered = any(analysis.is_whole for analysis in analyses)
+    print_results(console, results, sentences, with_problems=not is_covered)
     console.print(Text(f"page: {folder.page}"), soft_wrap=True)
     say(console, f"sources: {sources}; the page describes them")
 
@@ -182,7 +183,7 @@ def _provenance(plan: Plan, folder: StudyFolder, started: str) -> dict[str, str]
     packages = machine.pop("packages")
     facts = {"command": f"`{folder.stored().get('command', started)}`"}
     facts["accuracy"] = plan.accuracy.description
-    facts |= {f"latency of {name}": oracle.description for name, oracle in plan.sources.items()}
+    facts |= {f"latency of {name}": oracle.description for name, oracle in plan.oracles.items()}
     facts |= {name: str(value) for name, value in machine.items()}
     return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
 
@@ -196,7 +197,7 @@ def _sources(plan: Plan, results: Results | None = None) -> str:
     accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
     kinds = [answers.accuracy_kind for answers in columns.values()]
     parts = [accuracy + (predicted_shares(np.concatenate(kinds)) if kinds else "")]
-    for name, oracle in plan.sources.items():
+    for name, oracle in plan.oracles.items():
         shares = predicted_shares(columns[name].latency_kind) if name in columns else ""
         parts.append(f"latency of {name} from {oracle.source}{shares}")
     return "; ".join(parts)

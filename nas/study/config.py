@@ -42,9 +42,7 @@ class StudyConfig:
     devices: list[str]
     limits: list[str]
     problems: list[str]  # in addition to devices x limits: `help-gold-6226@11ms`
-    boards: list[str]  # devices of which any may run it: `h200/b1@0.6ms,0.8ms or xeon/b1@2ms`
     seeds: int
-    first_seed: int
     budget: int  # samples
     compare: Axis
     reference: str  # reward or controller that the others are tested against; none if empty

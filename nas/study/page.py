@@ -136,15 +136,16 @@ def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
 
 
 def _sections(results: Results, findings: Findings) -> Iterator[Section]:
-    if results.default_settings:
+    is_covered = any(analysis.is_whole for analysis in findings)
+    if results.default_settings and not is_covered:
         yield Section("What was compared", list(_table(results)))
     for analysis, items in findings.items():
         yield from analysis.sections(items, results)
     if results.comparisons:
         yield Section("Tests", [_tests(results)])
+    if is_covered:
+        return
     for (device, limit_ms), settings in _by_problem(results).items():
-        if (device, limit_ms) in results.on_boards:
-            continue
         curves: Curves = {name: results.curves[setting] for name, setting in settings.items()}
         survey = next(iter(curves.values())).survey
         problem = f"{device}, T = {limit_ms:g} ms"

@@ -26,12 +26,10 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle
-from latency.sources.mapped import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers, answers_about_all
-from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
 from nas.trials.problem import RewardedProblem
@@ -90,19 +88,12 @@ class Plan:
     surveys: Mapping[tuple[str, float], Survey]  # by device and limit in ms; empty if not exact
     answers: Mapping[str, Answers]  # about the whole space, by device; empty if not exact
     why_not_exact: str  # why the optimum of the space is not known; empty if it is
-    boards: tuple[Board, ...]
     jobs: tuple[StudyJob, ...]
-
-    @property
-    def sources(self) -> dict[str, LatencyOracle]:
-        """Oracles of single devices, without those of boards, which are made of them."""
-        made = {board.device for board in self.boards}
-        return {name: oracle for name, oracle in self.oracles.items() if name not in made}
 
     @property
     def seeds(self) -> range:
         """Seeds of every setting."""
-        return range(self.config.first_seed, self.config.first_seed + self.config.seeds)
+        return range(self.config.seeds)
 
 
 def make_plan(composed: DictConfig) -> Plan:
@@ -150,16 +141,13 @@ def make_plan(composed: DictConfig) -> Plan:
         surveys=problems.surveys if exact else {},
         answers=answers,
         why_not_exact=problems.why_not_exact,
-        boards=tuple(problems.boards),
         jobs=tuple(jobs.values()),
     )
 
 
 def _checked(composed: DictConfig) -> StudyConfig:
-    if OmegaConf.get_type(composed, "latency") is MappedLatencyConfig:
-        raise UserError(
-            "latency=mapped has one T; a study takes boards=['<device>@9ms or <device>@20ms']"
-        )
+    if "limit" in composed.latency:
+        raise UserError("latency=mapped has one T; a study has several limits, take latency=auto")
     for name in sorted(OmegaConf.missing_keys(composed)):
         raise UserError(f"{name} is not set; write {name}=<value>")
     try:
@@ -173,7 +161,7 @@ def _checked(composed: DictConfig) -> StudyConfig:
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
             raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
-    if not (config.problems or config.boards or (config.devices and config.limits)):
+    if not (config.problems or (config.devices and config.limits)):
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
     _require_comparison(config)
     return config
@@ -183,7 +171,6 @@ def _require_counts(config: StudyConfig) -> None:
     for name, value, least in (
         ("budget", config.budget, 1),
         ("seeds", config.seeds, 1),
-        ("first_seed", config.first_seed, 0),
         ("workers", config.workers, 1),
     ):
         if value is not None and value < least:

@@ -1,8 +1,8 @@
-"""Search problems of a study: devices and limits, and boards of several devices."""
+"""Search problems of a study: devices and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import final
@@ -16,7 +16,6 @@ from edgenas_core.types.units import milliseconds
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace
-from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
 from nas.trials.survey import Survey, describe_limit, require_complete, survey
 
@@ -26,8 +25,8 @@ class Problems:
     """Every device with its limits, surveyed where the space can be listed and answers are instant.
 
     Raises:
-      UserError: if a limit cannot be met or read, a table is incomplete, or a limit or a board needs
-        answers about the whole space and there are none.
+      UserError: if a limit cannot be met or read, a table is incomplete, or a limit needs answers
+        about the whole space and there are none.
     """
 
     def __init__(
@@ -36,7 +35,6 @@ class Problems:
         self.oracles: dict[str, LatencyOracle] = {}  # by device
         self.surveys: dict[tuple[str, float], Survey] = {}  # by device and limit in ms
         self.named: dict[str, list[tuple[str, float]]] = {}  # by the device's name in the settings
-        self.boards: list[Board] = []
         self.why_not_exact = ""  # why the optimum of the space is not known; empty if it is
         self._config, self._space, self._task, self._accuracy = config, space, task, accuracy
         self._by_name: dict[str, LatencyOracle] = {}
@@ -45,34 +43,14 @@ class Problems:
             self.why_not_exact = f"space={space.name} cannot be listed"
         elif not accuracy.instant:
             self.why_not_exact = f"accuracy={accuracy.source} does not answer for the whole space"
-        for name, limit in _single(config):
-            self._add_named(name, limit)
-        for text in config.boards:
-            for units in combinations(text):
-                self._add_board(units)
+        for name, limit in _named_limits(config):
+            self._add(name, limit)
 
-    def _add_board(self, units: Sequence[tuple[str, str]]) -> None:
-        """Add the devices of a board one at a time, then all of them together."""
-        board, mapped = together([self._add_named(name, left) for name, left in units])
-        if board not in self.boards:
-            self._require_exact("boards=")
-            if self._config.budget < len(units):
-                raise UserError(
-                    f"budget={self._config.budget} is less than one sample for each of the "
-                    f"{len(units)} devices of a board; raise budget"
-                )
-            self._add(board.device, mapped, board.limit_ms)
-            self.boards.append(board)
-
-    def _add_named(self, name: str, limit: str) -> tuple[LatencyOracle, float]:
+    def _add(self, name: str, limit: str) -> None:
         if name not in self._by_name:
             self._by_name[name] = self._config.latency.build(name, self._space, self._task)
         oracle = self._by_name[name]
         limit_ms = self._limit_ms(limit, oracle)
-        self._add(name, oracle, limit_ms)
-        return oracle, limit_ms
-
-    def _add(self, name: str, oracle: LatencyOracle, limit_ms: float) -> None:
         problem = (oracle.device, limit_ms)
         self.oracles[oracle.device] = oracle
         whole = self._survey(oracle)
@@ -95,8 +73,10 @@ class Problems:
             raise UserError(f"limits={text} is not a share between 0% and 100%")
         whole = self._survey(oracle)
         if whole is None:
-            self._require_exact(f"limits={text}")
-        assert whole is not None
+            raise UserError(
+                f"limits={text} needs answers about the whole space, but {self.why_not_exact}; use "
+                f"problems=[device@time]"
+            )
         return round(float(np.quantile(whole.latency_ms, share)), 4)
 
     def _survey(self, oracle: LatencyOracle) -> Survey | None:
@@ -111,16 +91,9 @@ class Problems:
             self._whole[oracle.device] = whole
         return self._whole[oracle.device]
 
-    def _require_exact(self, setting: str) -> None:
-        if self.why_not_exact:
-            raise UserError(
-                f"{setting} needs answers about the whole space, but {self.why_not_exact}; use "
-                f"problems=[device@time]"
-            )
 
-
-def _single(config: StudyConfig) -> Iterator[tuple[str, str]]:
-    """Devices with their limits, but for those of boards."""
+def _named_limits(config: StudyConfig) -> Iterator[tuple[str, str]]:
+    """Devices with their limits."""
     yield from product(config.devices, config.limits)
     for problem in config.problems:
         device, at, limit = problem.rpartition("@")

@@ -31,7 +31,9 @@ SHOWN = {
 """Measures on the terminal with short titles, by the compared axis."""
 
 
-def print_results(console: Console, results: Results, sentences: Sequence[str]) -> None:
+def print_results(
+    console: Console, results: Results, sentences: Sequence[str], *, with_problems: bool = True
+) -> None:
     """Print medians with their intervals, one table per problem, and the answer."""
     config = results.config
     titles = {
@@ -39,7 +41,7 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         for name, title in SHOWN[config.compare].items()
         if name in {measure.name for measure in results.measures}
     }
-    settings = results.default_settings
+    settings = results.default_settings if with_problems else []
     if warning := no_intervals(len(results.seeds)):
         say(console, f"warning: {warning}")
     if settings:

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from edgenas_runtime.scheduling.chain import Chain, Request
 from scipy.optimize import linprog
+
+from edgenas_runtime.scheduling.chain import Chain, Request
 
 
 def lower_bound_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from edgenas_core.command.hydra_command import typed_hydra_command
 from edgenas_core.files.atomic_file import require_writable
 from edgenas_core.page.print import wide_console
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parent / "conf"
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -36,9 +37,11 @@ EXPERIMENTS = {
 }
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's experiment."""
-    typed_hydra_command("benchmarks", str(CONF / "papers"), BenchConfig, _run, ValueError)
+    typed_hydra_command(
+        "benchmarks", str(CONF / "papers"), BenchConfig, _run, ValueError, words=words
+    )
 
 
 def _run(config: BenchConfig) -> None:

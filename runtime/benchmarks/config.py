@@ -8,10 +8,10 @@ from enum import Enum
 from typing import final
 
 import torch
-from edgenas_runtime.network.decompose import Rule
 
 from benchmarks.workloads import SMALL, Model, Scale
 from edgenas_core.inference.backend import Device
+from edgenas_runtime.network.decompose import Rule
 
 _MOST_SCALE = 4.0
 """Largest accepted factor of the published width or image size."""

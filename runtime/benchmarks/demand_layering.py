@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from edgenas_runtime.network.decompose import Rule, decompose
-from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
-from edgenas_runtime.weight_streaming.planning.planner import preloaded
 
 from benchmarks.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 from benchmarks.streaming.yolo import YOLOv4
+from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
+from edgenas_runtime.weight_streaming.planning.planner import preloaded
 
 MIB = 2**20
 PRELOADED_MS = 160.8

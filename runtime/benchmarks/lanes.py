@@ -14,6 +14,13 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING, final
 
+from torch import Tensor
+
+from benchmarks.config import BenchConfig
+from benchmarks.dispatch.prepared import DispatchedNetwork
+from edgenas_core.inference.engine import OnnxEngine
+from edgenas_core.inference.program import Program
+from edgenas_core.machine.description import usable_cores
 from edgenas_runtime.lanes.base import RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -23,18 +30,10 @@ from edgenas_runtime.scheduling.chain import Chain
 from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 from edgenas_runtime.scheduling.policies.rules import OneLane
-from torch import Tensor
-
-from benchmarks.config import BenchConfig
-from benchmarks.dispatch.prepared import DispatchedNetwork
-from edgenas_core.inference.engine import OnnxEngine
-from edgenas_core.inference.program import Program
-from edgenas_core.machine.description import usable_cores
 
 if TYPE_CHECKING:
-    from edgenas_runtime.lanes.gpu import GpuLane
-
     from edgenas_core.inference.cuda.sm_slices import SmSlice
+    from edgenas_runtime.lanes.gpu import GpuLane
 
 
 @final
@@ -138,9 +137,8 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
         lanes: list[CpuLane | GpuLane] = []
         part: SmSlice | None = None
         if config.on_gpu:
-            from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
-
             from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - likewise
+            from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
             part = None if sms is None else opened.enter_context(SmSlices((sms,)))[0]
             lanes += [

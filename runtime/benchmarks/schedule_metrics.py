@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from edgenas_runtime.scheduling.schedule import Schedule
 from jaxtyping import Float64
 from numpy import ndarray
+
+from edgenas_runtime.scheduling.schedule import Schedule
 
 
 def finish_spread_ms(schedule: Schedule) -> float:

@@ -27,23 +27,23 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from statistics import median
 
-import edgenas_runtime
 import numpy as np
 import psutil
 import torch
+
+import edgenas
+import edgenas_runtime
+from benchmarks.networks.cell import EVERY_OPERATION
+from benchmarks.networks.vgg import VGG
+from benchmarks.simulator.makespan_error import poisson
+from edgenas_core.inference.models.nas_bench_201 import CellNetwork
+from edgenas_core.inference.models.resnet import ResNet
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from edgenas_runtime.network.decompose import Rule, decompose
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish
-
-import edgenas
-from benchmarks.networks.cell import EVERY_OPERATION
-from benchmarks.networks.vgg import VGG
-from benchmarks.simulator.makespan_error import poisson
-from edgenas_core.inference.models.nas_bench_201 import CellNetwork
-from edgenas_core.inference.models.resnet import ResNet
 
 MODELS = {
     "cell": lambda: CellNetwork(EVERY_OPERATION, cells_per_stage=1, channels=8),

@@ -15,8 +15,6 @@ from statistics import median
 from typing import final
 
 import torch
-from edgenas_runtime.network.decompose import Rule
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from rich.console import Console
 
 from benchmarks.config import BenchConfig
@@ -30,6 +28,8 @@ from edgenas_core.inference.backend import Device
 from edgenas_core.machine.monitors import OtherLoad, Throttles
 from edgenas_core.machine.stability import StabilityConfig, Watch
 from edgenas_core.page.print import print_lines
+from edgenas_runtime.network.decompose import Rule
+from edgenas_runtime.scheduling.metrics import makespan_ms
 
 _CONTROL_INFERENCES = 20
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+
 from edgenas_runtime.weight_streaming.planning.plan import (
     StreamedLayer,
     StreamStages,

@@ -13,7 +13,6 @@ from functools import cache
 from typing import final
 
 import torch
-from edgenas_runtime.network.decompose import Rule
 from torch import Tensor, nn
 
 from benchmarks.dispatch.prepared import DispatchedNetwork
@@ -22,6 +21,7 @@ from benchmarks.networks.densenet import DenseLayer, DenseNet
 from benchmarks.networks.vgg import VGG
 from edgenas_core.inference.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock
 from edgenas_core.inference.models.resnet import ResNet, ResNetBlock
+from edgenas_runtime.network.decompose import Rule
 
 
 class Model(Enum):

@@ -1,14 +1,28 @@
-"""Small networks of every family."""
+"""Small networks of every family, and what the tests share with those of edgenas."""
+
+import os
+import signal
+
+# A process a core runs the tests: threads that wait for each other cost tenfold.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+from hypothesis import settings
+from shared_fixtures import *  # noqa: F403 - fixtures are found by their names
+
 from benchmarks.networks.alexnet import AlexNet
 from benchmarks.networks.cell import EVERY_OPERATION
 from benchmarks.networks.densenet import DenseNet
 from benchmarks.networks.vgg import VGG
-
 from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 from edgenas_core.inference.models.resnet import ResNet
+
+settings.register_profile("edgenas", deadline=None, max_examples=40)  # a busy machine is no failure
+settings.load_profile("edgenas")
+
+# A shell's background job ignores Ctrl-C, and so would the commands that it is sent to here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BUILDERS = {
     "nas_bench_201": lambda: (CellNetwork(EVERY_OPERATION, cells_per_stage=1, channels=4), 16),

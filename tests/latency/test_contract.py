@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from latency.sources.mapped import Left, best_of
 from small_space import SmallSpace
 
 from edgenas_core.types.kind import Kind
 from latency.base import LatencyOracle, UnmeasuredError, every_architecture
 from latency.sources.lookup import Fill, TableLatency, make_table, predicting
-from latency.sources.mapped import Left, best_of
 from nas.spaces.registry import space_named
 
 SMALL = SmallSpace()

@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from benchmarks.studies.mean_interval import mean_interval
 from benchmarks.studies.scenarios.noise import noise_of
 from benchmarks.studies.scenarios.order import OrderComparison, compare
 from edgenas_core.types.kind import is_predicted
@@ -28,7 +27,7 @@ from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.models.slowdown import FEWEST_BOTH_WAYS, kendall_tau
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.results import Results
-from nas.study.evaluation.statistics import Interval
+from nas.study.evaluation.statistics import Interval, mean_interval
 from nas.study.plan import Plan, Setting
 from nas.trials.survey import Survey
 

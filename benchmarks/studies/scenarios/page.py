@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from benchmarks.studies.declared_table import Declared, declared_table
 from benchmarks.studies.scenarios.measure import (
     BoardScenario,
     BoardScenarios,
@@ -19,7 +18,7 @@ from benchmarks.studies.scenarios.measure import (
 from benchmarks.studies.scenarios.order import OrderComparison
 from edgenas_core.page.document import Section
 from edgenas_core.page.parts import PageNote, PagePart
-from nas.study.analysis import Analysis
+from nas.study.analysis import Analysis, Declared, declared_table
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import text_of, with_intervals
 

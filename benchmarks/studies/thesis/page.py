@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from benchmarks.studies.declared_table import Declared, declared_table
 from benchmarks.studies.thesis.measure import (
     PROPOSED,
     PUBLISHED,
@@ -31,7 +30,7 @@ from benchmarks.studies.thesis.measure import (
 from edgenas_core.page.chart import count_map, limit
 from edgenas_core.page.document import KeyFigure, Section
 from edgenas_core.page.parts import Columns, Figure, PagePart, Table
-from nas.study.analysis import Analysis
+from nas.study.analysis import Analysis, Declared, declared_table
 from nas.study.evaluation.charts import latency_by_bins
 from nas.study.evaluation.results import Comparison, Results
 from nas.study.evaluation.statistics import number_text, text_of

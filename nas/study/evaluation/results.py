@@ -19,7 +19,6 @@ from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.types.task import Task
 from nas.spaces.base import SearchSpace
 from nas.study.answers import Answers
-from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.measures import Measure, measures_of
@@ -88,29 +87,11 @@ class Results:
     values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]]
     medians: Mapping[Setting, Mapping[str, Interval | None]]  # None: unknown in every search
     comparisons: tuple[Comparison, ...]
-    boards: tuple[Board, ...]
-
-    @property
-    def on_boards(self) -> set[tuple[str, float]]:
-        """Devices and limits that were searched for a board, which is reported as a whole."""
-        return {
-            problem
-            for board in self.boards
-            for problem in (
-                (board.device, board.limit_ms),
-                *((unit.device, unit.left_ms) for unit in board.units),
-            )
-        }
 
     @property
     def default_settings(self) -> list[Setting]:
-        """Settings without overrides, but for those of boards."""
-        on_boards = self.on_boards
-        return [
-            setting
-            for setting in self.values
-            if not setting.overrides and (setting.device, setting.limit_ms) not in on_boards
-        ]
+        """Settings without overrides."""
+        return [setting for setting in self.values if not setting.overrides]
 
     @property
     def answers(self) -> dict[str, Answers]:
@@ -174,7 +155,6 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         values,
         {setting: _medians(by_measure) for setting, by_measure in values.items()},
         tuple(_compare(plan.config, measures, values)),
-        plan.boards,
     )
 
 

@@ -101,6 +101,16 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
     return [Interval(*row) for row in bounds.tolist()]
 
 
+def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
+    """Mean of a sample, and its percentile bootstrap interval."""
+    middle = float(values.mean())
+    if len(values) < FEWEST:
+        return Interval(middle)
+    means = resampled(len(values), 0) @ values
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(middle, float(low), float(high))
+
+
 def probability_of_improvement(
     first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]
 ) -> Interval:

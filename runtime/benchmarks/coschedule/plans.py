@@ -10,19 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from edgenas_runtime.scheduling.arrivals import closed
-from edgenas_runtime.scheduling.chain import Chain
-from edgenas_runtime.scheduling.metrics import makespan_ms
-from edgenas_runtime.scheduling.policies.base import Policy
-from edgenas_runtime.scheduling.policies.rules import EarliestFinish
-from edgenas_runtime.scheduling.schedule import Schedule
-
 from benchmarks.bound import lower_bound_ms
 from benchmarks.dispatch.prepared import DispatchedNetwork
 from benchmarks.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.lanes import Lanes
 from benchmarks.simulator.simulator import simulate
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.scheduling.arrivals import closed
+from edgenas_runtime.scheduling.chain import Chain
+from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.scheduling.policies.base import Policy
+from edgenas_runtime.scheduling.policies.rules import EarliestFinish
+from edgenas_runtime.scheduling.schedule import Schedule
 
 _PROBES = 3
 _ROUNDS = 3

@@ -10,11 +10,6 @@ from functools import cache, partial
 from statistics import median
 from typing import final
 
-from edgenas_runtime.scheduling.metrics import makespan_ms
-from edgenas_runtime.scheduling.policies.base import Policy
-from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
-from edgenas_runtime.scheduling.schedule import Schedule
-
 from benchmarks.config import BenchConfig
 from benchmarks.coschedule.plans import Plans
 from benchmarks.dispatch.modes import DispatchMode, open_executor
@@ -30,6 +25,10 @@ from benchmarks.steps import ExperimentStep, interleaved, one_line
 from benchmarks.workloads import MIXES, Model, Workload, source
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.operations import operations
+from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.scheduling.policies.base import Policy
+from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
+from edgenas_runtime.scheduling.schedule import Schedule
 from latency.models.layer_table import open_layer_table
 from latency.sources.layers import fused_layers
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from edgenas_runtime.lanes.gpu import GpuLane
 from torch import Tensor
 
 from benchmarks.dispatch.prepared import DispatchedNetwork, Ready, Stream
@@ -14,6 +13,7 @@ from edgenas_core.inference.completion import Compute
 from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP, GraphEngine
 from edgenas_core.inference.program import Program
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.lanes.gpu import GpuLane
 
 
 @final

@@ -25,7 +25,6 @@ from queue import SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
 from typing import final
 
-from edgenas_runtime.lanes.cpu import one_core
 from torch import Tensor
 
 from benchmarks.dispatch.executor import DispatchOutcome, Executor, Ran, outcome
@@ -40,6 +39,7 @@ from benchmarks.dispatch.prepared import (
 )
 from edgenas_core.inference.backend import Device
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.lanes.cpu import one_core
 
 
 class DispatchMode(Enum):

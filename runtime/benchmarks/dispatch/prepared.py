@@ -10,9 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, final
 
 import torch
-from edgenas_runtime.lanes.cpu import CpuLane, check_core
-from edgenas_runtime.network.compiled import Compiled
-from edgenas_runtime.network.decompose import Rule, decompose
 from torch import Tensor, nn
 
 from edgenas_core.inference.backend import Device
@@ -20,6 +17,9 @@ from edgenas_core.inference.completion import Completion, Compute, HostCompletio
 from edgenas_core.inference.engine import EagerEngine, Engine, OnnxEngine
 from edgenas_core.inference.program import ActiveInference, Inference, Program
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.lanes.cpu import CpuLane, check_core
+from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.network.decompose import Rule, decompose
 
 if TYPE_CHECKING:
     from edgenas_core.inference.cuda.sm_slices import SmSlice

@@ -22,7 +22,6 @@ from threading import Event, Thread
 from typing import Any, final
 
 import torch
-from edgenas_runtime.lanes.cpu import one_core
 from torch import Tensor
 
 from benchmarks.dispatch.executor import DispatchOutcome, Executor, Ran, outcome
@@ -35,6 +34,7 @@ from benchmarks.dispatch.prepared import (
     open_stream,
 )
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.lanes.cpu import one_core
 
 _HEAD_START_S = 0.05
 """Seconds between the message and the common start."""

@@ -17,9 +17,6 @@ from dataclasses import replace
 from threading import Event
 from typing import Protocol, final
 
-from edgenas_runtime.lanes.cpu import one_core
-from edgenas_runtime.scheduling.chain import Lane
-from edgenas_runtime.scheduling.schedule import Schedule
 from torch import Tensor
 
 from benchmarks.dispatch.executor import DispatchOutcome, outcome
@@ -28,6 +25,9 @@ from benchmarks.dispatch.prepared import DispatchedNetwork, Prepared, Ready, Str
 from edgenas_core.inference.completion import Compute
 from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_core.types.closeable import Closeable
+from edgenas_runtime.lanes.cpu import one_core
+from edgenas_runtime.scheduling.chain import Lane
+from edgenas_runtime.scheduling.schedule import Schedule
 
 
 class PlannedLane(Stream, Protocol):

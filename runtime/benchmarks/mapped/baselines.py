@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
+
 from edgenas_runtime.mapping.model.choices import MappingChoices, frame_loads
 from edgenas_runtime.mapping.solving.program import Feasibility, solve
 from edgenas_runtime.mapping.solving.slack import longest_slack

@@ -6,12 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from edgenas_runtime.mapping.model.choices import mapping_choices
-from edgenas_runtime.mapping.model.platform_description import Platform
-from edgenas_runtime.mapping.model.timing_table import Bound, TimingTable
-from edgenas_runtime.mapping.solving.program import Feasibility
-from edgenas_runtime.mapping.solving.slack import check_networks
-from edgenas_runtime.mapping.solving.timetable import Timetable
 from jaxtyping import Float64
 from numpy import ndarray
 
@@ -24,6 +18,12 @@ from benchmarks.mapped.baselines import (
     serial,
     shortest,
 )
+from edgenas_runtime.mapping.model.choices import mapping_choices
+from edgenas_runtime.mapping.model.platform_description import Platform
+from edgenas_runtime.mapping.model.timing_table import Bound, TimingTable
+from edgenas_runtime.mapping.solving.program import Feasibility
+from edgenas_runtime.mapping.solving.slack import check_networks
+from edgenas_runtime.mapping.solving.timetable import Timetable
 
 _BASELINES = {
     Method.shortest: shortest,

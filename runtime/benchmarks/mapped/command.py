@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
-
-from edgenas_runtime.mapping.command import DOES_NOT_FIT, read_board
-from edgenas_runtime.mapping.model.timing_table import TimingTable
 
 from benchmarks.mapped.candidates import MappedBoard
 from benchmarks.mapped.config import MappedConfig, with_recorded
@@ -25,18 +23,22 @@ from benchmarks.pages import print_results
 from benchmarks.results import PaperResults
 from edgenas_core.command.hydra_command import typed_hydra_command
 from edgenas_core.page.print import print_lines, wide_console
+from edgenas_runtime.mapping.command import DOES_NOT_FIT, read_board
+from edgenas_runtime.mapping.model.timing_table import TimingTable
 
 SOME_FAILED = 1
 
-CONF = Path(__file__).parents[2] / "conf"
+CONF = Path(__file__).parents[1] / "conf"
 
 _REPEATED = ("tasks", "platform", "configurations", "frame_ms", "networks", "bound")
 """Settings that the suggested next command repeats."""
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command."""
-    typed_hydra_command("benchmarks", str(CONF / "mapped"), MappedConfig, _run, ValueError)
+    typed_hydra_command(
+        "benchmarks", str(CONF / "mapped"), MappedConfig, _run, ValueError, words=words
+    )
 
 
 def _run(config: MappedConfig) -> None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from edgenas_runtime.mapping.config import MOST_MARGIN, BoardConfig
-
 from benchmarks.mapped.baselines import Method
 from edgenas_core.files.safe_file import read_text
+from edgenas_runtime.mapping.config import MOST_MARGIN, BoardConfig
 
 
 @final

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
-from edgenas_runtime.lanes.cpu import CpuLane
-from edgenas_runtime.mapping.solving.timetable import Placed, Timetable
 from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor
@@ -23,6 +21,8 @@ from benchmarks.mapped.place_lanes import PlaceLanes
 from benchmarks.mapped.variant import Variant, VariantPrecision, parse_variant
 from edgenas_core.inference.completion import Completion
 from edgenas_core.inference.engine import no_op
+from edgenas_runtime.lanes.cpu import CpuLane
+from edgenas_runtime.mapping.solving.timetable import Placed, Timetable
 
 if TYPE_CHECKING:
     from edgenas_runtime.lanes.gpu import GpuLane

@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, final
 
 import torch
-from edgenas_runtime.lanes.cpu import CpuLane, check_core
-from edgenas_runtime.mapping.model.platform_description import Place, Platform
 
 from benchmarks.mapped.variant import Variant, parse_variant
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.types.closeable import Closeable
+from edgenas_runtime.lanes.cpu import CpuLane, check_core
+from edgenas_runtime.mapping.model.platform_description import Place, Platform
 
 if TYPE_CHECKING:
     from edgenas_runtime.lanes.gpu import GpuLane
@@ -82,9 +82,8 @@ class PlaceLanes(Closeable):
             if is_bound:
                 lane.launch(partial(_bind, cores)).wait()
             return lane
-        from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
-
         from benchmarks.mapped.gpu_groups import slice_of  # noqa: PLC0415 - likewise
+        from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
 
         groups = self._groups(variant, place)
         return GpuLane(name=name, sms=slice_of(groups) if is_bound and groups else None)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from edgenas_runtime.mapping.model.timing_table import COLUMNS
 from rich.console import Console
 
 from benchmarks.experiment import PaperExperiment, ResultTable
@@ -29,6 +28,7 @@ from edgenas_core.machine.description import usable_cores
 from edgenas_core.machine.stability import watch_disturbances
 from edgenas_core.machine.timing import TimingConfig
 from edgenas_core.page.print import print_lines
+from edgenas_runtime.mapping.model.timing_table import COLUMNS
 
 _TIMES = (*COLUMNS[2:], "p50_ms", "p99_ms")
 _COLUMNS = (*COLUMNS[:2], *_TIMES, "difference", "relative_difference", "top1_agreement", "remark")

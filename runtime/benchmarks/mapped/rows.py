@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from edgenas_runtime.mapping.model.timing_table import Bound
-from edgenas_runtime.mapping.solving.program import Feasibility
 
 from benchmarks.mapped.baselines import Method
 from benchmarks.mapped.candidates import Candidate, MappedBoard, planned_ms
 from benchmarks.results import Row, summary
+from edgenas_runtime.mapping.model.timing_table import Bound
+from edgenas_runtime.mapping.solving.program import Feasibility
 
 
 def result_rows(

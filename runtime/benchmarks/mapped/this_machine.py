@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from edgenas_runtime.mapping.model.platform_description import Place, Platform
 
 from benchmarks.mapped.variant import Variant
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.description import usable_cores
+from edgenas_runtime.mapping.model.platform_description import Place, Platform
 
 _WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
 

@@ -29,10 +29,9 @@ from benchmarks.results import Row, summary
 from benchmarks.steps import interleaved
 
 if TYPE_CHECKING:
-    from edgenas_runtime.lanes.gpu import GpuLane
-
     from benchmarks.placement.buffers.gpu import GpuBuffer
     from edgenas_core.inference.completion import Completion
+    from edgenas_runtime.lanes.gpu import GpuLane
 
 _MB = 2**20
 Tasks = tuple[tuple[Passes, int], ...]
@@ -153,9 +152,8 @@ def _simulated(profile: Profile) -> Iterator[Row]:
 
 
 def _on_streams(config: BenchConfig, profile: Profile) -> Iterator[Row]:
-    from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
-
     from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - likewise
+    from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
     total = torch.cuda.get_device_properties(0).multi_processor_count
     with ExitStack() as opened:

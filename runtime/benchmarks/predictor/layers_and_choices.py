@@ -14,16 +14,6 @@ from functools import partial
 from typing import final
 
 import numpy as np
-from edgenas_runtime.lanes.base import RealLane
-from edgenas_runtime.lanes.cpu import CpuLane
-from edgenas_runtime.lanes.executor import measured_chain
-from edgenas_runtime.network.compiled import Compiled
-from edgenas_runtime.scheduling.arrivals import closed
-from edgenas_runtime.scheduling.chain import Chain, Lane
-from edgenas_runtime.scheduling.metrics import makespan_ms
-from edgenas_runtime.scheduling.policies.base import Policy
-from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
-from edgenas_runtime.scheduling.schedule import Schedule
 
 from benchmarks.config import BenchConfig
 from benchmarks.dispatch.prepared import DispatchedNetwork
@@ -56,6 +46,16 @@ from edgenas_core.inference.backend import Backend, Device
 from edgenas_core.inference.engine import OnnxEngine
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.machine.timing import TimingConfig
+from edgenas_runtime.lanes.base import RealLane
+from edgenas_runtime.lanes.cpu import CpuLane
+from edgenas_runtime.lanes.executor import measured_chain
+from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.scheduling.arrivals import closed
+from edgenas_runtime.scheduling.chain import Chain, Lane
+from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.scheduling.policies.base import Policy
+from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
+from edgenas_runtime.scheduling.schedule import Schedule
 from latency.models.layers import fit_layers
 
 FITS: Mapping[str, LayerFit] = {

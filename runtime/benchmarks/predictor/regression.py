@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
-from edgenas_runtime.scheduling.chain import Chain
 from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
 from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.scheduling.chain import Chain
 from latency.models.layers import regression_inputs
 
 _OPERATORS = {SegmentKind.CONV: "Conv", SegmentKind.LINEAR: "Gemm"}

@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 import torch
-from edgenas_runtime.network.decompose import Rule, decompose
 from torch import Tensor, nn
 
 from benchmarks.predictor.regression import layers
@@ -17,6 +16,7 @@ from edgenas_core.inference.backend import Backend, Device
 from edgenas_core.inference.inference import prepare
 from edgenas_core.inference.program import NETWORK_INPUT, Program
 from edgenas_core.machine.timing import Samples, Stopwatch, TimingConfig, time_interleaved
+from edgenas_runtime.network.decompose import Rule, decompose
 
 _TOGETHER = 8
 """Number of layers that are timed in turns."""

@@ -9,8 +9,6 @@ from functools import partial
 from typing import final
 
 import torch
-from edgenas_runtime.scheduling.metrics import makespan_ms
-from edgenas_runtime.scheduling.schedule import Schedule
 
 from benchmarks.config import BenchConfig
 from benchmarks.dispatch.executor import DispatchOutcome, Executor
@@ -23,6 +21,8 @@ from benchmarks.steps import ExperimentStep, interleaved, one_line
 from benchmarks.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.description import usable_cores
+from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.scheduling.schedule import Schedule
 
 _BINS = 60
 """Number of points of a utilisation curve."""

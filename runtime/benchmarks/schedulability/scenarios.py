@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from edgenas_runtime.mapping.model.choices import mapping_choices
-from edgenas_runtime.mapping.model.platform_description import Platform
-from edgenas_runtime.mapping.model.timing_table import TimingTable, xavier_platform, xavier_times
-from edgenas_runtime.mapping.solving.program import Feasibility, solve
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from benchmarks.schedulability.screen import DOES_NOT_FIT, FITS, screen
+from edgenas_runtime.mapping.model.choices import mapping_choices
+from edgenas_runtime.mapping.model.platform_description import Platform
+from edgenas_runtime.mapping.model.timing_table import TimingTable, xavier_platform, xavier_times
+from edgenas_runtime.mapping.solving.program import Feasibility, solve
 
 FRAME_MS = 100.0
 

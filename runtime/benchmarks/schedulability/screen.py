@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from edgenas_runtime.mapping.model.choices import MappingChoices, interchangeable_units
 from jaxtyping import Float64, Int8, Int64
 from numpy import ndarray
+
+from edgenas_runtime.mapping.model.choices import MappingChoices, interchangeable_units
 
 FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
 

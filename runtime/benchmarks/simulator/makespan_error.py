@@ -12,14 +12,6 @@ from itertools import chain
 from statistics import median
 
 import numpy as np
-from edgenas_runtime.lanes.executor import ServedNetwork, executed
-from edgenas_runtime.network.decompose import Rule
-from edgenas_runtime.scheduling.arrivals import closed, periodic
-from edgenas_runtime.scheduling.chain import Chain, Request
-from edgenas_runtime.scheduling.metrics import makespan_ms
-from edgenas_runtime.scheduling.policies.base import Policy
-from edgenas_runtime.scheduling.policies.rules import EarliestFinish, OneLane, QueueTime
-from edgenas_runtime.scheduling.schedule import Schedule
 
 from benchmarks.bound import lower_bound_ms
 from benchmarks.config import BenchConfig
@@ -28,6 +20,14 @@ from benchmarks.results import Row, summary
 from benchmarks.simulator.simulator import simulate
 from benchmarks.steps import ExperimentStep, interleaved, time_is_left
 from benchmarks.workloads import Model, source
+from edgenas_runtime.lanes.executor import ServedNetwork, executed
+from edgenas_runtime.network.decompose import Rule
+from edgenas_runtime.scheduling.arrivals import closed, periodic
+from edgenas_runtime.scheduling.chain import Chain, Request
+from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.scheduling.policies.base import Policy
+from edgenas_runtime.scheduling.policies.rules import EarliestFinish, OneLane, QueueTime
+from edgenas_runtime.scheduling.schedule import Schedule
 
 _CASES = {
     "nb201": (Model.nas_bench_201,) * 3,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchmarks.streaming.bounds import bound_ms, lockstep
 from edgenas_runtime.weight_streaming.planning.bundles import bundled
 from edgenas_runtime.weight_streaming.planning.plan import (
     StreamedLayer,
@@ -18,8 +19,6 @@ from edgenas_runtime.weight_streaming.planning.plan import (
 from edgenas_runtime.weight_streaming.planning.planner import preloaded
 from edgenas_runtime.weight_streaming.planning.recurrence import predicted
 from edgenas_runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligned
-
-from benchmarks.streaming.bounds import bound_ms, lockstep
 
 
 def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:

@@ -19,6 +19,20 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+
+from benchmarks.config import BenchConfig
+from benchmarks.networks.vgg import VGG
+from benchmarks.results import Row, summary
+from benchmarks.steps import ExperimentStep, interleaved, last_of_turn, one_line
+from benchmarks.streaming.architectures import (
+    asynchronous,
+    enlarged,
+    zero_copy,
+)
+from benchmarks.streaming.bounds import bound_ms, least_ms
+from benchmarks.streaming.offload import Offloaded, is_importable
+from benchmarks.streaming.yolo import YOLOv4
 from edgenas_runtime.weight_streaming.files.readers import Tier
 from edgenas_runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline
 from edgenas_runtime.weight_streaming.planning.bundles import bundle_sizes, bundled
@@ -35,20 +49,6 @@ from edgenas_runtime.weight_streaming.streamable import (
     StreamableNetwork,
     open_streamable,
 )
-from torch import Tensor, nn
-
-from benchmarks.config import BenchConfig
-from benchmarks.networks.vgg import VGG
-from benchmarks.results import Row, summary
-from benchmarks.steps import ExperimentStep, interleaved, last_of_turn, one_line
-from benchmarks.streaming.architectures import (
-    asynchronous,
-    enlarged,
-    zero_copy,
-)
-from benchmarks.streaming.bounds import bound_ms, least_ms
-from benchmarks.streaming.offload import Offloaded, is_importable
-from benchmarks.streaming.yolo import YOLOv4
 
 _BUDGETS = (0.1, 0.25, 0.7)
 """Budgets as shares of the weights."""

@@ -1,8 +1,9 @@
 """Settings of `python -m benchmarks` for tests: the defaults of the command, with changes."""
 
+from omegaconf import OmegaConf
+
 from benchmarks.command import CONF
 from benchmarks.config import BenchConfig
-from omegaconf import OmegaConf
 
 
 def bench_config(experiment, **changes):

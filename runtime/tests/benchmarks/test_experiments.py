@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 import torch
 from bench_settings import bench_config
+from rich.console import Console
+
+from benchmarks import command
+from benchmarks import steps as driver
 from benchmarks.coschedule import policies as coschedule
 from benchmarks.dispatch.modes import DispatchMode
 from benchmarks.pages import print_results
@@ -16,15 +20,11 @@ from benchmarks.placement import reuse as memory
 from benchmarks.placement.experiment import MEMORY
 from benchmarks.predictor import layers_and_choices as predicting
 from benchmarks.qs import dispatch_modes as qs
+from benchmarks.results import PaperResults, summary
 from benchmarks.simulator import makespan_error as simulating
 from benchmarks.steps import Control, ExperimentStep, interleaved, run_steps
 from benchmarks.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
 from edgenas_runtime.network.decompose import Rule
-from rich.console import Console
-
-from benchmarks import command
-from benchmarks import steps as driver
-from benchmarks.results import PaperResults, summary
 
 STEPS = {
     "qs": (qs, "nb201-1"),

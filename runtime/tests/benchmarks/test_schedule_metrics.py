@@ -3,11 +3,11 @@
 import math
 
 import pytest
+
 from benchmarks.schedule_metrics import finish_spread_ms, overlap, utilisation
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
-
-from edgenas_core.inference.segment_kind import SegmentKind
 
 A, B = (Chain(name, (SegmentKind.CONV,), ((1.0, 1.0),)) for name in "AB")
 SCHEDULE = Schedule(

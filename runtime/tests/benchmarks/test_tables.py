@@ -1,10 +1,10 @@
 """What experiments show, of rows small enough to check by eye."""
 
 import pytest
+
 from benchmarks.command import EXPERIMENTS
 from benchmarks.experiment import with_spread
 from benchmarks.pages import results_page
-
 from benchmarks.results import PaperResults, summary
 
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from benchmarks.simulator.simulator import simulate
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.network.decompose import decompose
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
 from edgenas_runtime.scheduling.policies.rules import OneLane, QueueTime
-from torch import nn
-
-from edgenas_core.inference.segment_kind import SegmentKind
 
 CHAINS = [Chain("net", (SegmentKind.CONV,), ((1.0, 2.0),))]
 LANES = (Lane("a"), Lane("b"))

@@ -9,6 +9,12 @@ from queue import SimpleQueue
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.base import Began, Ended, RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -18,12 +24,6 @@ from edgenas_runtime.scheduling.chain import Chain, Job
 from edgenas_runtime.scheduling.dispatcher import Ticket
 from edgenas_runtime.scheduling.metrics import deadline_misses
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
-
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
-from edgenas_core.inference.segment_kind import SegmentKind
 
 ONE = torch.ones(1)
 

@@ -13,12 +13,24 @@ from queue import SimpleQueue
 
 import pytest
 import torch
+from torch import nn
+
 from benchmarks.dispatch.modes import DispatchMode, open_executor
 from benchmarks.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.dispatch.static_schedule import StaticSchedule
 from benchmarks.networks.cell import EVERY_OPERATION
 from benchmarks.networks.densenet import DenseNet
 from benchmarks.networks.vgg import VGG
+from edgenas_core.inference.backend import Device
+from edgenas_core.inference.cuda.sm_slices import SmSlices
+from edgenas_core.inference.engine import EagerEngine, OnnxEngine
+from edgenas_core.inference.models.nas_bench_201 import (
+    Cell,
+    CellNetwork,
+    ResidualBlock,
+    example_input,
+)
+from edgenas_core.inference.models.resnet import ResNet, ResNetBlock
 from edgenas_runtime.lanes.base import Began, Ended
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
@@ -32,18 +44,6 @@ from edgenas_runtime.scheduling.dispatcher import Ticket
 from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Placement
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane
-from torch import nn
-
-from edgenas_core.inference.backend import Device
-from edgenas_core.inference.cuda.sm_slices import SmSlices
-from edgenas_core.inference.engine import EagerEngine, OnnxEngine
-from edgenas_core.inference.models.nas_bench_201 import (
-    Cell,
-    CellNetwork,
-    ResidualBlock,
-    example_input,
-)
-from edgenas_core.inference.models.resnet import ResNet, ResNetBlock
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,13 +1,13 @@
 """`edgenas_runtime.run` takes modules with several inputs and outputs, of other types, and with control flow."""
 
-import edgenas_runtime
 import pytest
 import torch
-from edgenas_runtime.network.decompose import decompose
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_structure
 
+import edgenas_runtime
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.decompose import decompose
 
 torch.manual_seed(0)
 IMAGE, ROW = torch.randn(1, 3, 8, 8), torch.randn(1, 5, 16)

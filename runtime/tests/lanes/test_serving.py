@@ -6,12 +6,13 @@ import threading
 from concurrent.futures import CancelledError
 from pathlib import Path
 
-import edgenas_runtime
 import pytest
 import torch
+from torch import nn
+
+import edgenas_runtime
 from edgenas_runtime.scheduling.chain import Request
 from edgenas_runtime.scheduling.policies.rules import OneLane
-from torch import nn
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"
 

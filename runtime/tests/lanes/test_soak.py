@@ -1,6 +1,7 @@
 """Ten seconds of the lanes of `python -m benchmarks.soak`."""
 
 import pytest
+
 from benchmarks.soak import requests_served
 
 

@@ -5,6 +5,7 @@ import sys
 
 import commands
 import pytest
+
 from edgenas_runtime.mapping import command
 
 TASKS = """network,configuration,min_ms,mean_ms,max_ms

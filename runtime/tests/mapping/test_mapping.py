@@ -4,8 +4,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as limited
+from hypothesis import strategies as st
+
+from edgenas_runtime.mapping.latency import effective_ms
 from edgenas_runtime.mapping.model.choices import interchangeable_units, mapping_choices
-from edgenas_runtime.mapping.model.effective_latency import effective_ms
 from edgenas_runtime.mapping.model.platform_description import Platform, read_platform
 from edgenas_runtime.mapping.model.timing_table import (
     Bound,
@@ -15,9 +19,6 @@ from edgenas_runtime.mapping.model.timing_table import (
 )
 from edgenas_runtime.mapping.solving.program import Feasibility, maximise_slack, solve
 from edgenas_runtime.mapping.solving.slack import analyse_frame
-from hypothesis import given
-from hypothesis import settings as limited
-from hypothesis import strategies as st
 
 RC, TC, DLA = ["RC4", "RC8"], ["TC4", "TC8"], ["DLA1", "DLA2"]
 CPU = ["CPU2", "CPU4", "CPU6"]

@@ -5,17 +5,17 @@ from copy import deepcopy
 
 import pytest
 import torch
-from benchmarks.networks.alexnet import AlexNet
-from benchmarks.networks.densenet import DenseLayer
-from benchmarks.networks.vgg import VGG
-from edgenas_runtime.network.decompose import Rule, decompose
 from torch import nn
 from torch.fx.proxy import TraceError
 
+from benchmarks.networks.alexnet import AlexNet
+from benchmarks.networks.densenet import DenseLayer
+from benchmarks.networks.vgg import VGG
 from edgenas_core.inference.models.nas_bench_201 import Cell, ResidualBlock
 from edgenas_core.inference.models.resnet import ResNet, ResNetBlock
 from edgenas_core.inference.program import NETWORK_INPUT, Inference
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.decompose import Rule, decompose
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,6 +7,7 @@ state, and from kernels that share its 160.8 ms by their multiplications; `bench
 from dataclasses import replace
 
 import pytest
+
 from benchmarks.demand_layering import (
     LARGEST_MIB,
     MIB,

@@ -1,6 +1,7 @@
 """Figures of Bateni et al., RTAS 2020: what follows from what it prints."""
 
 import pytest
+
 from benchmarks.placement.model.policy import MemoryPolicy, footprint
 
 D, M, _ = MemoryPolicy

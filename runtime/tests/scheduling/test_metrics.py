@@ -3,6 +3,8 @@
 import math
 
 import pytest
+
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
 from edgenas_runtime.scheduling.metrics import (
@@ -13,8 +15,6 @@ from edgenas_runtime.scheduling.metrics import (
     makespan_ms,
 )
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
-
-from edgenas_core.inference.segment_kind import SegmentKind
 
 A, B = (Chain(name, (SegmentKind.CONV,), ((1.0, 1.0),)) for name in "AB")
 SCHEDULE = Schedule(

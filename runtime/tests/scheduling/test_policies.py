@@ -6,7 +6,9 @@ QueueTime is figure 4-5 of the co-scheduling source; its cases follow the figure
 import math
 
 import pytest
+
 from benchmarks.simulator.simulator import simulate
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane
 from edgenas_runtime.scheduling.metrics import makespan_ms
@@ -18,8 +20,6 @@ from edgenas_runtime.scheduling.policies.rules import (
     OneLane,
     QueueTime,
 )
-
-from edgenas_core.inference.segment_kind import SegmentKind
 
 CPU, GPU = 0, 1
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

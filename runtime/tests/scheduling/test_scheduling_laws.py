@@ -6,19 +6,19 @@ from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
 from benchmarks.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from benchmarks.simulator.simulator import simulate
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute
 from edgenas_runtime.network.decompose import decompose
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
 from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
-
-from edgenas_core.inference.segment_kind import SegmentKind
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
 ROUNDING = 1 - 1e-9

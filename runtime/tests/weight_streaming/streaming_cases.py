@@ -1,7 +1,8 @@
 """Networks and plans of tests of streaming: by hand, and drawn at random."""
 
-from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 from hypothesis import strategies as st
+
+from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 

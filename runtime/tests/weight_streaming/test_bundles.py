@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streaming_cases import ring
+
 from edgenas_runtime.weight_streaming.planning.bundles import bundles
 from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
 from edgenas_runtime.weight_streaming.planning.planner import plans
 from edgenas_runtime.weight_streaming.planning.recurrence import predicted
 from edgenas_runtime.weight_streaming.profiling import _start_ms
-from hypothesis import given
-from hypothesis import strategies as st
-from streaming_cases import ring
 
 SMALL = StreamedLayer("small", 4096, 2.0, 0.0, 3.0, sync_ms=0.5, read_start_ms=1.0)
 

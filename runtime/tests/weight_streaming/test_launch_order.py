@@ -1,5 +1,8 @@
 """Launch order of copies and kernels on a GPU."""
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from edgenas_runtime.weight_streaming.pipeline.layout import (
     RingLayout,
     kernels_before,
@@ -7,8 +10,6 @@ from edgenas_runtime.weight_streaming.pipeline.layout import (
 )
 from edgenas_runtime.weight_streaming.pipeline.progress import StreamStage
 from edgenas_runtime.weight_streaming.planning.ring import cyclic_places, places
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 @st.composite

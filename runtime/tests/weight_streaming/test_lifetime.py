@@ -6,11 +6,12 @@ import threading
 import time
 from pathlib import Path
 
-import edgenas_runtime
 import pytest
 import torch
-from edgenas_runtime.weight_streaming.streamable import open_streamable
 from torch import nn
+
+import edgenas_runtime
+from edgenas_runtime.weight_streaming.streamable import open_streamable
 
 DISK = Path("/var/tmp")  # noqa: S108 - only looked at
 

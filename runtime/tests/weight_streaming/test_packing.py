@@ -4,13 +4,14 @@ import json
 from copy import deepcopy
 from weakref import ref
 
-import edgenas_runtime
 import pytest
 import torch
-from edgenas_runtime.weight_streaming import packing
-from edgenas_runtime.weight_streaming.files.weight_file import WeightFileError
 from safetensors.torch import save_file, save_model
 from torch import nn
+
+import edgenas_runtime
+from edgenas_runtime.weight_streaming import packing
+from edgenas_runtime.weight_streaming.files.weight_file import WeightFileError
 
 
 def chain_of(width=512):

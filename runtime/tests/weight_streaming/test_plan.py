@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer
 
 

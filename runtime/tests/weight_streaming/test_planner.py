@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from benchmarks.streaming_plans import exhaustive_front
 from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamStages
 from edgenas_runtime.weight_streaming.planning.planner import (
@@ -15,8 +18,6 @@ from edgenas_runtime.weight_streaming.planning.planner import (
 )
 from edgenas_runtime.weight_streaming.planning.recurrence import timeline
 from edgenas_runtime.weight_streaming.planning.ring import RingSizes, places
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 LAYERS = st.builds(StreamedLayer, st.just("layer"), st.integers(0, 9), TIMES_MS, TIMES_MS, TIMES_MS)

@@ -6,9 +6,10 @@ import sys
 import time
 from dataclasses import replace
 
-import edgenas_runtime
 import pytest
 import torch
+
+import edgenas_runtime
 from edgenas_runtime.weight_streaming.planning.plan import StreamPlan
 from edgenas_runtime.weight_streaming.planning.planner import plans
 from edgenas_runtime.weight_streaming.profiling import unmeasured

@@ -4,6 +4,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streaming_cases import network, networks, planned, ring
+
 from benchmarks.streaming.bounds import bound_ms
 from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer
 from edgenas_runtime.weight_streaming.planning.recurrence import (
@@ -12,9 +16,6 @@ from edgenas_runtime.weight_streaming.planning.recurrence import (
     predicted,
     timeline,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from streaming_cases import network, networks, planned, ring
 
 
 def slots(layers, host_slots, device_slots):

@@ -5,12 +5,13 @@ import resource
 import signal
 import threading
 
-import edgenas_runtime
 import numpy as np
 import pytest
 import torch
-from edgenas_runtime.weight_streaming.planning.plan import StreamPlan
 from torch import nn
+
+import edgenas_runtime
+from edgenas_runtime.weight_streaming.planning.plan import StreamPlan
 
 
 def streamed(**changes):

@@ -3,9 +3,10 @@
 from itertools import combinations
 
 import pytest
-from edgenas_runtime.weight_streaming.planning.ring import aligned, cyclic_places, places
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from edgenas_runtime.weight_streaming.planning.ring import aligned, cyclic_places, places
 
 
 @settings(max_examples=100)

@@ -7,12 +7,15 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 
-import edgenas_runtime
 import pytest
 import torch
+from torch import nn
+
+import edgenas_runtime
 from benchmarks.networks.cell import EVERY_OPERATION
 from benchmarks.networks.vgg import VGG
 from benchmarks.streaming.architectures import asynchronous, zero_copy
+from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 from edgenas_runtime.weight_streaming.files.readers import Tier
 from edgenas_runtime.weight_streaming.pipeline.progress import StreamStage
 from edgenas_runtime.weight_streaming.planning.plan import StreamPlan
@@ -20,9 +23,6 @@ from edgenas_runtime.weight_streaming.planning.planner import preloaded
 from edgenas_runtime.weight_streaming.planning.recurrence import is_streamed
 from edgenas_runtime.weight_streaming.profiling import unmeasured
 from edgenas_runtime.weight_streaming.streamable import open_streamable
-from torch import nn
-
-from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,10 +8,14 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-import edgenas_runtime
 import psutil
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import edgenas_runtime
 from benchmarks.streaming.architectures import asynchronous, synchronous, zero_copy
 from benchmarks.streaming.yolo import YOLOv4
 from edgenas_runtime.network.decompose import Rule, decompose
@@ -22,9 +26,6 @@ from edgenas_runtime.weight_streaming.planning.planner import BudgetTooSmallErro
 from edgenas_runtime.weight_streaming.planning.ring import PAGE_BYTES
 from edgenas_runtime.weight_streaming.profiling import unmeasured
 from edgenas_runtime.weight_streaming.streamable import open_streamable
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from torch import nn
 
 ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
 

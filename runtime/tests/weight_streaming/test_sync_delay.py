@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch import nn
+
 from benchmarks.streaming.bounds import bound_ms
 from edgenas_runtime.network.decompose import Rule, decompose
 from edgenas_runtime.weight_streaming.files.layers import MERGED_BYTES, split_layers
@@ -16,7 +18,6 @@ from edgenas_runtime.weight_streaming.planning.recurrence import predicted
 from edgenas_runtime.weight_streaming.planning.ring import RingPlace
 from edgenas_runtime.weight_streaming.profiling import profiling_plan
 from edgenas_runtime.weight_streaming.streamable import open_streamable
-from torch import nn
 
 
 def of(resident, ring):

@@ -2,14 +2,15 @@
 
 import gc
 
-import edgenas_runtime
 import psutil
 import pytest
 import torch
+from torch import nn
+
+import edgenas_runtime
 from benchmarks.networks.vgg import VGG
 from edgenas_runtime.weight_streaming import streamable
 from edgenas_runtime.weight_streaming.streamable import open_streamable
-from torch import nn
 
 
 def stack(width, layers):

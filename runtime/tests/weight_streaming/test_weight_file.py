@@ -5,9 +5,12 @@ import json
 import os
 from copy import deepcopy
 
-import edgenas_runtime
 import pytest
 import torch
+from safetensors import safe_open
+from torch import nn
+
+import edgenas_runtime
 from edgenas_runtime.network.decompose import Rule, decompose
 from edgenas_runtime.weight_streaming import streamable
 from edgenas_runtime.weight_streaming.files.host_memory import HostMemory
@@ -18,8 +21,6 @@ from edgenas_runtime.weight_streaming.files.weight_file import (
     weights_begin,
     write_packed,
 )
-from safetensors import safe_open
-from torch import nn
 
 PAGE = 4096
 

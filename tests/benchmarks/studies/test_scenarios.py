@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.studies.mean_interval import mean_interval
 from benchmarks.studies.scenarios.measure import board_of, name_of
 from edgenas_core.files.keyed_table import read_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.study.evaluation.statistics import mean_interval
 from nas.study.folder import StudyFolder
 from nas.study.plan import Setting
 

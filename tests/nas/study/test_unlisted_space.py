@@ -151,7 +151,6 @@ def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(stud
     ("override", "named"),
     [
         ("limits=['30%']", "limits=30%"),
-        ("boards=['desk@1ms or shelf@2ms']", "boards"),
         ("controllers=[exhaustive,local_search]", "exhaustive"),
         ("dataset=cifar100", "cifar100"),
     ],

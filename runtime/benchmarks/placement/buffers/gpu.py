@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import final
 
 import torch
-from edgenas_runtime.network.mapped_memory import on_gpu, pinned_like
 
 from benchmarks.placement.buffers.managed import ManagedMemory
 from benchmarks.placement.model.policy import MemoryPolicy
 from benchmarks.placement.model.workload import Compute
 from edgenas_core.inference.cuda.graph import GraphEngine
+from edgenas_runtime.network.mapped_memory import on_gpu, pinned_like
 
 PAGE = 4096
 """Bytes of a page of the host."""

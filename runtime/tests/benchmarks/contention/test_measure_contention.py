@@ -5,6 +5,7 @@ import time
 
 import pytest
 from bench_settings import bench_config
+
 from benchmarks.contention import on_cpu as contention
 from benchmarks.contention.experiment import CONTENTION
 from benchmarks.contention.interleaved import ConditionTimes

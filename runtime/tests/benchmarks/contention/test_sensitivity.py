@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from benchmarks.contention.sensitivity import Sensitivity, fit, held_out_errors
 from hypothesis import given
 from hypothesis import strategies as st
+
+from benchmarks.contention.sensitivity import Sensitivity, fit, held_out_errors
 
 STOLEN = np.array([0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 20.0])
 

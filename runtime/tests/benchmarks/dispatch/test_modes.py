@@ -13,18 +13,18 @@ from itertools import pairwise
 import psutil
 import pytest
 import torch
-from benchmarks.dispatch.modes import DispatchMode, InProcess, open_executor
-from benchmarks.dispatch.prepared import DispatchedNetwork, Setup
-from benchmarks.dispatch.processes import MultiContext, ProcessDiedError, Processes
-from benchmarks.schedule_metrics import finish_spread_ms
-from edgenas_runtime.network.decompose import Rule
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from benchmarks.dispatch.modes import DispatchMode, InProcess, open_executor
+from benchmarks.dispatch.prepared import DispatchedNetwork, Setup
+from benchmarks.dispatch.processes import MultiContext, ProcessDiedError, Processes
+from benchmarks.schedule_metrics import finish_spread_ms
 from edgenas_core.inference.backend import Device
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.decompose import Rule
+from edgenas_runtime.scheduling.metrics import makespan_ms
 
 THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT]
 

@@ -7,9 +7,15 @@ from itertools import chain, pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
 from benchmarks.dispatch.prepared import DispatchedNetwork
 from benchmarks.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.simulator.simulator import simulate
+from edgenas_core.inference.engine import OnnxEngine
+from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.network.decompose import Rule
 from edgenas_runtime.scheduling.arrivals import closed
@@ -17,12 +23,6 @@ from edgenas_runtime.scheduling.chain import Chain, Job, Lane
 from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
-
-from edgenas_core.inference.engine import OnnxEngine
-from edgenas_core.inference.segment_kind import SegmentKind
 
 
 def source(seed, layers=2):

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
+
 from benchmarks.mapped import command
 from benchmarks.mapped.baselines import Method, at_once, greedy, quickest, serial, shortest
 from benchmarks.mapped.candidates import MappedBoard, candidates, planned_ms
@@ -24,14 +26,12 @@ from benchmarks.mapped.place_lanes import PlaceLanes, unit_multiprocessors
 from benchmarks.mapped.rows import result_rows
 from benchmarks.mapped.this_machine import machine_with
 from benchmarks.mapped.variant import parse_variant
+from edgenas_core.machine.description import usable_cores
 from edgenas_runtime.mapping.model.choices import mapping_choices
 from edgenas_runtime.mapping.model.platform_description import Platform
 from edgenas_runtime.mapping.model.timing_table import Bound, TimingTable
 from edgenas_runtime.mapping.solving.program import Feasibility
 from edgenas_runtime.mapping.solving.timetable import Placed
-from omegaconf import OmegaConf
-
-from edgenas_core.machine.description import usable_cores
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+
 from benchmarks.mapped import command
 from benchmarks.mapped.build_variant import build_variant, unsupported_reason
 from benchmarks.mapped.named_networks import NamedNetwork, build_network
@@ -22,11 +23,10 @@ from benchmarks.mapped.variant_profile import (
     agreement,
     profile_variants,
 )
-from edgenas_runtime.mapping.model.platform_description import read_platform
-from edgenas_runtime.mapping.model.timing_table import Bound, read_timing_table
-
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.timing import Samples, TimingConfig
+from edgenas_runtime.mapping.model.platform_description import read_platform
+from edgenas_runtime.mapping.model.timing_table import Bound, read_timing_table
 
 QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
 NAMES = (

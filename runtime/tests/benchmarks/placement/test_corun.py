@@ -1,6 +1,9 @@
 """The co-run scheduler, on tasks whose times are chosen by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks.placement.model.corun import (
     CorunTask,
     can_pair,
@@ -11,8 +14,6 @@ from benchmarks.placement.model.corun import (
 )
 from benchmarks.placement.model.parameters import Application, Hardware, Kernel
 from benchmarks.placement.model.policy import MemoryPolicy
-from hypothesis import given
-from hypothesis import strategies as st
 
 D, M, H = MemoryPolicy
 

@@ -1,6 +1,7 @@
 """What the memory experiment says of measurements; these here are made up."""
 
 import pytest
+
 from benchmarks.placement.experiment import MEMORY
 from benchmarks.placement.reuse import accuracy, model_errors
 

@@ -5,6 +5,7 @@ python -m pytest tests/runtime/benchmarks/placement/test_on_gpu.py --noconftest 
 
 import pytest
 import torch
+
 from benchmarks.placement.buffers.gpu import GpuBuffer
 from benchmarks.placement.buffers.managed import MOST_BYTES
 from benchmarks.placement.model.policy import MemoryPolicy

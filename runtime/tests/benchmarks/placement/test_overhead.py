@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks.placement.model.guidelines import (
     admitted,
     assigned,
@@ -17,8 +20,6 @@ from benchmarks.placement.model.overhead import (
 )
 from benchmarks.placement.model.parameters import Application, Hardware, Kernel
 from benchmarks.placement.model.policy import Footprint, MemoryPolicy, footprint, together
-from hypothesis import given
-from hypothesis import strategies as st
 
 D, M, H = MemoryPolicy
 HARDWARE = Hardware(

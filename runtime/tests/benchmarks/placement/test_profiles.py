@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+
 from benchmarks.placement.buffers.managed import MOST_BYTES, check_managed
 from benchmarks.placement.calibrate import SIZES, first_touch_ms_per_byte
 from benchmarks.placement.model.fitting import Observation, fitted

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from benchmarks.predictor.accuracy import (
     accuracy,
     alike_as_one,
@@ -24,10 +26,8 @@ from benchmarks.predictor.timing import (
     subjects_of,
     time_layers,
 )
-from edgenas_runtime.network.decompose import Rule, decompose
-from torch import nn
-
 from edgenas_core.machine.timing import TimingConfig
+from edgenas_runtime.network.decompose import Rule, decompose
 
 
 def linear(channels=1000):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench_settings import bench_config
+
 from benchmarks.schedulability.experiment import SCHEDULABILITY
 from benchmarks.schedulability.published import published_size
 from benchmarks.schedulability.scenarios import (

@@ -2,6 +2,10 @@
 
 from dataclasses import replace
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streaming_cases import network, networks, planned
+
 from benchmarks.streaming.architectures import asynchronous, enlarged, synchronous, zero_copy
 from benchmarks.streaming.bounds import bound_ms, least_ms, lockstep
 from edgenas_runtime.weight_streaming.planning.plan import (
@@ -11,9 +15,6 @@ from edgenas_runtime.weight_streaming.planning.plan import (
 from edgenas_runtime.weight_streaming.planning.planner import preloaded, total_bytes
 from edgenas_runtime.weight_streaming.planning.recurrence import predicted, timeline
 from edgenas_runtime.weight_streaming.planning.ring import aligned
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from streaming_cases import network, networks, planned
 
 
 @settings(max_examples=50)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 from bench_settings import bench_config
-from benchmarks.streaming import variants as streaming
-from benchmarks.streaming.experiment import STREAM
-from edgenas_runtime.weight_streaming.files.readers import Tier
 from torch import nn
 
 from benchmarks.results import PaperResults
+from benchmarks.streaming import variants as streaming
+from benchmarks.streaming.experiment import STREAM
+from edgenas_runtime.weight_streaming.files.readers import Tier
 
 
 def tiny():

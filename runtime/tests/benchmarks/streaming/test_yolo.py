@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from benchmarks.streaming.yolo import Pyramid, Stage, YOLOv4
 from edgenas_runtime.network.decompose import Rule, decompose
 

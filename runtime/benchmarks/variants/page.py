@@ -7,18 +7,17 @@ from functools import partial
 from itertools import product
 from string import ascii_uppercase
 
-from benchmarks.studies.declared_table import Declared, declared_table
-from benchmarks.studies.variants.baselines import (
+from benchmarks.variants.baselines import (
     BEST,
     RANDOM,
     SHARED,
     BaselineSearch,
     Choosing,
 )
-from benchmarks.studies.variants.measure import Variants, applies, signed, variants
+from benchmarks.variants.measure import Variants, applies, signed, variants
 from edgenas_core.page.document import Section
 from edgenas_core.page.parts import PageNote, PagePart, Table
-from nas.study.analysis import Analysis
+from nas.study.analysis import Analysis, Declared, declared_table
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, with_intervals
 
@@ -165,4 +164,4 @@ def _signed(gain: Interval | None) -> str:
     return "unknown" if gain is None else signed(gain)
 
 
-VARIANTS = Analysis("variants", applies, variants, _sections)
+VARIANTS = Analysis("variants", applies, variants, _sections, is_whole=True)

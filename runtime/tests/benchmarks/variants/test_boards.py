@@ -7,12 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgenas_runtime.mapping.model.platform_description import read_platform
-from edgenas_runtime.mapping.model.timing_table import Bound, read_timing_table
-from edgenas_runtime.mapping.solving.slack import analyse_frame
 from omegaconf import OmegaConf
 
-from benchmarks.studies.variants.baselines import (
+from benchmarks.variants.baselines import (
     BEST,
     RANDOM,
     SHARED,
@@ -23,21 +20,25 @@ from benchmarks.studies.variants.baselines import (
     found_by,
     searched,
 )
-from benchmarks.studies.variants.measure import After, Variants
+from benchmarks.variants.boards import Board, Unit, combinations, problems_of
+from benchmarks.variants.measure import After, Variants, applies
+from edgenas_core.command.hydra_command import user_errors
 from edgenas_core.files.keyed_table import read_csv_table
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
+from edgenas_runtime.mapping.model.platform_description import read_platform
+from edgenas_runtime.mapping.model.timing_table import Bound, read_timing_table
+from edgenas_runtime.mapping.solving.slack import analyse_frame
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers
-from nas.study.boards import Board, Unit, combinations
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.folder import StudyFolder
 from nas.study.search_log import SearchLog
 from nas.trials.survey import Survey
 
-ROOT = Path(__file__).parents[3]
+RUNTIME = Path(__file__).parents[3]
 SEARCH_SPACE = space_named("nas_bench_201")
 SPACE = SEARCH_SPACE.size
 NUMBER = np.arange(SPACE, dtype=float)
@@ -130,17 +131,17 @@ def test_choosing_a_unit_is_judged_on_architectures_measured_on_all():
 
 
 def test_a_board_of_several_times_is_one_for_each_combination():
-    assert combinations("a/b1@1ms, 2ms or b|hog:memory@3ms or c@p95@30%") == [
-        (("a/b1", "1ms"), ("b|hog:memory", "3ms"), ("c@p95", "30%")),
-        (("a/b1", "2ms"), ("b|hog:memory", "3ms"), ("c@p95", "30%")),
+    assert combinations(["a/b1@1ms, 2ms or b|hog:memory@3ms or c@p95@5ms"]) == [
+        (("a/b1", "1ms"), ("b|hog:memory", "3ms"), ("c@p95", "5ms")),
+        (("a/b1", "2ms"), ("b|hog:memory", "3ms"), ("c@p95", "5ms")),
     ]
 
 
 def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of_the_document(
     tmp_path,
 ):
-    """The five frames of benchmarks/results/variants.md, and the first boards of conf/experiment/variants.yaml."""
-    text = (ROOT / "benchmarks" / "results" / "variants.md").read_text(encoding="utf-8")
+    """The five frames of benchmarks/results/variants.md, and the first boards of the experiment."""
+    text = (RUNTIME / "benchmarks" / "results" / "variants.md").read_text(encoding="utf-8")
     (tasks,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
     (units,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "tasks.csv").write_text(tasks, encoding="utf-8")
@@ -156,7 +157,8 @@ def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of
         )
         left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.slack})
 
-    first = OmegaConf.load(ROOT / "conf" / "experiment" / "variants.yaml").boards[0]
+    experiment = OmegaConf.load(RUNTIME / "benchmarks" / "conf" / "experiment" / "variants.yaml")
+    first = experiment.latency.boards[0]
     gpu, core = (unit.rpartition("@")[2].split(",") for unit in first.split(" or "))
     assert [one["gpu"] for one in left] == gpu
     assert [one["core"] for one in left] == core
@@ -179,6 +181,7 @@ def with_an_npu(synthetic_tables, tmp_path, monkeypatch):
 
 
 ON_BOARDS = (
+    "experiment=variants",
     "name=boards",
     "devices=[]",
     "rewards=[constrained]",
@@ -189,7 +192,7 @@ ON_BOARDS = (
     "budget=60",
     "workers=1",
 )
-BOARDS = "boards=['synthetic-board@12ms,16ms or synthetic-npu@9ms']"
+BOARDS = "latency.boards=['synthetic-board@12ms,16ms or synthetic-npu@9ms']"
 
 
 def test_a_study_of_boards_compares_searching_together_with_every_baseline(
@@ -229,7 +232,6 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
         assert "95 % interval" not in text
     assert "no intervals</td>" in page
     assert "2 boards" in printed
-    assert "latency of synthetic-board (" not in printed
 
 
 @pytest.mark.parametrize(
@@ -247,8 +249,8 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
 )
 def test_a_board_that_cannot_be_searched_is_refused_in_one_line(plan_of, with_an_npu, boards, said):
     del with_an_npu
-    with pytest.raises(UserError) as refused:
-        plan_of(*ON_BOARDS, f"boards={boards}")
+    with pytest.raises(UserError) as refused, user_errors("benchmarks"):
+        plan_of(*ON_BOARDS, f"latency.boards={boards}")
 
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -256,22 +258,24 @@ def test_a_board_that_cannot_be_searched_is_refused_in_one_line(plan_of, with_an
 
 def test_a_budget_that_gives_a_unit_no_sample_is_refused(plan_of, with_an_npu):
     del with_an_npu
+    plan = plan_of(*ON_BOARDS, BOARDS, "budget=1")
+
     with pytest.raises(UserError, match=r"budget=1 .* 2 devices"):
-        plan_of(*ON_BOARDS, BOARDS, "budget=1")
+        applies(plan)
 
 
-def test_a_study_with_other_boards_is_refused(tmp_path):
-    folder = StudyFolder(tmp_path / "one")
-    begun = {"choices": {}, "sources": {}, "values": {"budget": 48}}
-    folder.begin(begun, [])
-    folder.begin(begun, [])
+def test_the_units_of_a_board_are_problems_and_all_together_are_one():
+    assert problems_of(["a@1ms or b@2ms,3ms"]) == [
+        "a@1ms",
+        "b@2ms",
+        "a@1ms or b@2ms@1ms",
+        "b@3ms",
+        "a@1ms or b@3ms@1ms",
+    ]
 
-    with pytest.raises(UserError, match="boards=None, not"):
-        folder.begin({**begun, "values": {"budget": 48, "boards": ["a@1ms or b@1ms"]}}, [])
 
-
-def test_a_study_takes_boards_and_not_a_mapped_latency(plan_of):
-    with pytest.raises(UserError, match=r"boards="):
+def test_a_study_of_the_command_takes_no_mapped_latency(plan_of):
+    with pytest.raises(UserError, match=r"latency=mapped has one T"):
         plan_of("latency=mapped")
 
 

@@ -1,6 +1,6 @@
 """Architecture and unit chosen together, compared with a search for one unit at a time.
 
-A board has several units, each with a time limit of its own (`nas.study.boards`). If it is known which
+A board has several units, each with a time limit of its own (`benchmarks.variants.boards`). If it is known which
 unit has the best network, a search for that unit is enough. Otherwise each unit may get a share of the
 samples and the best network is taken, a unit may be drawn at random, or one search with `t_eff` covers
 all units. The best network of all units together is that of the best unit, so searching together can
@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from benchmarks.studies.variants.baselines import (
+from benchmarks.variants.baselines import (
     BEST,
     RANDOM,
     SHARED,
@@ -32,8 +32,9 @@ from benchmarks.studies.variants.baselines import (
     mean_test,
     searched,
 )
+from benchmarks.variants.boards import Board, BoardLatencyConfig
+from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import is_predicted
-from nas.study.boards import Board
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.measures import CHECKPOINTS
 from nas.study.evaluation.results import Results
@@ -118,14 +119,31 @@ class Variants:
 
 
 def applies(plan: Plan) -> bool:
-    """Whether the study searches boards of several units."""
-    return bool(plan.boards)
+    """Whether the study searches boards of several units.
+
+    Raises:
+      UserError: if the budget gives a unit of a board no sample, or the optimum is not known.
+    """
+    if not isinstance(plan.config.latency, BoardLatencyConfig) or not plan.config.latency.boards:
+        return False
+    if plan.why_not_exact:
+        raise UserError(
+            f"latency=boards needs answers about the whole space, but {plan.why_not_exact}"
+        )
+    most = max(len(board.units) for board in plan.config.latency.boards_of(plan.space))
+    if plan.config.budget < most:
+        raise UserError(
+            f"budget={plan.config.budget} is less than one sample for each of the {most} devices of a "
+            f"board; raise budget"
+        )
+    return True
 
 
 def variants(results: Results) -> list[Variants]:
     """The boards of the study, grouped by their units, with the default settings."""
     groups: dict[tuple[str, ...], list[Board]] = {}
-    for board in results.boards:
+    assert isinstance(results.config.latency, BoardLatencyConfig)
+    for board in results.config.latency.boards_of(results.space):
         groups.setdefault(tuple(unit.device for unit in board.units), []).append(board)
     kinds = dict.fromkeys(
         (value.reward, value.controller) for value in results.values if not value.overrides

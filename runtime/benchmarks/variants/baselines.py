@@ -13,12 +13,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from benchmarks.studies.mean_interval import mean_interval
+from benchmarks.variants.boards import Board
 from edgenas_core.types.kind import is_predicted
 from nas.study.answers import Answers
-from nas.study.boards import Board
 from nas.study.evaluation.learning_curve import LearningCurve
-from nas.study.evaluation.statistics import Interval
+from nas.study.evaluation.statistics import Interval, mean_interval
 from nas.trials.survey import Survey
 
 TOGETHER = "all together"

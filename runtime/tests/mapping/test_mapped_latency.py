@@ -14,9 +14,9 @@ from small_space import SmallSpace
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
+from edgenas_runtime.mapping.latency import DeviceSlack, MappedLatencyConfig, best_of
 from latency.base import UnmeasuredError
 from latency.sources.lookup import TableLatency
-from latency.sources.mapped import Left, MappedLatencyConfig, best_of
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
@@ -47,7 +47,10 @@ some_ms = st.floats(0.01, 100)
 @given(some_ms, some_ms, some_ms, some_ms)
 def test_it_is_within_t_if_and_only_if_a_device_has_room(one_ms, other_ms, left_one, left_other):
     oracle = best_of(
-        [Left(device("gpu", one_ms), left_one), Left(device("cpu", other_ms), left_other)]
+        [
+            DeviceSlack(device("gpu", one_ms), left_one),
+            DeviceSlack(device("cpu", other_ms), left_other),
+        ]
     )
 
     (latency_ms,) = oracle.answer(rows(0)).ms
@@ -59,7 +62,7 @@ def test_it_is_within_t_if_and_only_if_a_device_has_room(one_ms, other_ms, left_
 
 def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
     gpu, cpu = device("gpu", 1, nan, nan), device("cpu", 9, 9, nan, predicted=True)
-    oracle = best_of([Left(gpu, 2.0), Left(cpu, 6.0)])
+    oracle = best_of([DeviceSlack(gpu, 2.0), DeviceSlack(cpu, 6.0)])
 
     assert oracle.answer(rows(0, 1)).ms.tolist() == [1, 3]
     assert oracle.answer(rows(0, 1)).is_predicted.tolist() == [False, True]
@@ -71,7 +74,9 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
 def test_a_board_that_leaves_another_time_is_another_device():
     gpu, cpu = device("gpu", 1.0), device("cpu", 9.0)
 
-    device_6, device_7 = (best_of([Left(gpu, 2.0), Left(cpu, ms)]).device for ms in (6.0, 6.0001))
+    device_6, device_7 = (
+        best_of([DeviceSlack(gpu, 2.0), DeviceSlack(cpu, ms)]).device for ms in (6.0, 6.0001)
+    )
 
     assert (device_6, device_7) == (
         "gpu (2 ms) or cpu (6 ms)",
