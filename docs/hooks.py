@@ -31,7 +31,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     found = subprocess.run(listing, cwd=_ROOT, check=True, capture_output=True, text=True).stdout
     for name in found.splitlines():
-        if not name.startswith((_DOCS, ".", "tests/")) and (_ROOT / name).is_file():
+        if (
+            not name.startswith((_DOCS, ".", "tests/", "runtime/tests/"))
+            and (_ROOT / name).is_file()
+        ):
             content = (_ROOT / name).read_text(encoding="utf-8")
             files.append(File.generated(config, _page_of(name), content=content))
     return files
@@ -61,10 +64,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _help(name: str) -> str:
-    """Section of a command with what its `--help` prints, from the settings in conf/."""
-    path = _ROOT / "conf" / "help" / f"{name}.yaml"
+    """Section of a command with what its `--help` prints, from the settings of its project."""
+    folders = [_ROOT / "conf" / "help", _ROOT / "runtime" / "edgenas_runtime" / "conf" / "help"]
+    path = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
     template = yaml.safe_load(path.read_text(encoding="utf-8"))["template"]
-    package = {"map": "edgenas_runtime.map"}.get(name, f"nas.{name}")
+    package = f"nas.{name}" if path.parent == folders[0] else f"edgenas_runtime.{name}"
     return f"### `{package} --help`\n\n```text\n{template.strip()}\n```\n"
 
 

@@ -34,7 +34,6 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "nas.measure": ("nas.measure.command", "measure"),
     "nas.transfer": ("nas.transfer", "transfer"),
     "nas.export": ("nas.export.command", "export"),
-    "edgenas_runtime.map": ("edgenas_runtime.mapping.command", "map"),
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
 FOLDERS = {"experiment": "experiment", "scenario": "scenarios"}
@@ -51,7 +50,7 @@ def started(line):
         if word == "edgenas":
             name = words[at + 1]
             assert name in COMMANDS
-            return "edgenas_runtime.map" if name == "map" else f"nas.{name}", tuple(words[at + 2 :])
+            return f"nas.{name}", tuple(words[at + 2 :])
     return None
 
 
@@ -108,17 +107,6 @@ def test_the_settings_of_every_command_compose(module, monkeypatch, capsys):
                         OmegaConf.update(settings, key, one, force_add=False)
             except Exception as error:
                 raise AssertionError(f"{page}: {module} {words}") from error
-
-
-def test_the_settings_of_every_experiment_are_among_the_defaults():
-    """Of their names alone: importing all experiments takes seconds."""
-    defaults = {
-        name
-        for file in ("papers", "mapped")
-        for name in OmegaConf.load(ROOT / f"benchmarks/conf/{file}.yaml")
-    }
-    for words in DOCUMENTED["benchmarks"]:
-        assert {one.key_or_group for one in overrides(words)} <= defaults, words
 
 
 def test_the_arguments_of_the_data_command_are_parsed():

@@ -12,11 +12,8 @@ import io
 import json
 import os
 import pickle
-import re
-import resource
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -24,12 +21,11 @@ import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from edgenas_runtime.mapping.model.platform_description import read_platform
-from edgenas_runtime.mapping.model.timing_table import read_timing_table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from searching import signed
+from strange_input import bounded_memory, damaged
 from synthetic import problem
 
 from edgenas_core.files.keyed_table import latency_files, parse_csv_table
@@ -53,41 +49,6 @@ from nas.trials.trial import State, Trials
 from nas.ui.page import runs_page
 
 PROBLEM = problem()
-TOKENS = re.compile(rb'-?\d[\d.e+-]*|"[^"\n]*"|\b(?:true|false|null)\b')
-STRANGE = (
-    b"-1", b"0", b"1e999", b"-1e-320", b"NaN", b"99999999999999999999", b"9223372036854775807", b"null",
-    b'"x"', b"[]", b"{}", b"[[1]]", b"true", b"", b"9" * 5000, b'"\\u0000\\n\\ud800"', b"[" * 2000, b"\xff",
-)  # fmt: skip
-MOST_BYTES = 2**31
-
-
-@st.composite
-def damaged(draw, content):
-    """The content after one to three kinds of damage."""
-    for _ in range(draw(st.integers(1, 3))):
-        begin = draw(st.integers(0, len(content)))
-        end = min(len(content), begin + draw(st.integers(1, 64)))
-        small = st.binary(max_size=4)
-        tokens = [match.span() for match in TOKENS.finditer(content)]
-        if tokens and draw(st.booleans()):
-            begin, end = draw(st.sampled_from(tokens))
-            small = st.sampled_from(STRANGE) | small
-        changes = (draw(small), b"", content[:end][begin:] * 2)
-        content = content[:begin] + draw(st.sampled_from(changes)) + content[end:]
-        content = content[: draw(st.sampled_from((None, None, None, begin)))]
-    return content
-
-
-@contextmanager
-def bounded_memory():
-    """Let a reader ask for two gigabytes more than the process has; beyond them is a MemoryError."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (has + MOST_BYTES, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @dataclass(frozen=True)
@@ -119,16 +80,6 @@ def calibration_networks():
     lines = [f"{arch},{n + 1}.5\n" for n, arch in enumerate(rows_of(5))]
     text = "".join(["arch,latency_ms\n", *lines])
     return Foreign("probes.csv", text.encode(), lambda path: read_calibration(path, SPACE))
-
-
-def timing_table():
-    text = b"network,configuration,min_ms,mean_ms,max_ms\na,x,1,2,3\na,y,,,\nb,x,0.5,0.5,0.75\n"
-    return Foreign("t.csv", text, read_timing_table, (UserError, ValueError))
-
-
-def platform():
-    text = b'name: board\nunits: [a, "b", c]\nconfigurations:\n  wide: [[a, b]]\n  one: [[a], ["b"], [c]]\n'
-    return Foreign("p.yaml", text, read_platform, (UserError, ValueError))
 
 
 def stored_settings():
@@ -298,7 +249,7 @@ def weights():
 FILES = {
     make.__name__: make
     for make in (
-        latency_table, calibration_networks, timing_table, platform, stored_settings, journal, measured_times,
+        latency_table, calibration_networks, stored_settings, journal, measured_times,
         nats_pickles, parquet_images, onnx_network, summary, training_record,
         training_checkpoint, weights,
     )

@@ -9,13 +9,12 @@ import inspect
 import io
 from contextlib import redirect_stderr, redirect_stdout
 
-import edgenas_runtime.mapping.command
 import numpy as np
 import pytest
-from edgenas_runtime.mapping.config import MapConfig
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
+from strange_input import TEXTS, WORDS
 
 import edgenas
 import nas.export.command
@@ -36,12 +35,6 @@ FEW = 4
 """Examples of a quick run, always the same ones."""
 EXAMPLES = [FEW, pytest.param(500, marks=pytest.mark.slow)]
 
-WORDS = (
-    "", "0", "-1", "2", "0.5", "1e999", "nan", "9" * 400, "true", "null", "???", "[]", "[1]", "[[1]]", "[{a: b}]", "{}",
-    "{a: 1}", "{_target_: os.system}", "a,b", "[1],[2]", "${", "${...}", "${T}", "${.T}", "'", '"', "\\", "(", "a=b", "@",
-    "\udcff", "\ufeff", "\r\n", "99999999999", "11ms", "1%", "a:b", "!!python/name:os.system", "&a [*a]", "ssh:",
-)  # fmt: skip
-TEXTS = st.text(max_size=8).filter(lambda text: not {*text} & {*"/~.\0"})
 VALUES = st.one_of(
     st.sampled_from([*WORDS, "\0", b"x", object(), print, int, 10**400, -1, 0, True, None, 1j, np.array([1, 2]), np.int64(3)]),
     st.floats(),
@@ -59,7 +52,6 @@ QUICK = {
     "transfer": {"choose": "2", "out": "probes.csv"},
     "train": {"arch": "1", "data": "digits", "side": "8", "epochs": "1"},
     "export": {"arch": "1", "out": "export"},
-    "map": {"tasks": "tasks.csv", "platform": "board.yaml"},
 }
 COMMANDS = {
     "search": (nas.search.command.main, SearchConfig),
@@ -68,7 +60,6 @@ COMMANDS = {
     "transfer": (nas.transfer.main, nas.transfer.TransferConfig),
     "train": (nas.train.command.main, TrainConfig),
     "export": (nas.export.command.main, ExportConfig),
-    "map": (edgenas_runtime.mapping.command.main, MapConfig),
 }
 STRANGE = {"study": [("controllers", "[1]"), ("controllers", "['[1]']"), ("rewards", "[true]")]}
 """Settings of a command whose refusal was a traceback once."""
@@ -92,7 +83,6 @@ def only_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(nas.measure.command, "_measure_pending", begun)
     monkeypatch.setattr("nas.train.job.TrainingJob.run", begun)
     monkeypatch.setattr(nas.export.command, "filling", begun)
-    monkeypatch.setattr(edgenas_runtime.mapping.command, "_answer", begun)
     return monkeypatch
 
 

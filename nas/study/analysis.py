@@ -25,8 +25,8 @@ class Analysis:
     applies: Callable[[Plan], bool]
     measure: Callable[[Results], Sequence[Any]]  # dataclasses, whose `sentences` are the answer
     sections: Callable[[Sequence[Any], Results], Iterator[Section]]  # of the page
-    is_whole: bool = False  # the report says nothing else about single problems
     key_figures: Callable[[Sequence[Any], Results], Iterator[KeyFigure]] | None = None
+    is_whole: bool = False  # the report says nothing else about single problems
 
 
 def declared_table(items: Iterable[Item], columns: Declared[Item], caption: str) -> Table:

@@ -25,7 +25,6 @@ QUICKER = {
         "EPOCHS, HOURS = 12, 0.02": "EPOCHS, HOURS = 2, 0.003",
     },
     "your-task.ipynb": {'T="0.1ms"': 'T="10s"', "HOURS = 0.02": "HOURS = 0.01"},
-    "many-networks.ipynb": {"INFERENCES = 20": "INFERENCES = 2"},
 }
 """Settings of a notebook that are changed for the test."""
 

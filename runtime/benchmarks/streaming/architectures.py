@@ -53,7 +53,7 @@ def enlarged(
     """Rings enlarged until the delay stops falling; no resident layers.
 
     The size grows in steps of a quarter until the plan is fast enough; then the gap below is bisected.
-    Because larger rings can be slower (`docs/explanation/weight-streaming.md`), a smaller sufficient
+    Because larger rings can be slower (`docs/weight-streaming.md`), a smaller sufficient
     size may be missed.
 
     Two rings are enlarged equally. The delay may exceed that of unbounded rings by the fraction

@@ -149,7 +149,7 @@ def _named(number: int, model: nn.Module, way_out: str, of_shape: str = "") -> I
         with_input = f" with its input{of_shape}" if of_shape else ""
         raise kind(
             f"model {number} ({type(model).__name__}){where} cannot be run{with_input}: {reason}; {way_out} "
-            f"(docs/reference/runtime.md)"
+            f"(runtime/docs/reference.md)"
         ) from error
 
 

@@ -14,7 +14,7 @@ import edgenas_runtime
 from edgenas_runtime.scheduling.chain import Request
 from edgenas_runtime.scheduling.policies.rules import OneLane
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "run-many-networks.md"
 
 
 def small(seed):
@@ -169,7 +169,7 @@ def test_a_missing_gpu_is_reported_with_the_way_out():
 
 
 def test_the_example_of_the_documentation_runs(capsys):
-    example, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert len(example.splitlines()) <= 15
 
     exec(compile(example, DOCUMENT.name, "exec"), {})  # noqa: S102 - our own documentation

@@ -219,8 +219,8 @@ def test_the_program_is_compiled_once():
 def test_the_program_of_the_documentation_runs(capsys):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("its hog wants a second core")
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"
-    _, program = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    page = Path(__file__).parents[3] / "docs" / "reference" / "contention.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
     exec(compile(program, str(page), "exec"), {"infer": lambda: time.sleep(0.3)})  # noqa: S102 - a page of our own
 

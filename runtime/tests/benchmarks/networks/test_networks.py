@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from benchmarks.networks.alexnet import AlexNet
 from benchmarks.networks.densenet import DenseBlock, DenseNet
 from benchmarks.networks.vgg import VGG
