@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from latency.sources.mapped import Left, best_of
 from small_space import SmallSpace
 
 from edgenas_core.types.kind import Kind
@@ -29,12 +28,7 @@ def predicted():
     return predicting(SMALL, "board/b1", "regression", "24 guesses", Fill(Kind.regression, "", law))
 
 
-def mapped():
-    slower = measured("board/b8", 2.0)
-    return best_of([Left(measured(), 3.0), Left(slower, 3.0)])
-
-
-@pytest.fixture(params=[measured, predicted, mapped])
+@pytest.fixture(params=[measured, predicted])
 def oracle(request):
     return request.param()
 
@@ -42,7 +36,7 @@ def oracle(request):
 def test_it_is_an_oracle(oracle):
     assert isinstance(oracle, LatencyOracle)
     assert oracle.device
-    assert oracle.source in {"table", "regression", "mapped"}
+    assert oracle.source in {"table", "regression"}
     assert "24" in oracle.description
     assert oracle.instant
 

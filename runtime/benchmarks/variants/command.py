@@ -20,7 +20,7 @@ def register_boards() -> None:
     OmegaConf.register_new_resolver("problems_of", problems_of, replace=True)
     store = ConfigStore.instance()
     store.store(group="latency", name="boards", node=BoardLatencyConfig)
-    experiment = OmegaConf.load(CONF / "experiment" / "variants.yaml")
+    experiment = OmegaConf.load(CONF / "studies" / "variants.yaml")
     store.store(group="experiment", name="variants", node=experiment, package="_global_")
 
 

@@ -15,7 +15,7 @@ from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_runtime.mapping.latency import DeviceSlack, MappedLatencyConfig, best_of
-from latency.base import UnmeasuredError
+from latency.base import LatencyOracle, UnmeasuredError
 from latency.sources.lookup import TableLatency
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -64,7 +64,11 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
     gpu, cpu = device("gpu", 1, nan, nan), device("cpu", 9, 9, nan, predicted=True)
     oracle = best_of([DeviceSlack(gpu, 2.0), DeviceSlack(cpu, 6.0)])
 
+    assert isinstance(oracle, LatencyOracle)
+    assert (oracle.source, oracle.instant) == ("mapped", True)
     assert oracle.answer(rows(0, 1)).ms.tolist() == [1, 3]
+    with pytest.raises(IndexError):
+        oracle.answer(rows(3))
     assert oracle.answer(rows(0, 1)).is_predicted.tolist() == [False, True]
     assert oracle.known(rows(0, 1, 2)).tolist() == [True, True, False]
     with pytest.raises(UnmeasuredError, match=r"gpu \(2 ms\) or cpu \(6 ms\)"):

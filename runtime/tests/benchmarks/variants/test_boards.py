@@ -157,7 +157,7 @@ def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of
         )
         left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.slack})
 
-    experiment = OmegaConf.load(RUNTIME / "benchmarks" / "conf" / "experiment" / "variants.yaml")
+    experiment = OmegaConf.load(RUNTIME / "benchmarks" / "conf" / "studies" / "variants.yaml")
     first = experiment.latency.boards[0]
     gpu, core = (unit.rpartition("@")[2].split(",") for unit in first.split(" or "))
     assert [one["gpu"] for one in left] == gpu
