@@ -1,9 +1,12 @@
-"""Expected growth of the front of accuracy against the first cost, for searches without one limit.
+"""Expected hypervolume improvement of the front of accuracy against the first cost (Emmerich et al., CEC 2011).
 
-The hypervolume that a network adds to that of the front is, at each cost that is not less than its
-own, its excess over the accuracy of the front. With accuracy and the logarithm of the cost
-independent and normal, its expectation is a sum of closed forms, one for each step of the front
-(expected hypervolume improvement: Emmerich et al., CEC 2011).
+Let the front have the accuracy a_i from the cost t_i to the next one, t_(i+1), with a_0 the least accuracy that
+counts, t_0 = 0, and t_(k+1) the largest cost that counts. A network of accuracy z and cost c adds
+
+    sum_i (max(t_(i+1) - c, 0) - max(t_i - c, 0)) max(z - a_i, 0)
+
+to the hypervolume. For independent z ~ N(mu, sigma^2) and log c ~ N(nu, tau^2), the expectation is a sum of
+products of closed forms: E[max(z - a, 0)] (`excess`) and E[max(t - c, 0)] (`_room`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from numpy import ndarray
 from controller.model_based.gaussian_process import Normal
 from controller.model_based.needed_accuracy import excess, normal_cdf
 
-_BEYOND = 0.5  # of the range of costs, by which one beyond the slowest known still counts
+_BEYOND = 0.5  # share of the range of known costs by which a larger cost still counts
 
 
 @final
@@ -54,7 +57,7 @@ class Front:
         return cls(log_costs[on], accuracy[on], accuracy.min(), most), which
 
     def growth(self, accuracy: Normal, log_costs: Sequence[Normal]) -> Float64[ndarray, "n"]:
-        """Expected hypervolume that each network adds, times the chance to meet further limits."""
+        """Expected hypervolume that each network adds, times the probability of meeting the further limits."""
         cost, *further = log_costs
         room = [cost.sd * 0, *(_room(cost, bound) for bound in (*self.log_costs, self.most))]
         height = np.array([excess(accuracy, step) for step in (self.least, *self.accuracy)])
@@ -64,9 +67,10 @@ class Front:
 
 
 def _room(cost: Normal, bound: float) -> Float64[ndarray, "n"]:
-    """Expected distance of a cost below a bound, both given by their logarithms.
+    """Expected distance E[max(t - c, 0)] of a log-normal cost c below a bound t = exp(bound).
 
-    Black & Scholes, 1973, eq. 13, without interest: the price of the right to sell at the bound.
+    It is t Phi(z) - E[c] Phi(z - tau) with z = (log t - nu) / tau: the price of a put option without interest
+    (Black & Scholes, 1973, eq. 13).
     """
     z = (bound - cost.mean) / cost.sd
     expected = np.exp(cost.mean + cost.sd**2 / 2)

@@ -30,27 +30,29 @@ from numpy import ndarray
 from controller.base import Choices, Described
 from controller.rows import keys_of
 
-_DRAWS = 1_000  # uniform architectures from which the scale of each description is estimated
-_REACH = 1.5  # of exp(-reach * share of the choices that differ)
-_LEVEL = 9.0  # prior variance of the level, on a scale of unit variance
-_REMEMBERED = 20_000  # architectures whose descriptions are kept: a space may be slow to give them
+_DRAWS = 1_000  # uniform architectures that estimate the scale of each description
+_REACH = 1.5  # factor of h in the exponent
+_LEVEL = 9.0  # prior variance of the constant, on a scale of unit variance
+_REMEMBERED = (
+    20_000  # architectures whose descriptions are cached, since a space may compute them slowly
+)
 
-Places: TypeAlias = tuple[Float32[ndarray, "_ _"], ...]
+Points: TypeAlias = tuple[Float32[ndarray, "_ _"], ...]
 """Architectures as points: one-hot choices of length 1, then each description."""
 
 
 @final
 @dataclass(frozen=True)
 class KernelWeights:
-    """Prior variance of each part, on a scale where the values have unit variance."""
+    """Prior variance of each part of the kernel and of the noise, for values of unit variance."""
 
     choices: float
     smooth: float
     linear: float
     noise: float
 
-    def covariance(self, parts: Parts) -> Float32[ndarray, "*n"]:
-        """Prior covariance, of parts of the kernel."""
+    def covariance(self, parts: KernelParts) -> Float32[ndarray, "*n"]:
+        """Weighted sum of the parts: the prior covariance."""
         covariance: Float32[ndarray, "*n"] = self.choices * parts.choices + np.float32(_LEVEL)
         covariance += self.smooth * parts.smooth
         covariance += self.linear * parts.linear
@@ -59,8 +61,8 @@ class KernelWeights:
 
 @final
 @dataclass(frozen=True)
-class Parts:
-    """Parts of the kernel between some architectures and others."""
+class KernelParts:
+    """Unweighted parts of the kernel between pairs of architectures."""
 
     choices: Float32[ndarray, "*n"]
     smooth: Float32[ndarray, "*n"]
@@ -69,7 +71,7 @@ class Parts:
 
 @final
 class Similarity:
-    """Places of architectures of one space, and the kernel between them.
+    """Maps architectures of one space to points, and computes the parts of the kernel between points.
 
     Each description is scaled to a total variance of 1.
     """
@@ -88,7 +90,7 @@ class Similarity:
         self._forget()
 
     def _forget(self, least: int = 0) -> None:
-        """Begin to remember descriptions anew, with room for at least so many."""
+        """Empty the cache of descriptions; the new one has room for at least `least`."""
         self._at: dict[bytes, int] = {}
         self._remembered = np.empty((max(_REMEMBERED, least), self._ends[-1]), np.float32)
 
@@ -101,8 +103,8 @@ class Similarity:
         np.put_along_axis(hot, rows + starts, 1 / np.sqrt(len(starts)), axis=1)
         return hot
 
-    def places(self, rows: Int64[ndarray, "n D"]) -> Places:
-        """Where the kernel sees the architectures."""
+    def points(self, rows: Int64[ndarray, "n D"]) -> Points:
+        """Points of the architectures."""
         keys = keys_of(rows)
         new = {key: at for at, key in enumerate(keys) if key not in self._at}
         if len(self._at) + len(new) > len(self._remembered):
@@ -111,23 +113,25 @@ class Similarity:
         start = len(self._at)
         if new:
             self._at.update(zip(new, range(start, start + len(new)), strict=True))
-            self._remembered[start : len(self._at)] = self._placed(rows[list(new.values())])
+            self._remembered[start : len(self._at)] = self._describe_points(
+                rows[list(new.values())]
+            )
         points = self._remembered[[self._at[key] for key in keys]]
         return tuple(np.split(points, self._ends[:-1], axis=1))
 
-    def _placed(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n K"]:
+    def _describe_points(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n K"]:
         descriptions = zip(self._describe(rows), self._scales, strict=True)
         scaled = [(values - middle) * scale for values, (middle, scale) in descriptions]
         return np.concatenate([self._one_hot(rows), *scaled], axis=1)
 
-    def itself(self, places: Places) -> Parts:
-        """Parts of the kernel between each architecture and itself."""
+    def diagonal(self, points: Points) -> KernelParts:
+        """Parts of the kernel k(x, x) of each architecture with itself."""
         parts = len(self._scales)
-        linear: Float32[ndarray, "n"] = sum((values**2).sum(1) for values in places[1:]) / parts
-        return Parts(np.ones_like(linear), np.ones_like(linear), linear)
+        linear: Float32[ndarray, "n"] = sum((values**2).sum(1) for values in points[1:]) / parts
+        return KernelParts(np.ones_like(linear), np.ones_like(linear), linear)
 
-    def __call__(self, ours: Places, theirs: Places) -> Parts:
-        """Parts of the kernel of every pair."""
+    def __call__(self, ours: Points, theirs: Points) -> KernelParts:
+        """Parts of the kernel of every pair of `ours` and `theirs`."""
         choices = ours[0] @ theirs[0].T
         choices -= 1
         choices *= _REACH
@@ -143,16 +147,16 @@ class Similarity:
             smooth += np.exp(product, out=product)
         linear /= parts
         smooth /= parts
-        return Parts(choices, smooth, linear)
+        return KernelParts(choices, smooth, linear)
 
 
-def taken(places: Places, which: ndarray) -> Places:
-    """Some of the places, by position or by mask."""
-    return tuple(values[which] for values in places)
+def points_at(points: Points, which: ndarray) -> Points:
+    """Subset of points, by indices or by mask."""
+    return tuple(values[which] for values in points)
 
 
-_LEAST, _MOST = 0.25, 3.0  # bounds of the factor
-_CERTAIN = 1e-6  # least variance
+_LEAST, _MOST = 0.25, 3.0  # bounds of the factor c
+_CERTAIN = 1e-6  # least variance, on the standard scale
 
 
 @runtime_checkable
@@ -171,11 +175,10 @@ class Normal(Protocol):
 @final
 @dataclass(frozen=True)
 class GaussianProcess:
-    """Predicts one value of an architecture from those of m others.
+    """Predicts one value of an architecture from the values of m others.
 
-    Those without a value, pending or failed, are taken to have the value that the others predict
-    (kriging believer: Ginsbourger et al., 2010): the process is surer of its predictions near
-    them, and these do not change.
+    Architectures without a value (pending or failed) get the value that the others predict (kriging believer:
+    Ginsbourger et al., 2010): this lowers the variance near them and leaves all means unchanged.
     """
 
     weights: KernelWeights
@@ -190,35 +193,38 @@ class GaussianProcess:
     def fit(
         cls,
         weights: KernelWeights,
-        among: Parts,
+        among: KernelParts,
         values: Float64[ndarray, "k"],
         has_value: Bool[ndarray, "m"],
     ) -> GaussianProcess:
-        """Fit one value or more.
+        """Fit at least one value.
 
         Args:
           weights: of the parts of the kernel.
           among: parts of the kernel between the m architectures.
           values: of those that have one.
-          has_value: True for these.
+          has_value: True for the architectures that have one.
         """
         from scipy.linalg import cholesky, solve  # noqa: PLC0415 - half a second that others do not need
         from scipy.linalg.lapack import dtrtri  # noqa: PLC0415 - as above
 
+        # K = L L^T, and the inverse of L
         covariance = weights.covariance(among).astype(np.float64)
         covariance[np.diag_indices(len(covariance))] += weights.noise
         factor = cholesky(covariance, lower=True, check_finite=False, overwrite_a=True)
         whitening, _ = dtrtri(factor, lower=True, overwrite_c=True)
+        # K^-1 y of the standardised values
         mean, scale = float(values.mean()), float(values.std()) or 1.0
         standard = np.zeros(len(has_value))
         standard[has_value] = (values - mean) / scale
         solved = (whitening @ standard) @ whitening
-        if not has_value.all():
+        if not has_value.all():  # choose missing values so that their part of K^-1 y is 0
             blank = whitening[:, ~has_value]
             believed = solve(
                 blank.T @ blank, -solved[~has_value], assume_a="pos", check_finite=False
             )
             solved += (blank @ believed) @ whitening
+        # standardised errors of leaving one value out
         variance = 1 / (whitening**2).sum(0)  # of each value, given all others
         caution = np.sqrt(np.mean((solved**2 * variance)[has_value]))
         return cls(
@@ -231,8 +237,8 @@ class GaussianProcess:
             float(np.clip(caution, _LEAST, _MOST)),
         )
 
-    def predict(self, near: Parts, prior: Float32[ndarray, "n"]) -> Prediction:
-        """Mean and standard deviation of n architectures, without noise.
+    def predict(self, near: KernelParts, prior: Float32[ndarray, "n"]) -> Prediction:
+        """Mean and variance of n architectures, without noise.
 
         Args:
           near: parts of the kernel between the m architectures and these.
@@ -261,8 +267,8 @@ class Prediction:
         sd = np.sqrt(np.maximum(self.variance, _CERTAIN).astype(np.float64))
         return np.asarray(self.process.scale * self.process.caution * sd)
 
-    def expect(self, position: int, near: Parts) -> None:
-        """Lower the variances by what the value at this position will explain.
+    def expect(self, position: int, near: KernelParts) -> None:
+        """Condition the variances on the pending value at this position.
 
         Args:
           position: of one of the n architectures.

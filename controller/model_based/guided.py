@@ -1,8 +1,21 @@
-"""Bayesian optimisation: asks for the network that is expected to improve most on the best.
+"""Bayesian optimisation: evaluates the candidate with the largest expected improvement.
 
-Gaussian processes predict accuracy and costs of candidates from what was evaluated. Candidates are
-the neighbours of the best known, uniform draws, and the neighbours of the most promising of both,
-so the space need not be listed.
+Independent Gaussian processes predict the accuracy score z(x) of a network x (`AccuracyScale`) and the logarithm
+of each cost as a share of its limit (`OutcomeModel`). The acquisition function is
+
+    EI(x) = sum_b P(largest share of a limit lies in bin b) E[max(z(x) - needed_b, 0)],
+
+where needed_b is the least score with which a network in bin b exceeds the best known reward
+(`needed_accuracy`). With `front`, it is the expected growth of the hypervolume (`Front`).
+
+A batch is planned in four steps:
+
+1. Fit the outcome model to at most `memory` trials.
+2. Compute needed_b, or the front, from the smoothed accuracies of these trials.
+3. Collect candidates that were not evaluated: neighbours of the `polish` best architectures, `anywhere` uniform
+   draws, and then, twice, the neighbours of the four best candidates. The space need not be listed.
+4. Take the candidate with the largest acquisition value, add it to the model as pending, and repeat until the
+   batch is full.
 """
 
 from __future__ import annotations
@@ -23,24 +36,24 @@ from controller.model_based.front import Front
 from controller.model_based.needed_accuracy import (
     BINS,
     expected_improvement,
-    lowered,
     needed_accuracy,
+    without_noise,
 )
 from controller.model_based.outcome_model import OutcomeModel, Outcomes
 from controller.replicated import ReplicatedController, ReplicaTrials
 from controller.rows import keys_of, rows_of
 
 _FAILED = -np.inf  # accuracy of a failed trial; that of a pending one is NaN
-_ROUNDS = 3  # of candidates; those of the second and third are neighbours of the most promising
-_CLIMBERS = 4  # most promising candidates whose neighbours come next
-_SHORTLIST = 64  # most promising candidates, of which a batch is chosen
-_DRAWS = 256  # uniform draws among which an architecture not yet asked is sought
-_ATTEMPTS = 20  # times that so many are drawn
+_ROUNDS = 3  # rounds of candidates; the second and third hold neighbours of the best candidates
+_CLIMBERS = 4  # best candidates of a round whose neighbours form the next round
+_SHORTLIST = 64  # best candidates, from which a batch is chosen
+_DRAWS = 256  # uniform draws in one attempt to find an architecture that was not asked
+_ATTEMPTS = 20  # attempts to find one
 
 
 @final
 class GuidedSearch:
-    """One search. What it asks depends on its trials, in the order in which it asked them."""
+    """Search of one replica; its proposals depend only on its trials, in the order of the proposals."""
 
     def __init__(
         self, space: Choices, generator: np.random.Generator, config: GuidedConfig
@@ -54,33 +67,33 @@ class GuidedSearch:
 
         self._libraries = ThreadpoolController()
         self._rows: list[Int64[ndarray, "D"]] = []  # asked
-        self._at: dict[bytes, list[int]] = {}  # where in `rows`
+        self._positions_of: dict[bytes, list[int]] = {}  # indices in `rows` by key
         self._accuracy: list[float] = []
         self._ratios: list[Float64[ndarray, "M"]] = []
         self._rewards = np.empty(0)  # of those that ended; -inf where failed or pending
         self._num_limits = 0
         self._needed = np.full(BINS, np.inf)
-        self._ahead: list[Int64[ndarray, "D"]] = []  # chosen, and not asked yet
+        self._planned: list[Int64[ndarray, "D"]] = []  # not proposed yet
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
-        """The next architectures, none of them asked before unless all have been."""
+        """Next architectures to evaluate; repeats one only if no new one is found."""
         asked: list[ndarray] = []
         while len(asked) < count:
-            if not self._ahead:
+            if not self._planned:
                 with self._libraries.limit(limits=1):  # threads cost more than these matrices
-                    self._ahead = self._planned(count - len(asked))
-            asked.append(self._ahead.pop(0))
+                    self._planned = self._plan(count - len(asked))
+            asked.append(self._planned.pop(0))
             self._ask(asked[-1])
         return np.array(asked)
 
     def _ask(self, row: Int64[ndarray, "D"]) -> None:
-        self._at.setdefault(row.tobytes(), []).append(len(self._rows))
+        self._positions_of.setdefault(row.tobytes(), []).append(len(self._rows))
         self._rows.append(row)
         self._accuracy.append(np.nan)
         self._ratios.append(np.full(self._num_limits, np.nan))
 
     def learn(self, trials: ReplicaTrials, score: Score) -> None:
-        """Take in trials, whether they were asked here or not."""
+        """Add trials, proposed by this search or given by the user."""
         architectures, accuracy, ratios, failed = trials
         if self._num_limits != ratios.shape[1]:
             self._num_limits = ratios.shape[1]
@@ -88,17 +101,21 @@ class GuidedSearch:
         for row, value, costs, fails in zip(
             architectures, accuracy.tolist(), ratios, failed.tolist(), strict=True
         ):
-            waiting = [at for at in self._at.get(row.tobytes(), ()) if np.isnan(self._accuracy[at])]
+            waiting = [
+                at
+                for at in self._positions_of.get(row.tobytes(), ())
+                if np.isnan(self._accuracy[at])
+            ]
             if not waiting:
                 waiting = [len(self._rows)]
                 self._ask(row)
             self._accuracy[waiting[0]] = _FAILED if fails else value
             self._ratios[waiting[0]] = costs
         if not failed.all():
-            self._judge(score)
+            self._update_needed(score)
 
-    def _judge(self, score: Score) -> None:
-        """Compare what is known, and find what is needed to be better."""
+    def _update_needed(self, score: Score) -> None:
+        """Compute the rewards of all trials, and the accuracy needed to exceed the best of them."""
         accuracy, ratios = np.array(self._accuracy), np.array(self._ratios)
         evaluated = np.isfinite(accuracy)
         rewards = np.full(len(evaluated), -np.inf)
@@ -107,17 +124,22 @@ class GuidedSearch:
         self._needed = needed_accuracy(score, best, accuracy[evaluated], limits)
         self._rewards = rewards
 
-    def _planned(self, count: int) -> list[Int64[ndarray, "D"]]:
-        """The next architectures to ask, chosen together."""
+    def _plan(self, count: int) -> list[Int64[ndarray, "D"]]:
+        """Plan at least one and at most `count` architectures, or more where fitting the model takes long."""
         accuracy = np.array(self._accuracy)
         evaluated = np.flatnonzero(np.isfinite(accuracy))
         if len(self._rows) < self._config.random or len(evaluated) < 2:
             return self._uniform(1)
+        # 1. fit the model
         rows, ratios = np.array(self._rows), np.array(self._ratios)
-        best_first = self._best_first(evaluated, accuracy, ratios)
-        used = np.append(self._used(best_first, accuracy), np.flatnonzero(np.isnan(accuracy)))
+        best_first = self._sort_by_reward(evaluated, accuracy, ratios)
+        used = np.append(
+            self._fitted_trials(best_first, accuracy), np.flatnonzero(np.isnan(accuracy))
+        )
         self._model.fit(rows[used], accuracy[used], ratios[used], accuracy[used] == _FAILED)
-        self._compare(ratios[used][np.isfinite(accuracy[used])])
+        # 2. what is needed to be better
+        self._update_bar(ratios[used][np.isfinite(accuracy[used])])
+        # 3. candidates
         best = dict.fromkeys(keys_of(rows[best_first]))
         candidates = self._candidates(rows_of(list(best)[: self._config.polish], self._positions))
         if not len(candidates):
@@ -125,43 +147,44 @@ class GuidedSearch:
         count = min(max(count, math.ceil(len(evaluated) / self._config.memory)), len(candidates))
         if count == 1:
             return [candidates[0]]
+        # 4. choose greedily, each choice pending for the next
         outcomes = self._model.predict(candidates)
         chosen = []
         free = np.ones(len(candidates), bool)
         for _ in range(count):
-            position = int(np.argmax(np.where(free, self._promise(outcomes), -np.inf)))
+            position = int(np.argmax(np.where(free, self._acquisition(outcomes), -np.inf)))
             free[position] = False
             chosen.append(candidates[position])
             outcomes.expect(position)
         return chosen
 
-    def _best_first(
+    def _sort_by_reward(
         self,
         evaluated: Int64[ndarray, "k"],
         accuracy: Float64[ndarray, "n"],
         ratios: Float64[ndarray, "n M"],
     ) -> Int64[ndarray, "k"]:
-        """Evaluated architectures, the best first, or those of the front, in any order."""
+        """Indices of evaluated architectures by falling reward; with `front`, those of the front first, shuffled."""
         if not self._config.front:
             return evaluated[np.argsort(-self._rewards[evaluated], kind="stable")]
         _, which = Front.of(accuracy[evaluated], np.log(ratios[evaluated]))
         return evaluated[np.lexsort((self._generator.random(len(evaluated)), ~which))]
 
-    def _compare(self, ratios: Float64[ndarray, "k M"]) -> None:
-        """Compute the front, or the accuracy bar, that an architecture must exceed to be an improvement.
+    def _update_bar(self, ratios: Float64[ndarray, "k M"]) -> None:
+        """Compute the front, or the bar in each bin, that an architecture must exceed to be an improvement.
 
-        Both use the model's smoothed accuracies: of noisy ones the maximum is biased upwards.
+        Both use the model's smoothed accuracies, because the maximum of noisy values is biased upwards.
         """
         smoothed = self._model.smoothed
         if self._config.front:
             self._front, _ = Front.of(smoothed, self._model.log_costs)
         else:
-            self._bar = lowered(self._model.scale(self._needed), smoothed, ratios)
+            self._bar = without_noise(self._model.scale(self._needed), smoothed, ratios)
 
-    def _used(
+    def _fitted_trials(
         self, best_first: Int64[ndarray, "k"], accuracy: Float64[ndarray, "n"]
     ) -> Int64[ndarray, "m"]:
-        """Trials to fit: the best half of what the model remembers, and the latest."""
+        """Indices of the trials to fit: the `memory / 2` best, and the latest of the others."""
         ended = np.flatnonzero(~np.isnan(accuracy))
         if len(ended) <= self._config.memory:
             return ended
@@ -170,39 +193,40 @@ class GuidedSearch:
         return np.sort(np.append(best, others[len(best) - self._config.memory :]))
 
     def _candidates(self, best: Int64[ndarray, "k D"]) -> Int64[ndarray, "n D"]:
-        """The most promising of those not asked yet: around the best known, anywhere, and near them."""
+        """Architectures not asked yet with the largest acquisition values, in falling order."""
         near = [self._space.neighbours(row) for row in best]
-        fresh = self._new([*near, self._space.sample(self._generator, self._config.anywhere)])
-        candidates, promise = fresh[:0], np.empty(0)
+        fresh = self._not_asked([*near, self._space.sample(self._generator, self._config.anywhere)])
+        candidates, values = fresh[:0], np.empty(0)
         for _ in range(_ROUNDS):
             if not len(fresh):
                 break
             candidates = np.concatenate([candidates, fresh])
-            promise = np.append(promise, self._promise(self._model.predict(fresh)))
-            order = np.argsort(-promise, kind="stable")
+            values = np.append(values, self._acquisition(self._model.predict(fresh)))
+            order = np.argsort(-values, kind="stable")
             seen = set(keys_of(candidates))
             near = [self._space.neighbours(row) for row in candidates[order[:_CLIMBERS]]]
-            fresh = self._new(near, seen)
-        return candidates[np.argsort(-promise, kind="stable")[:_SHORTLIST]]
+            fresh = self._not_asked(near, seen)
+        return candidates[np.argsort(-values, kind="stable")[:_SHORTLIST]]
 
-    def _promise(self, outcomes: Outcomes) -> Float64[ndarray, "n"]:
+    def _acquisition(self, outcomes: Outcomes) -> Float64[ndarray, "n"]:
+        """Acquisition value of each candidate: growth of the front, or expected improvement."""
         if self._config.front:
             return self._front.growth(outcomes.accuracy, outcomes.log_costs)
         return expected_improvement(outcomes.accuracy, outcomes.log_costs, self._bar)
 
-    def _new(
+    def _not_asked(
         self, parts: Sequence[Int64[ndarray, "_ D"]], seen: Collection[bytes] = ()
     ) -> Int64[ndarray, "n D"]:
-        """Architectures of several lists that were neither asked nor seen, each once."""
+        """Distinct architectures of several lists that were neither asked nor seen."""
         keys = dict.fromkeys(keys_of(np.concatenate(parts)))
-        new = [key for key in keys if key not in self._at and key not in seen]
+        new = [key for key in keys if key not in self._positions_of and key not in seen]
         return rows_of(new, self._positions)
 
     def _uniform(self, count: int) -> list[Int64[ndarray, "D"]]:
-        """Uniform draws, new ones if some are found."""
+        """Uniform draws that were not asked, or any if none is found."""
         for _ in range(_ATTEMPTS):
             draws = self._space.sample(self._generator, _DRAWS)
-            new = self._new([draws])
+            new = self._not_asked([draws])
             if len(new):
                 return list(new[:count])
         return list(draws[:count])

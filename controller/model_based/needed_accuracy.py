@@ -1,7 +1,7 @@
-"""Accuracy that a network needs at each cost, to be better than the best known.
+"""Accuracy that a network needs at each cost to exceed the best reward, and the expected improvement on it.
 
-A reward is known, and rises with the accuracy. So it is not learned but solved: at each cost, for
-the accuracy at which it exceeds the best reward. A limit stays as sharp as it is (Bayesian
+The reward is a known function that rises with the accuracy, so it is not learned: for each cost, bisection finds
+the accuracy at which it exceeds the best reward. A limit stays as sharp as the reward makes it (Bayesian
 optimisation of composite functions: Astudillo & Frazier, ICML 2019).
 """
 
@@ -18,22 +18,22 @@ from controller.base import Score
 from controller.model_based.gaussian_process import Normal
 
 EDGES = 2.0 ** (np.arange(-24, 25) / 8)
-"""Bounds of the bins of the cost: shares of the limit from 1 / 8 to 8, with 1 among them."""
+"""Edges of the cost bins, as shares of the limit: 1 / 8 to 8 in 48 equal ratios, including 1."""
 
 BINS = len(EDGES) + 1
-_WITHIN = int(np.searchsorted(EDGES, 1.0)) + 1  # bins of networks within the limits
-_HALVINGS = 30
+_WITHIN = int(np.searchsorted(EDGES, 1.0)) + 1  # number of bins within the limits
+_HALVINGS = 30  # steps of the bisection
 _LEAST = 1e-150  # so that a product of two is still a number
 
 
 def needed_accuracy(
     score: Score, best: float, accuracy: Float64[ndarray, "n"], limits: int
 ) -> Float64[ndarray, "bins"]:
-    """Least accuracy at which the score exceeds `best`, for a cost in each bin.
+    """Least accuracy at which the score exceeds `best`, for a cost in each bin; inf if there is none.
 
-    It is sought within twice the range of the known accuracies; inf where there is none. With
-    several limits the largest share of a limit counts, as it does for every reward here. While any
-    network within the limits would be the best, none beyond them counts: the way is not the aim.
+    The bisection covers twice the range of the known accuracies. With several limits, each cost has the largest
+    share, as in every reward here. While any network within the limits would be the best one, the bins beyond the
+    limits are inf, so that no evaluation is spent on being less far beyond.
     """
     middle = np.concatenate([EDGES[:1], np.sqrt(EDGES[1:] * EDGES[:-1]), EDGES[-1:]])
     ratios = np.repeat(middle[:, None], limits, axis=1)
@@ -51,15 +51,15 @@ def needed_accuracy(
     return np.where(impossible, np.inf, needed)
 
 
-def lowered(
+def without_noise(
     needed: Float64[ndarray, "bins"],
     smoothed: Float64[ndarray, "n"],
     ratios: Float64[ndarray, "n M"],
 ) -> Float64[ndarray, "bins"]:
-    """Scores needed to be better than the best known, taken without its noise.
+    """Needed scores relative to the smoothed score of the best network instead of its noisy one.
 
-    The best of all then need not be as good as it was measured (plug-in expected improvement:
-    Picheny et al., 2013). Where no accuracy would make one of them better, nothing is lowered.
+    This is plug-in expected improvement (Picheny et al., 2013). Returns `needed` unchanged if no known network
+    could be better at any accuracy.
     """
     at = np.searchsorted(EDGES, ratios.max(-1, initial=0.0))
     best = float((smoothed - needed[at]).max())
@@ -69,7 +69,7 @@ def lowered(
 def expected_improvement(
     accuracy: Normal, log_costs: Sequence[Normal], needed: Float64[ndarray, "bins"]
 ) -> Float64[ndarray, "n"]:
-    """Expected excess over what is needed at the cost that a network turns out to have.
+    """Expected improvement sum_b P(cost in bin b) E[max(accuracy - needed_b, 0)] of each network.
 
     Args:
       accuracy: on the scale of `needed`.
@@ -94,14 +94,14 @@ def normal_cdf(z: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
 
 
 def excess(values: Normal, bound: float) -> Float64[ndarray, "n"]:
-    """Expected excess of normal variables over a bound."""
+    """E[max(v - bound, 0)] = sd (z Phi(z) + phi(z)) with z = (mean - bound) / sd, for normal variables v."""
     z = (values.mean - bound) / values.sd
     density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
     return np.asarray(values.sd * (z * normal_cdf(z) + density))
 
 
 def _below(edge: int, log_costs: Sequence[Normal]) -> Float64[ndarray, "*n"]:
-    """Probability that the largest cost lies in one of the first bins."""
+    """Probability that the largest share of a limit lies in one of the first `edge` bins."""
     if edge in {0, BINS}:
         return np.array(float(edge > 0))
     each = [normal_cdf((np.log(EDGES[edge - 1]) - cost.mean) / cost.sd) for cost in log_costs]

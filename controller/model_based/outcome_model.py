@@ -1,6 +1,6 @@
-"""A model of what evaluated architectures have told: accuracy, and each cost, of all others.
+"""Predictions of accuracy and of each cost, from the evaluated architectures.
 
-Each outcome is predicted by itself and no reward is, so that an answer serves any limit.
+Each outcome has a Gaussian process of its own. Rewards are not predicted, so predictions hold for any limit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from controller.base import Choices
 from controller.model_based.gaussian_process import (
     GaussianProcess,
     KernelWeights,
-    Places,
+    Points,
     Prediction,
     Similarity,
-    taken,
+    points_at,
 )
 
 _ACCURACY = KernelWeights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
@@ -30,9 +30,9 @@ _WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8
 @final
 @dataclass(frozen=True)
 class AccuracyScale:
-    """The scale on which accuracy is predicted: exponential score of the rank, -log(share that is better).
+    """Scale on which accuracy is predicted: the score -log(share of architectures that are more accurate).
 
-    Whatever the unit, the few best are far apart and the many bad ones are much the same.
+    It does not depend on the unit: the few best architectures are far apart, and the many bad ones are close.
     """
 
     values: Float64[ndarray, "n"]  # ascending, each once
@@ -46,7 +46,7 @@ class AccuracyScale:
         return cls(values, -np.log(better))
 
     def __call__(self, accuracy: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n"]:
-        """Scores of accuracies; beyond the best, with the mean slope of the upper half."""
+        """Interpolated scores; beyond the best accuracy, extrapolated with the mean slope of the upper half."""
         top, middle = self.values[-1], self.values[len(self.values) // 2]
         run = self.scores[-1] - self.scores[len(self.values) // 2]
         slope = run / (top - middle) if top > middle else 1.0
@@ -62,13 +62,13 @@ class Outcomes:
     accuracy: Prediction
     log_costs: tuple[Prediction, ...]
 
-    _places: Places
+    _points: Points
     _similarity: Similarity
 
     def expect(self, position: int) -> None:
-        """Take the architecture at this position as pending."""
-        here = taken(self._places, np.array([position]))
-        near = self._similarity(here, self._places)
+        """Condition on the evaluation of the architecture at this position, whose outcome is pending."""
+        here = points_at(self._points, np.array([position]))
+        near = self._similarity(here, self._points)
         for prediction in (self.accuracy, *self.log_costs):
             prediction.expect(position, near)
 
@@ -77,11 +77,11 @@ class Outcomes:
 class OutcomeModel:
     """Predicts the outcomes of any architecture of a space.
 
-    Call `fit` before `predict`. A failed architecture is taken for as inaccurate as the worst known.
+    Call `fit` before `predict`. A failed architecture counts as accurate as the worst known one.
     """
 
     def __init__(self, space: Choices, *, around_limit: bool) -> None:
-        """Make a model; where `around_limit`, costs far from their limits need not be told apart."""
+        """Make a model; `around_limit` clips costs around their limits instead of around their medians."""
         self._similarity = Similarity(space)
         self._around_limit = around_limit
 
@@ -92,13 +92,13 @@ class OutcomeModel:
         ratios: Float64[ndarray, "m M"],
         failed: Bool[ndarray, "m"],
     ) -> None:
-        """Fit what was evaluated, two architectures or more of which did not fail.
+        """Fit evaluated architectures, at least two of which did not fail.
 
         Args:
-          architectures: evaluated or pending; one that was evaluated twice is there twice.
+          architectures: evaluated or pending; an architecture may occur several times.
           accuracy: in any unit, larger is better; NaN where pending, ignored where failed.
           ratios: each cost as a share of its limit; ignored where pending or failed.
-          failed: True where there is no outcome and there will be none.
+          failed: True where the evaluation failed.
         """
         ended = ~np.isnan(accuracy)
         done = ended & ~failed
@@ -108,23 +108,23 @@ class OutcomeModel:
         logs = np.log(ratios[done])
         middle = 0.0 if self._around_limit else np.median(logs, axis=0)
         self.log_costs = np.clip(logs, middle - np.log(_WIDEST), middle + np.log(_WIDEST))
-        self._seen = self._similarity.places(architectures)
+        self._seen = self._similarity.points(architectures)
         among = self._similarity(self._seen, self._seen)
         self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores, ended)
         self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in self.log_costs.T]
 
     @property
     def smoothed(self) -> Float64[ndarray, "k"]:
-        """Scores of the architectures that did not fail, without their noise."""
+        """Smoothed scores of the architectures that did not fail."""
         return np.asarray(self._accuracy.smoothed[self._succeeded])
 
     def predict(self, architectures: Int64[ndarray, "n D"]) -> Outcomes:
         """Outcomes of any architectures."""
-        places = self._similarity.places(architectures)
-        near = self._similarity(self._seen, places)
-        alone = self._similarity.itself(places)
+        points = self._similarity.points(architectures)
+        near = self._similarity(self._seen, points)
+        alone = self._similarity.diagonal(points)
         accuracy, *costs = (
             process.predict(near, process.weights.covariance(alone))
             for process in (self._accuracy, *self._costs)
         )
-        return Outcomes(accuracy, tuple(costs), places, self._similarity)
+        return Outcomes(accuracy, tuple(costs), points, self._similarity)

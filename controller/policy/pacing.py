@@ -1,7 +1,13 @@
-"""Choice of samples that keeps their mean cost within the limit, by a linear model of the cost.
+"""Choice among the policy's draws that keeps the mean cost of the last 100 samples within the limit.
 
-After the safety layer of Dalal et al. (arXiv 1801.08757), whose linear model corrects unsafe actions;
-here it chooses among several draws of the policy.
+The cost of an architecture, as a share of the limit, is modelled by ridge regression on one-hot choices,
+
+    c(x) = w . phi(x),    w = (I + sum_i phi(x_i) phi(x_i)^T)^-1 sum_i c_i phi(x_i).
+
+With e the model's root mean square error on new samples, a candidate is predicted to cost c(x) + e. A batch of b
+samples is affordable if the sum of its predicted costs and of the last 100 - b known costs is at most
+0.98 * max(100, b). The idea follows the safety layer of Dalal et al. (arXiv 1801.08757), whose linear model
+corrects unsafe actions; here the model only chooses among several draws.
 """
 
 from __future__ import annotations
@@ -15,12 +21,12 @@ from numpy import ndarray
 from controller.rows import keys_of
 
 WINDOW = 100  # samples whose mean cost is kept within the limit
-_MARGIN = 0.02  # share of the limit that is left free
+_MARGIN = 0.02  # share of the limit that is kept free
 
 
 @final
 class Pacing:
-    """Known and predicted costs of each replica, as a share of the limit, and its last samples."""
+    """Known and predicted costs of each replica, as shares of the limit, and the costs of its last samples."""
 
     def __init__(self, replicas: int, num_choices: tuple[int, ...]) -> None:
         self._positions = len(num_choices)
@@ -47,7 +53,7 @@ class Pacing:
     def worth_asking(
         self, replica: int, architectures: Int64[ndarray, "n D"]
     ) -> Bool[ndarray, "n"]:
-        """True where an architecture is new and may be within the limit, for all that is known."""
+        """True where an architecture is new and predicted to cost at most 1 + e."""
         costs = self._known[replica]
         predicted = self._features(architectures) @ self._weights[replica, :, 0]
         worth: Bool[ndarray, "n"] = predicted <= 1 + np.sqrt(self._squared_error[replica])
@@ -60,10 +66,10 @@ class Pacing:
         count: int,
         guarded: Bool[ndarray, "R"],
     ) -> Int64[ndarray, "R B D"]:
-        """Take the first candidates that are new and affordable, then known affordable ones.
+        """Choose `count` candidates of each replica: new affordable ones first, then known affordable ones.
 
-        Where a replica is guarded and too few are affordable, those that cost less than the last
-        candidate fill the batch, and then the last one, repeated.
+        Replicas that are not `guarded` afford any cost. If too few candidates are affordable, those that cost
+        less than the last candidate fill the batch, in order of cost, and then the last candidate, repeated.
         """
         predicted = self.predicted(candidates)
         predicted += np.sqrt(self._squared_error)[:, None]
@@ -91,15 +97,16 @@ class Pacing:
         cost_of: dict[bytes, float],
         affordable: list[float],
     ) -> list[int]:
-        """Numbers of the chosen candidates, which become known.
+        """Indices of the chosen candidates, whose costs become known.
 
-        `affordable` is the most that the first, the first two, ... of them may cost together.
+        `affordable[i]` is the most that the first i + 1 of them may cost together.
         """
         count = len(affordable)
         new = [key not in cost_of for key in keys]
         costs = [cost_of.get(key, cost) for key, cost in zip(keys, costs, strict=True)]
         chosen: list[int] = []
         spent, asked = 0.0, set()
+        # affordable candidates, new ones first
         for wanted in (True, False):
             for i, key in enumerate(keys):
                 if len(chosen) == count:
@@ -110,6 +117,7 @@ class Pacing:
                     spent += costs[i]
                     if wanted:
                         asked.add(key)
+        # the cheapest of the others
         if len(chosen) < count:
             last = len(keys) - 1
             others = sorted(set(range(last)) - set(chosen), key=costs.__getitem__)
@@ -120,7 +128,7 @@ class Pacing:
         return chosen
 
     def add(self, architectures: Int64[ndarray, "R B D"], costs: Float64[ndarray, "R B"]) -> None:
-        """Learn the costs of evaluated architectures, the last ones last; NaN where unknown."""
+        """Update the model with the costs of evaluated architectures, oldest first; NaN where unknown."""
         predicted = self.predicted(architectures)
         unknown = np.isnan(costs)
         costs = np.where(unknown, predicted, costs)

@@ -1,6 +1,6 @@
-"""REINFORCE that arrives: ranks as advantages, an entropy that ends, and a memory of the best.
+"""REINFORCE that converges: ranks as advantages, an entropy that falls to 0, and a memory of the best samples.
 
-docs/explanation/policy.md describes it; benchmarks/results/policy.md holds what each part brings.
+docs/explanation/policy.md describes it; benchmarks/results/policy.md has the contribution of each part.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.policy.pacing import WINDOW, Pacing
 from controller.randomness import ReplicaGenerators
 
-_DRAWS = 2  # of the policy for each sample
+_DRAWS = 2  # draws of the policy for each sample
 _PARENTS = 40  # most accurate architectures within the limits, whose neighbours are sampled
 _CHEAPER = (
     0.8  # of the limit: cost of the architecture that is repeated where nothing is affordable
 )
 _GAIN = 10.0  # weight of the cost in the advantage, for each limit that the policy is beyond
-_MOST = 3.0  # and its maximum
+_MOST = 3.0  # largest weight of the cost
 
 
 @final
 class ReinforceController:
     """A policy that converges to the maximum of the reward by the end of its horizon.
 
-    It is updated when `update_every` trials have been learned from, however many were proposed at
-    once. A failed trial ranks below all others.
+    It is updated after every `update_every` trials, whatever the batch size. A failed trial ranks below all others.
     """
 
     def __init__(self, config: ReinforceConfig, space: Choices, seeds: Sequence[int]) -> None:
@@ -57,7 +56,7 @@ class ReinforceController:
         self._last: Pass | None = None  # the policy's last draws
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
-        """Propose architectures, a batch for each replica: new ones, as long as there are any."""
+        """Propose architectures, a batch for each replica; new ones as far as possible."""
         u = self._generators.uniform(batch_size * _DRAWS, self._positions)
         self._last = self._policy.draw(u)
         self._entropy = self._most_entropy * self._policy.entropy(self._last)
@@ -72,7 +71,7 @@ class ReinforceController:
         return self._pacing.choose(candidates, batch_size, self._guarded())
 
     def _put_neighbours(self, candidates: Int64[ndarray, "R B D"]) -> None:
-        """Replace some candidates by new neighbours of the most accurate known within the limits."""
+        """Replace a share of the candidates by new neighbours of the most accurate architectures within the limits."""
         replaced = self._generators.uniform(candidates.shape[1]) < self._config.neighbours
         num_known = np.isfinite(self._within.scores).sum(-1)
         for replica, generator in enumerate(self._generators.each):
@@ -84,12 +83,12 @@ class ReinforceController:
                     candidates[replica, i] = near[generator.integers(len(near))]
 
     def _guarded(self) -> Bool[ndarray, "R"]:
-        """True where the mean cost is kept within the limits: where the best reward is."""
+        """True for replicas whose best reward is within the limits, so that the mean cost is kept there, too."""
         guarded: Bool[ndarray, "R"] = (self._trials >= WINDOW) & (self._elite.costs[:, 0] <= 1)
         return guarded
 
     def learn(self, trials: ScoredTrials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
-        """Remember the trials, and update the policy if there are enough of them."""
+        """Store the trials, and update the policy once `update_every` of them wait."""
         architectures, failed = self._space.normal(trials.architectures), trials.failed
         scores = np.where(failed, -np.inf, trials.rewards)
         costs = trials.ratios.max(-1, initial=0)
@@ -109,9 +108,10 @@ class ReinforceController:
             self._waiting_costs = self._waiting_costs[:, :0]
 
     def _update(self) -> None:
-        """Step of the policy on the waiting trials and the elite, ranked together.
+        """Take one step of the policy on the waiting trials and the elite, ranked together.
 
-        The elite shrinks to the best as the entropy ends.
+        The advantage is the rank of the reward less the weighted rank of the cost. The elite shrinks to its best
+        member in proportion to the target of the entropy.
         """
         elite = self._elite
         left = self._entropy_target() / self._most_entropy
@@ -139,17 +139,17 @@ class ReinforceController:
         )
 
     def _entropy_target(self) -> float:
-        """Entropy of the policy that is aimed at, falling linearly to 0."""
+        """Target of the policy's entropy, in nats: it falls linearly to 0."""
         end = self._config.converged_at * self._config.horizon
         return self._most_entropy * max(0.0, 1 - self._trials / end)
 
     def _cost_weight(self) -> Float64[ndarray, "R"]:
-        """Weight of the cost's rank in the advantage: the more the policy is beyond the limits."""
+        """Weight of the cost's rank in the advantage; it rises with the excess of the policy's mean cost over 1."""
         weight: Float64[ndarray, "R"] = np.clip(_GAIN * (self._cost - 1), 0, _MOST)
         return np.where(self._guarded(), weight, 0)
 
     def mode(self) -> Int64[ndarray, "R D"]:
-        """The architecture the policy prefers, choice after choice."""
+        """Greedy architecture: the most likely option at each position, one position after another."""
         return self._policy.mode()
 
     def probabilities(self) -> Float64[ndarray, "R D K"] | None:
@@ -157,7 +157,7 @@ class ReinforceController:
         return None if self._last is None else self._last.probabilities.mean(2, dtype=float)
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """The policy's entropy in nats, what it is to be, and the weight of the cost."""
+        """Entropy of the policy and its target, in nats, and the weight of the cost."""
         return {
             "entropy": self._entropy,
             "entropy_target": np.full(len(self._entropy), self._entropy_target()),
@@ -168,9 +168,9 @@ class ReinforceController:
 def standard_ranks(
     values: Float64[ndarray, "R N"], counted: Bool[ndarray, "R N"]
 ) -> Float[ndarray, "R N"]:
-    """Ranks of each row from -sqrt(3) to sqrt(3), the spread of a standard uniform distribution.
+    """Ranks of each row, scaled to the range from -sqrt(3) to sqrt(3) (a uniform distribution of variance 1).
 
-    Equal values share a rank. What is not counted has rank 0 and does not matter to the others.
+    Equal values share a rank. Values that are not `counted` have rank 0 and do not affect the others.
     """
     above = (values[:, :, None] > values[:, None]).astype(np.int64)
     above -= values[:, :, None] < values[:, None]
@@ -207,9 +207,9 @@ class ReinforceConfig(PolicyConfig):
 
 @final
 class Elite:
-    """The distinct architectures of the highest score in each replica, best first.
+    """Distinct architectures with the highest scores of each replica, best first.
 
-    Empty places have a score of -inf and a cost of inf.
+    Empty slots have a score of -inf and a cost of inf.
     """
 
     def __init__(self, replicas: int, size: int, positions: int) -> None:
@@ -223,7 +223,7 @@ class Elite:
         scores: Float64[ndarray, "R B"],
         costs: Float64[ndarray, "R B"],
     ) -> None:
-        """Take in what is better than the worst; of equal rows, the first answer counts."""
+        """Add architectures that score higher than the worst member; of equal rows, the first one stays."""
         size = self.scores.shape[1]
         rows = np.concatenate([self.architectures, architectures], axis=1)
         scores = np.concatenate([self.scores, scores], axis=1)

@@ -155,6 +155,7 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
 
 
 _COUNTS = ("parameters", "flops")
+_CONTROL_SAMPLES = 64  # networks that are counted to choose the control
 _PAIRED = 12  # positions, of more no pairs are multiplied
 
 
@@ -360,12 +361,12 @@ class ChoiceSpace:
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
     def control(self) -> Int64[ndarray, "D"]:
-        """The costliest of 1,000 samples."""
+        """The costliest of a few samples."""
         return self._control
 
     @cached_property
     def _control(self) -> Int64[ndarray, "D"]:
-        rows = np.unique(self.sample(np.random.default_rng(0), 1000), axis=0)
+        rows = np.unique(self.sample(np.random.default_rng(0), _CONTROL_SAMPLES), axis=0)
         flops = self.costs(rows, self.tasks[self.default_task])["flops"]
         return np.asarray(rows[flops.argmax()])
 

@@ -22,7 +22,7 @@ def fitted(*, pending=PENDING[:0], values=VALUES):
 
 
 def parts(ours, theirs):
-    return SIMILARITY(SIMILARITY.places(ours), SIMILARITY.places(theirs))
+    return SIMILARITY(SIMILARITY.points(ours), SIMILARITY.points(theirs))
 
 
 def covariance(ours, theirs):
@@ -35,7 +35,7 @@ def gram(rows):
 
 def predicted(process, rows, *, pending=PENDING[:0]):
     near = parts(np.concatenate([SEEN, pending]), rows)
-    return process.predict(near, WEIGHTS.covariance(SIMILARITY.itself(SIMILARITY.places(rows))))
+    return process.predict(near, WEIGHTS.covariance(SIMILARITY.diagonal(SIMILARITY.points(rows))))
 
 
 def test_the_mean_is_that_of_the_whole_system():

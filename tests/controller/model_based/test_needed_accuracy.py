@@ -10,8 +10,8 @@ import pytest
 from controller.model_based.needed_accuracy import (
     EDGES,
     expected_improvement,
-    lowered,
     needed_accuracy,
+    without_noise,
 )
 
 KNOWN = np.array([0.3, 0.7])
@@ -59,7 +59,9 @@ def test_while_nothing_is_within_the_limit_any_accuracy_there_is_enough_and_none
 def test_nothing_is_lowered_where_no_known_network_could_be_better():
     needed = needed_accuracy(constrained, 1 / 2 - 1, KNOWN, 1)
 
-    np.testing.assert_array_equal(lowered(needed, KNOWN, np.full((len(KNOWN), 1), 2.0)), needed)
+    np.testing.assert_array_equal(
+        without_noise(needed, KNOWN, np.full((len(KNOWN), 1), 2.0)), needed
+    )
 
 
 def test_a_soft_reward_needs_more_accuracy_at_more_cost():
@@ -97,7 +99,7 @@ def test_of_a_noisy_best_less_is_needed_but_only_of_one_within_the_limit():
     needed = needed_accuracy(constrained, 0.7, KNOWN, 1)
     ratios = np.array([[0.5], [0.9], [2.0]])
 
-    bar = lowered(needed, np.array([0.4, 0.64, 0.9]), ratios)
+    bar = without_noise(needed, np.array([0.4, 0.64, 0.9]), ratios)
 
     within = np.append(EDGES, np.inf) <= 1
     np.testing.assert_allclose(bar[within], 0.64)
