@@ -19,7 +19,12 @@ from edgenas_core.types.architectures import Rows
 
 @runtime_checkable
 class Choices(Rows, Protocol):
-    """The part of a search space that a controller uses: rows of D choice indices."""
+    """The part of a search space that a controller uses: rows of D choice indices.
+
+    A space may have a method `descriptions(architectures)`, which returns groups of numbers, each of shape
+    (n, any), such as counts of paths and of operations: architectures that are close in one group are close in
+    accuracy or cost.
+    """
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Return True where a row is an architecture of the space."""
@@ -29,16 +34,6 @@ class Choices(Rows, Protocol):
 
     def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
         """Valid architectures that differ from this one in exactly one choice."""
-
-
-@runtime_checkable
-class Described(Choices, Protocol):
-    """Choices with descriptions: architectures alike in one of them are alike in accuracy or cost."""
-
-    def descriptions(
-        self, architectures: Int64[ndarray, "n D"]
-    ) -> tuple[Float64[ndarray, "n _"], ...]:
-        """A few groups of numbers, such as counts of paths and of operations."""
 
 
 class DivergedError(Exception):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -22,14 +23,16 @@ class ReplicaTrials(NamedTuple):
     failed: Bool[ndarray, "B"]
 
 
-class OneSearch(Protocol):
-    """One search. Its trials decide what comes next, and where its generator stands."""
+class OneSearch(ABC):
+    """Search of one replica; its proposals depend only on its generator and its trials."""
 
+    @abstractmethod
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next architectures to be evaluated, all of them valid and normal."""
 
+    @abstractmethod
     def learn(self, trials: ReplicaTrials, score: Score) -> None:
-        """Take in evaluated architectures."""
+        """Add evaluated architectures."""
 
 
 @final

@@ -242,14 +242,6 @@ class OnSeveralDevices(LatencyOracle, Protocol):
         """Every device that can run the network, the one with most room first."""
 
 
-@runtime_checkable
-class OfBlocks(LatencyOracle, Protocol):
-    """Latencies that are sums of measured blocks."""
-
-    def block_ms(self, image_side: int, block: str) -> float:
-        """Measured milliseconds of a block, by the side of the network's images and its key; or NaN."""
-
-
 @dataclass
 class LatencyConfig(ABC):
     """Settings of one source of latencies; `build` opens it."""

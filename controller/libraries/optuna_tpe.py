@@ -21,7 +21,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from controller.base import Choices, Score
-from controller.replicated import ReplicaTrials
+from controller.replicated import OneSearch, ReplicaTrials
 
 _ATTEMPTS = 20  # trials that are asked for a valid architecture before it is drawn uniformly
 _INVALID = "invalid"  # user attribute of a trial whose architecture was not proposed
@@ -43,7 +43,7 @@ class _SamplerOfOneSpace(TPESampler):
 
 
 @final
-class OptunaTpe:
+class OptunaTpe(OneSearch):
     """Maximises the accuracy where no ratio is over 1. Optuna ignores failed trials."""
 
     def __init__(

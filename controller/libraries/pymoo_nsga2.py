@@ -21,13 +21,13 @@ from pymoo.operators.mutation.rm import ChoiceRandomMutation
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 
 from controller.base import Choices, Score
-from controller.replicated import ReplicaTrials
+from controller.replicated import OneSearch, ReplicaTrials
 
 _FAILED_EXCESS = 1e9  # sum of the excess over the limits of a failed trial: worse than any other
 
 
 @final
-class PymooNsga2:
+class PymooNsga2(OneSearch):
     """Maximises the accuracy and minimises each ratio.
 
     A generation ends after as many trials as the population has members. A batch that is larger

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, final, runtime_checkable
+from typing import TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, Described
+from controller.base import Choices
 from controller.rows import keys_of
 
 _DRAWS = 1_000  # uniform architectures that estimate the scale of each description
@@ -78,9 +78,9 @@ class Similarity:
 
     def __init__(self, space: Choices) -> None:
         self._options = np.array(space.num_choices)
-        self._describe: Callable[[ndarray], tuple[ndarray, ...]] = self._one_hot_alone
-        if isinstance(space, Described):
-            self._describe = space.descriptions
+        self._describe: Callable[[ndarray], tuple[ndarray, ...]] = getattr(
+            space, "descriptions", self._one_hot_alone
+        )
         self._scales = []
         for values in self._describe(space.sample(np.random.default_rng(0), _DRAWS)):
             total = np.sqrt(values.var(0).sum()) or 1.0
@@ -159,17 +159,13 @@ _LEAST, _MOST = 0.25, 3.0  # bounds of the factor c
 _CERTAIN = 1e-6  # least variance, on the standard scale
 
 
-@runtime_checkable
-class Normal(Protocol):
+@final
+@dataclass(frozen=True)
+class Normal:
     """Independent normal variables."""
 
-    @property
-    def mean(self) -> Float64[ndarray, "n"]:
-        """Expected value of each."""
-
-    @property
-    def sd(self) -> Float64[ndarray, "n"]:
-        """Standard deviation of each."""
+    mean: Float64[ndarray, "n"]
+    sd: Float64[ndarray, "n"]
 
 
 @final
@@ -262,10 +258,10 @@ class Prediction:
     _expected: list[Float32[ndarray, "n"]] = field(default_factory=list)
 
     @property
-    def sd(self) -> Float64[ndarray, "n"]:
-        """Standard deviation, in the unit of the values."""
+    def normal(self) -> Normal:
+        """Means and standard deviations, in the unit of the values."""
         sd = np.sqrt(np.maximum(self.variance, _CERTAIN).astype(np.float64))
-        return np.asarray(self.process.scale * self.process.caution * sd)
+        return Normal(self.mean, np.asarray(self.process.scale * self.process.caution * sd))
 
     def expect(self, position: int, near: KernelParts) -> None:
         """Condition the variances on the pending value at this position.

@@ -40,7 +40,7 @@ from controller.model_based.needed_accuracy import (
     without_noise,
 )
 from controller.model_based.outcome_model import OutcomeModel, Outcomes
-from controller.replicated import ReplicatedController, ReplicaTrials
+from controller.replicated import OneSearch, ReplicatedController, ReplicaTrials
 from controller.rows import keys_of, rows_of
 
 _FAILED = -np.inf  # accuracy of a failed trial; that of a pending one is NaN
@@ -52,7 +52,7 @@ _ATTEMPTS = 20  # attempts to find one
 
 
 @final
-class GuidedSearch:
+class GuidedSearch(OneSearch):
     """Search of one replica; its proposals depend only on its trials, in the order of the proposals."""
 
     def __init__(
@@ -210,9 +210,11 @@ class GuidedSearch:
 
     def _acquisition(self, outcomes: Outcomes) -> Float64[ndarray, "n"]:
         """Acquisition value of each candidate: growth of the front, or expected improvement."""
+        accuracy = outcomes.accuracy.normal
+        log_costs = [prediction.normal for prediction in outcomes.log_costs]
         if self._config.front:
-            return self._front.growth(outcomes.accuracy, outcomes.log_costs)
-        return expected_improvement(outcomes.accuracy, outcomes.log_costs, self._bar)
+            return self._front.growth(accuracy, log_costs)
+        return expected_improvement(accuracy, log_costs, self._bar)
 
     def _not_asked(
         self, parts: Sequence[Int64[ndarray, "_ D"]], seen: Collection[bytes] = ()

@@ -32,7 +32,7 @@ from numpy import ndarray
 
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
 from edgenas_core.files.safe_file import opened, read_text
-from edgenas_core.types.architectures import Enumerable, EnumerableKeys, Keys
+from edgenas_core.types.architectures import Enumerable, Keys
 from edgenas_core.types.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no tab
 
 
 @runtime_checkable
-class HasWholeTables(EnumerableKeys, Protocol):
+class HasWholeTables(Enumerable, Protocol):
     """A benchmark whose own tables hold every architecture."""
 
     table_prefix: str  # beginning of their file names
@@ -374,7 +374,7 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
 
 
 @lru_cache(maxsize=2)
-def _row_of_text(keys: EnumerableKeys) -> dict[str, Int64[ndarray, "D"]]:
+def _row_of_text(keys: Enumerable) -> dict[str, Int64[ndarray, "D"]]:
     """Every architecture by its text, in the order of the numbers."""
     return {keys.text(row): row for row in keys.architectures(np.arange(keys.size))}
 
@@ -383,7 +383,7 @@ def _numbers(
     path: Path,
     table: pa.Table,
     architectures: Int64[ndarray, "rows D"],
-    keys: EnumerableKeys,
+    keys: Enumerable,
     *,
     ends_a_line: bool,
 ) -> Int64[ndarray, "rows"]:

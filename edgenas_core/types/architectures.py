@@ -41,7 +41,7 @@ class Keys(Rows, Protocol):
 
 
 @runtime_checkable
-class Enumerable(Protocol):
+class Enumerable(Keys, Protocol):
     """Architectures few enough to be listed, numbered from 0 to `size` - 1."""
 
     @property
@@ -57,8 +57,3 @@ class Enumerable(Protocol):
         Raises:
           IndexError: if a choice lies outside the space.
         """
-
-
-@runtime_checkable
-class EnumerableKeys(Keys, Enumerable, Protocol):
-    """`Keys` that are `Enumerable`, as a type of arguments."""

@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from edgenas_core.types.architectures import EnumerableKeys, Keys
+from edgenas_core.types.architectures import Enumerable, Keys
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
+from latency.base import Space
 from nas.fit.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class AccuracyTable:
 
 
 @runtime_checkable
-class HasAccuracyTable(EnumerableKeys, Protocol):
+class HasAccuracyTable(Enumerable, Protocol):
     """A space with a benchmark's accuracies in a file, the answers of `accuracy=table`."""
 
     accuracy_table: AccuracyTable
@@ -113,16 +114,8 @@ class SharedNetwork(Protocol):
 
 
 @runtime_checkable
-class HasSupernet(Keys, Protocol):
+class HasSupernet(Space, Protocol):
     """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
-
-    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """Build the untrained network."""
-
-    def example_input(
-        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
-    ) -> Tensor:
-        """Noise in the shape of the network's images."""
 
     def supernet(self, task: Task) -> SharedNetwork:
         """Build the untrained supernet."""

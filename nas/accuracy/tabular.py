@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from edgenas_core.types.architectures import EnumerableKeys
+from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracies, Split
 
@@ -19,7 +19,7 @@ from nas.accuracy.base import Accuracies, Split
 class TabularAccuracy:
     """A lookup that has an answer for every architecture of its space."""
 
-    space: EnumerableKeys
+    space: Enumerable
     source: str
     description: str
     kind: Kind

@@ -22,7 +22,6 @@ from nas.fit.training.trained_folder import balanced_accuracy
 from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
 from nas.report.summary import Summary, predicted_shares
-from nas.spaces.base import ComparedOptima
 from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
 
@@ -453,7 +452,8 @@ def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:
         named = space_named(space)
     except UserError:  # a run of a plug-in that is not installed here
         return {}
-    return named.expected_loss if isinstance(named, ComparedOptima) else {}
+    losses: Mapping[str, tuple[float, float]] = getattr(named, "expected_loss", {})
+    return losses
 
 
 def _interval(interval: tuple[float, float] | None) -> str:

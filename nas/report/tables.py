@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from edgenas_core.page.parts import Columns, PagePart, Table
-from latency.base import OfBlocks
+from latency.sources.blocks import BlockLatency
 from nas.report.answer import Answer, network_columns
 from nas.report.network import Network, networks_of
 from nas.spaces.base import Layered, SearchSpace
@@ -103,7 +103,7 @@ def _layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
     layers = space.layer_list(space.parse(network.arch), problem.task)
     total = sum(layer.multiply_accumulates for layer in layers)
     blocks = [layer.block for layer in layers if layer.block is not None]
-    is_timed = isinstance(oracle, OfBlocks) and len(blocks) == len(layers)
+    is_timed = isinstance(oracle, BlockLatency) and len(blocks) == len(layers)
     header = ["layer", "output", "parameters", "million multiply-accumulates", "share of them"]
     rows = [
         [
@@ -116,7 +116,7 @@ def _layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
         for layer in layers
     ]
     caption = "Times of single layers are not known here."
-    if isinstance(oracle, OfBlocks) and is_timed:
+    if isinstance(oracle, BlockLatency) and is_timed:
         header.append("ms")
         caption = "Times are those of the measured blocks that the latency is the sum of."
         for row, block in zip(rows, blocks, strict=True):

@@ -34,9 +34,12 @@ if TYPE_CHECKING:
 class SearchSpace(Choices, Space, Protocol):
     """Architectures as rows of D choice indices, and what is known of each row.
 
-    Rows may be more than can be listed. Positions may be conditional on others: what such a
-    position holds while it is switched off does not matter. A space may have a `default_network`,
-    the row that is trained where few images judge.
+    Rows may be more than can be listed. Positions may be conditional on others: the value of such a position
+    does not matter while it is switched off.
+
+    Optional attributes: `default_network` is the row that is trained where there are few images. `expected_loss`
+    has, by task, the mean points of accuracy from the optimum of predicted latencies to the true one, with
+    predicted accuracies and with those of a table.
     """
 
     @property
@@ -98,15 +101,6 @@ class OnMicrocontroller(Protocol):
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Float64[ndarray, "*n 2"]:
         """RAM and flash of each network's int8 .tflite file, bytes."""
-
-
-@runtime_checkable
-class ComparedOptima(Protocol):
-    """A space whose predicted optima were compared with true ones."""
-
-    expected_loss: Mapping[str, tuple[float, float]]
-    """By task, points of accuracy from the optimum of predicted latencies to the true one, in the mean:
-    where accuracies are predicted too, and where a table has them."""
 
 
 @runtime_checkable

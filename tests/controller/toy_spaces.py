@@ -13,6 +13,8 @@ from nas.spaces.base import ChoiceSpace
 class Box(ChoiceSpace):
     """Every combination of options is an architecture; numbered in reverse lexicographic order."""
 
+    name = "box"
+
     def __init__(self, *num_choices):
         self.num_choices = num_choices
         self.size = math.prod(num_choices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -14,23 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgenas_core.types.task import Task
-
-
-@runtime_checkable
-class HasNetworks(Protocol):
-    """A space as training sees it."""
-
-    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """Build the untrained network."""
-
-    def example_input(
-        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
-    ) -> Tensor:
-        """Noise in the shape of the network's images."""
+from latency.base import Space
 
 
 def untrained(
-    space: HasNetworks, architecture: Int64[ndarray, "D"], task: Task, side: int | None = None
+    space: Space, architecture: Int64[ndarray, "D"], task: Task, side: int | None = None
 ) -> nn.Module:
     """The space's network, which resizes the task's images to the side that the architecture chose.
 
@@ -49,7 +37,7 @@ def resize(network: nn.Module, side: int, image_side: int) -> None:
         network.register_forward_pre_hook(partial(_resize, side))
 
 
-def own_side(space: HasNetworks, architecture: Int64[ndarray, "D"], task: Task) -> int:
+def own_side(space: Space, architecture: Int64[ndarray, "D"], task: Task) -> int:
     """Side in pixels of the images that an architecture's network takes."""
     with torch.random.fork_rng(devices=[]):
         return int(space.example_input(architecture, task, 1).shape[-1])

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
-from edgenas_core.types.architectures import EnumerableKeys
+from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
@@ -44,7 +44,7 @@ TARGETS = tuple(
 """Predicted quantities, named like the columns of the accuracy table."""
 
 
-def surrogate(space: EnumerableKeys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+def surrogate(space: Enumerable, task: Task, split: Split, epochs: int) -> TabularAccuracy:
     """Predict the whole space once.
 
     Raises:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from toy_spaces import Box, Evaluated
 
 from controller.model_based.front import Front
+from controller.model_based.gaussian_process import Normal
 from controller.model_based.guided import GuidedConfig
 
 ACCURACY = np.array([0.3, 0.5, 0.4, 0.7])
 COSTS = np.array([[1.0], [2.0], [3.0], [4.0]])
 CONFIG = GuidedConfig(batch_size=1, random=8, polish=2, anywhere=64, memory=100, front=True)
 SPACE = Box(4, 4, 4)
-
-
-@dataclass(frozen=True)
-class Normal:
-    mean: np.ndarray
-    sd: np.ndarray
 
 
 def area(accuracy, costs):

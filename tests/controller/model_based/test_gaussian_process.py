@@ -93,4 +93,4 @@ def test_equal_values_are_predicted_everywhere():
     prediction = predicted(fitted(values=np.full(40, 0.3)), ELSEWHERE)
 
     np.testing.assert_allclose(prediction.mean, 0.3, rtol=1e-6)
-    assert (prediction.sd > 0).all()
+    assert (prediction.normal.sd > 0).all()

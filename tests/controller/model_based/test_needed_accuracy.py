@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
+from controller.model_based.gaussian_process import Normal
 from controller.model_based.needed_accuracy import (
     EDGES,
     expected_improvement,
@@ -15,12 +14,6 @@ from controller.model_based.needed_accuracy import (
 )
 
 KNOWN = np.array([0.3, 0.7])
-
-
-@dataclass(frozen=True)
-class Normal:
-    mean: np.ndarray
-    sd: np.ndarray
 
 
 def constrained(accuracy, ratios):

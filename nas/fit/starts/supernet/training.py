@@ -20,12 +20,13 @@ from numpy import ndarray
 from torch import nn
 
 from edgenas_core.types.task import Task
+from latency.base import Space
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.fit.learners.data import LearnerData, TrainingData
 from nas.fit.training.batches import DeviceImages
 from nas.fit.training.device import Kernels, computed_by, freed_memory_kept, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named
-from nas.fit.training.network import HasNetworks, renew_statistics, resize, untrained
+from nas.fit.training.network import renew_statistics, resize, untrained
 from nas.fit.training.step import Normalised, normalised_for
 from nas.fit.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
 
@@ -105,7 +106,7 @@ def seconds_of_epoch(
 
 
 def inherited(
-    space: HasNetworks,
+    space: Space,
     shared: SharedNetwork,
     architecture: Int64[ndarray, "D"],
     task: Task,
@@ -119,7 +120,7 @@ def inherited(
 
 @freed_memory_kept()
 def path_accuracy(
-    space: HasNetworks,
+    space: Space,
     shared: SharedNetwork,
     architecture: Int64[ndarray, "D"],
     images: TrainingData,
