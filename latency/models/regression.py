@@ -16,9 +16,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from edgenas_core.files.keyed_table import is_whole
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from latency.base import EnumerableSpace, Space, every_architecture
+from latency.devices.bundled import bundled_paths
 from latency.devices.measured import MeasuredLatency
 from latency.devices.registry import TimedDevice
 from latency.models.confidence import ResidualUncertainty, of_residuals
@@ -177,17 +179,43 @@ def model_of(
             f"device {device.id} has no embedded latency model, and no latency file has its "
             f"column {device.column}; `python -m nas.data space={space.name} list` lists what each device has"
         )
+    return fitted_model(space, device, measured), True
+
+
+def is_published(space: Space, device: TimedDevice, measured: MeasuredLatency) -> bool:
+    """Whether these are the times that the package states its facts about the device for, not the user's own.
+
+    A table that comes with the package is; so is one that the device's embedded model was fitted on: it has as many
+    times, as near to the model's predictions as held-out ones are.
+    """
+    if measured.path in bundled_paths(space).values():
+        return True
+    embedded = embedded_models(space).get(device.id)
+    if embedded is None or embedded.uncertainty is None:
+        return is_whole(measured.path, space)
+    if measured.count != embedded.measured_count:
+        return False
+    rows = np.isfinite(measured.values_ms)
+    predicted_ms = embedded.predict_ms(
+        features_timed(space, device, measured.architectures[rows])
+    )
+    errors = np.abs(np.log(measured.values_ms[rows] / predicted_ms))
+    return bool(np.nanmedian(errors) <= embedded.uncertainty.sd)
+
+
+def fitted_model(space: Space, device: TimedDevice, measured: MeasuredLatency) -> EmbeddedModel:
+    """Fit a model on the measured latencies of a device, with its cross-validated quality.
+
+    Raises:
+      UserError: if they are too few.
+    """
     if measured.count < FEWEST_MEASURED:
         raise UserError(
             f"{measured.path}: {device.column} has {measured.count} measured architectures, "
             f"regression needs {FEWEST_MEASURED}; measure more, with the same `python -m "
-            f"nas.measure` and networks={2 * FEWEST_MEASURED}"
+            f"nas.measure` and networks={2 * FEWEST_MEASURED}, take latency=table for these alone, or move the "
+            f"file out of the folder where the package has a model of {device.id}"
         )
-    return fitted_model(space, device, measured), True
-
-
-def fitted_model(space: Space, device: TimedDevice, measured: MeasuredLatency) -> EmbeddedModel:
-    """Fit a model on the measured latencies of a device, with its cross-validated quality."""
     is_measured = np.isfinite(measured.values_ms)
     architectures, latency_ms = measured.architectures[is_measured], measured.values_ms[is_measured]
     features = features_timed(space, device, architectures)

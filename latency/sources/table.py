@@ -21,18 +21,18 @@ from latency.base import LatencyConfig, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
     MeasuredLatency,
-    device_named,
     input_caveats,
     open_table,
 )
-from latency.devices.registry import TimedDevice, solo_id
+from latency.devices.registry import Processor, TimedDevice, solo_id
 from latency.models.plausibility import implausibly_fast
 from latency.models.process import uncertainty_of
 from latency.models.regression import (
     EmbeddedModel,
     disconnected,
-    embedded_models,
     features_timed,
+    fitted_model,
+    is_published,
     model_of,
 )
 from latency.models.slowdown import FEWEST_BOTH_WAYS, Pairs, fit, quality
@@ -106,16 +106,16 @@ class TableLatencyConfig(LatencyConfig):
 @final
 @dataclass
 class RegressionLatencyConfig(LatencyConfig):
-    """The device's linear model for every architecture, even for those that were measured."""
+    """A linear model for every architecture, even for those that were measured.
+
+    It is fitted on the user's own times of the device, if there are any; else it is the embedded one.
+    """
 
     statistic: Statistic = Statistic.median
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
-        """The embedded model; a device that has none is fitted on its measured architectures."""
-        listed = device_named(space, device, self.statistic)
-        measured = None
-        if listed.id not in embedded_models(space):
-            listed, measured = open_table(space, device, self.statistic)
+        """Predict every architecture of the space."""
+        listed, measured = open_table(space, device, self.statistic)
         return predicted_table(space, listed, measured, task)
 
 
@@ -127,7 +127,11 @@ def predicted_table(
     Raises:
       UserError: if the device has no model, and too few measurements to fit one.
     """
-    model, fitted_now = model_of(space, device, measured)
+    if measured is not None and not is_published(space, device, measured):
+        device = _own(device, measured)
+        model, fitted_now = fitted_model(space, device, measured), True
+    else:
+        model, fitted_now = model_of(space, device, measured)
     fitted = "fitted now on" if fitted_now else "an embedded linear model of"
     fill = _regression(space, device, model)
     how = (
@@ -143,6 +147,14 @@ def predicted_table(
     return predicting(space, device.id, "regression", "; ".join(parts), fill)
 
 
+def _own(device: TimedDevice, measured: MeasuredLatency) -> TimedDevice:
+    """The device with the facts that are known of the user's own times, whatever else has its name."""
+    source = measured.path.name
+    if device.kind is not Processor.unknown:
+        source = f"{source}, your own times: the package's of {device.source} are not used"
+    return replace(device, source=source, dataset=None, once_per_network=False, flaws=())
+
+
 def _measured_table(
     space: Space,
     device: TimedDevice,
@@ -152,6 +164,8 @@ def _measured_table(
     unmeasured: Unmeasured,
     implausible: Implausible,
 ) -> TableLatency:
+    is_own = not is_published(space, device, measured)
+    device = _own(device, measured) if is_own else device
     faults = np.zeros(len(measured.values_ms), bool)
     # our own tables were watched while they were measured
     watched = measured.path in bundled_paths(space).values()
@@ -167,7 +181,7 @@ def _measured_table(
     fill = None
     if missing is None or missing.any():
         if unmeasured is Unmeasured.regression:
-            fill = _fill(space, device, measured, missing, task)
+            fill = _fill(space, device, measured, missing, task, is_own=is_own)
         parts.append(f"{others} {'not measured' if fill is None else fill.description}")
     if faults.any():
         parts.append(
@@ -191,6 +205,8 @@ def _fill(
     measured: MeasuredLatency,
     missing: Bool[ndarray, "size"] | None,
     task: Task,
+    *,
+    is_own: bool,
 ) -> Fill:
     """The model of what was not measured: stored in the table, of the scenario, or linear."""
     if measured.predicted_ms is not None:
@@ -205,7 +221,10 @@ def _fill(
     if device.has_scenario:
         alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), space, task)
         return _slowed(space, device, measured, alone)
-    model, _ = model_of(space, device, measured)
+    if is_own:  # another board of this name has other times
+        model = fitted_model(space, device, measured)
+    else:
+        model, _ = model_of(space, device, measured)
     extrapolated = "".join(f"; {note}" for note in _extrapolation(space, device, model, missing))
     return _regression(
         space, device, model, f"predicted by regression ({model.quality}){extrapolated}"

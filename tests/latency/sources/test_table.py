@@ -117,15 +117,40 @@ def test_an_architecture_that_was_not_measured_is_an_error_until_predictions_are
     assert "14,625 predicted" in filled.description
 
 
-def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
-    write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(3))
+@pytest.mark.parametrize("column", [JETSON, "latbench-embedded-gpu-jetson-nano-fp32"])
+@pytest.mark.parametrize("source", [AutoLatencyConfig, RegressionLatencyConfig])
+def test_own_times_of_a_known_device_are_completed_by_a_model_of_themselves(
+    folder, column, source
+):
+    write_column(folder, column, 20 + 10 * LAW_MS, range(0, 15_625, 130))
+
+    table = source().build(JETSON, SPACE, TASKS["cifar100"])
+
+    ratio = table.answer(ARCHITECTURES).ms / (20 + 10 * LAW_MS)
+    assert np.median(np.abs(ratio - 1)) < 0.1
+    assert table.device == JETSON
+    assert "own.csv" in table.description
+    assert "15,284" not in table.description
+
+
+@pytest.mark.parametrize("source", [AutoLatencyConfig, RegressionLatencyConfig])
+def test_few_own_times_of_a_known_device_are_not_completed_by_another_board(folder, source):
+    write_column(folder, JETSON, LAW_MS, range(49))
+
+    with pytest.raises(UserError, match=r"own\.csv.* 49 .*50"):
+        source().build(JETSON, SPACE, TASKS["cifar100"])
+
+
+def test_the_times_that_an_embedded_model_was_fitted_on_are_completed_by_it(folder):
+    embedded = RegressionLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
+    noise = np.random.default_rng(0).normal(0, 0.02, len(ARCHITECTURES))
+    count = embedded_models(SPACE)[JETSON].measured_count
+    write_column(folder, JETSON, embedded.ms * np.exp(noise), range(count))
 
     table = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
-    embedded = RegressionLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
-    assert table.source == "table"
-    assert np.array_equal(table.answer(ARCHITECTURES[:3]).ms, LAW_MS[:3])
-    assert np.array_equal(table.answer(ARCHITECTURES[3:]).ms, embedded.answer(ARCHITECTURES[3:]).ms)
+    assert np.array_equal(table.answer(ARCHITECTURES[count:]).ms, embedded.ms[count:])
+    assert "LatBench" in table.description
 
 
 def test_without_any_file_auto_predicts_and_says_so():
