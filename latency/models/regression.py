@@ -196,9 +196,7 @@ def is_published(space: Space, device: TimedDevice, measured: MeasuredLatency) -
     if measured.count != embedded.measured_count:
         return False
     rows = np.isfinite(measured.values_ms)
-    predicted_ms = embedded.predict_ms(
-        features_timed(space, device, measured.architectures[rows])
-    )
+    predicted_ms = embedded.predict_ms(features_timed(space, device, measured.architectures[rows]))
     errors = np.abs(np.log(measured.values_ms[rows] / predicted_ms))
     return bool(np.nanmedian(errors) <= embedded.uncertainty.sd)
 

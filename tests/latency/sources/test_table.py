@@ -119,9 +119,7 @@ def test_an_architecture_that_was_not_measured_is_an_error_until_predictions_are
 
 @pytest.mark.parametrize("column", [JETSON, "latbench-embedded-gpu-jetson-nano-fp32"])
 @pytest.mark.parametrize("source", [AutoLatencyConfig, RegressionLatencyConfig])
-def test_own_times_of_a_known_device_are_completed_by_a_model_of_themselves(
-    folder, column, source
-):
+def test_own_times_of_a_known_device_are_completed_by_a_model_of_themselves(folder, column, source):
     write_column(folder, column, 20 + 10 * LAW_MS, range(0, 15_625, 130))
 
     table = source().build(JETSON, SPACE, TASKS["cifar100"])
