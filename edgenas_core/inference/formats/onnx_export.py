@@ -45,68 +45,69 @@ def onnx_bytes(
       RuntimeError: if torch cannot export the module (its own errors are of many classes), or its
         operations depend on the values of its input.
     """
-    names = [f"input_{i}" for i in range(len(examples))]
-    exporter = logging.getLogger("torch.onnx")
-    level = exporter.level
-    exporter.setLevel(logging.ERROR)
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which ONNX does not have
     graphs: list[object] = []
     try:
         # the tracing exporter takes a fifth of the time of its successor: thousands are measured
-        with (
-            tracing(module, examples),
-            _kept_off_the_terminal(graphs),
-            tempfile.TemporaryDirectory() as folder,
-            naming(Path(folder)),
-        ):
-            file = Path(folder) / "network.onnx"
-            torch.onnx.export(
-                module.eval(),
-                tuple(examples),
-                file,
-                dynamo=False,
-                opset_version=opset,
-                input_names=names,
-                output_names=["output"],
-                dynamic_axes={name: {0: "batch"} for name in [*names, "output"]}
-                if dynamic_batch
-                else None,
-            )
-            return file.read_bytes()
+        with tracing(module, examples), _quiet(graphs):
+            return _exported(module, tuple(examples), opset, dynamic_batch=dynamic_batch)
     except OSError:
         raise
     except Exception as error:
-        reason = str(error).partition("\n")[0]  # a dump of the graph may follow
         needed = re.search(r"added in version (\d+)", str(error))
         if needed and opset < int(needed[1]) <= (latest_opset or 0):
-            return onnx_bytes(
-                module,
-                examples,
-                opset=int(needed[1]),
-                latest_opset=latest_opset,
-                dynamic_batch=dynamic_batch,
-            )
-        operator = re.search(r"operator '([\w:]+)'", reason)
-        line = operator and re.search(
-            rf"{operator[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs))
-        )
-        where = f" (at {line[1]})" if line else ""
-        way_out = "; replace the layer" if operator else ""
+            return onnx_bytes(module, examples, opset=int(needed[1]), dynamic_batch=dynamic_batch)
         raise RuntimeError(
-            f"torch cannot export this network to ONNX: {reason}{where}{way_out}"
+            f"torch cannot export this network to ONNX: {_reason(error, graphs)}"
         ) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        exporter.setLevel(level)
+
+
+def _exported(
+    module: nn.Module, examples: tuple[Tensor, ...], opset: int, *, dynamic_batch: bool
+) -> bytes:
+    names = [f"input_{number}" for number in range(len(examples))]
+    axes = {name: {0: "batch"} for name in [*names, "output"]} if dynamic_batch else None
+    with tempfile.TemporaryDirectory() as folder, naming(Path(folder)):
+        file = Path(folder) / "network.onnx"
+        torch.onnx.export(
+            module.eval(),
+            examples,
+            file,
+            dynamo=False,
+            opset_version=opset,
+            input_names=names,
+            output_names=["output"],
+            dynamic_axes=axes,
+        )
+        return file.read_bytes()
+
+
+def _reason(error: Exception, graphs: Sequence[object]) -> str:
+    """What could not be exported, and the line of the network that computes it."""
+    reason = str(error).partition("\n")[0]  # a dump of the graph may follow
+    operator = re.search(r"operator '([\w:]+)'", reason)
+    if operator is None:
+        return reason
+    dumped = "\n".join(map(str, graphs))
+    line = re.search(rf"{operator[1]}\(.*# (\S+?:\d+)", dumped)
+    where = f" (at {line[1]})" if line else ""
+    return f"{reason}{where}; replace the layer"
 
 
 @contextmanager
-def _kept_off_the_terminal(graphs: list[object]) -> Iterator[None]:
-    """Collect the graph of a failed export, which torch prints, whatever its log level."""
+def _quiet(graphs: list[object]) -> Iterator[None]:
+    """Silence the exporter, and export attention as operations that ONNX has.
+
+    The graph of a failed export, which torch prints whatever its log level, is added to `graphs`.
+    """
+    exporter = logging.getLogger("torch.onnx")
+    level, fast = exporter.level, torch.backends.mha.get_fastpath_enabled()
+    exporter.setLevel(logging.ERROR)
+    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which ONNX does not have
     log = torch._C._jit_onnx_log  # noqa: SLF001 - torch has no other way
     torch._C._jit_onnx_log = lambda *logged: graphs.extend(logged)  # noqa: SLF001 - as above
     try:
         yield
     finally:
         torch._C._jit_onnx_log = log  # noqa: SLF001 - as above
+        torch.backends.mha.set_fastpath_enabled(fast)
+        exporter.setLevel(level)
