@@ -65,6 +65,7 @@ from nas.export.record import (
 )
 from nas.export.subject import ExportSubject
 from nas.export.tflite_memory import memory_of_file
+from nas.fit.data import pixels as decoder
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import LearnerData, has_classes
 from nas.report.environment import environment
@@ -443,6 +444,8 @@ def _write_scripts(
     images = subject.images
     if images is None:
         return 0
+    if subject.is_labelled or subject.draws_answers:
+        shutil.copyfile(Path(str(decoder.__file__)), folder / "pixels.py")
     is_labelled = isinstance(images, ImageSet)
     if is_labelled:
         shutil.copyfile(scripts / "infer.py", folder / "infer.py")
@@ -455,6 +458,7 @@ def _write_scripts(
         "side": subject.side,
         "channels": "RGB",
         "scale": 255,
+        "limits": images.limits,
         "mean": images.mean,
         "sd": images.sd,
         "classes": images.outputs if isinstance(images, ImageSet) else images.classes,

@@ -4,37 +4,15 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-MOST_PIXELS = 100000000
-
-
-def pixels_of(path: str, cropped_to: int, side: int) -> Any:
-    """(side, side, 3) bytes, as the training images were prepared: cropped, then resized again."""
-    with Image.open(path, formats=FORMATS) as file:
-        if file.width * file.height > MOST_PIXELS:
-            raise ValueError("it has more than 100 million pixels")
-        if file.format == "JPEG":  # a large one is halved as it is decoded
-            file.draft(None, (2 * cropped_to, 2 * cropped_to))
-        image = ImageOps.exif_transpose(file)
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers")
-    if image.mode.startswith("I"):  # 16 bits
-        values = np.asarray(image)
-        if values.min() < 0 or values.max() > 65535:
-            raise ValueError("its pixels have 32 bits")
-        image = Image.fromarray(np.rint(values / 257).astype("uint8"))
-    if "A" in image.getbands() or "transparency" in image.info:
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
-    image = ImageOps.fit(image.convert("RGB"), (cropped_to, cropped_to), 2)  # bilinear
-    return np.asarray(image.resize((side, side), 2))
+from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: E402 - beside this file
+from pixels import cropped, rgb, upright  # type: ignore[import-not-found]  # noqa: E402 - as above
 
 
 def main() -> None:
@@ -49,12 +27,11 @@ def main() -> None:
     asked = parser.parse_args()
     network = HERE / asked.network
     try:
-        pixels = pixels_of(asked.image, about["cropped_to"], about["side"])
+        image = rgb(upright(asked.image, about["cropped_to"]), about["limits"])
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
         parser.exit(2, " ".join(f"{asked.image}: {error}".split()) + "\n")
-    sys.path.insert(0, str(HERE))
-    from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: PLC0415 - beside this file
-
+    square, sides = cropped(image, about["cropped_to"]), (about["side"], about["side"])
+    pixels = np.asarray(Image.fromarray(square).resize(sides, 2))  # bilinear, as in training
     batch = np.repeat(normalised(pixels[None], about), about["batch"] or 1, axis=0)
     logits = network_of(network)(batch)[0]
     if about["task"] == "regression":

@@ -3,15 +3,17 @@
 import argparse
 import colorsys
 import json
+import sys
 from pathlib import Path
 from typing import Any, Tuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+from pixels import rgb, stretched, upright  # type: ignore[import-not-found]  # noqa: E402 - beside this file
 
 
 def colour(number: int) -> Tuple[int, ...]:
@@ -55,14 +57,13 @@ def main() -> None:
     parser.add_argument("out", nargs="?", default="answer.png")
     chosen = parser.parse_args()
     try:
-        with Image.open(chosen.image, formats=FORMATS) as file:
-            image = ImageOps.exif_transpose(file).convert("RGB")
+        image = rgb(upright(chosen.image), about["limits"])
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
         parser.exit(2, " ".join(f"{chosen.image}: {error}".split()) + "\n")
     import onnxruntime  # noqa: PLC0415 - slow to import
 
     side = about["side"]
-    pixels = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR)) / np.float32(255)
+    pixels = stretched(image, side) / np.float32(255)
     batch = ((pixels - np.float32(about["mean"])) / np.float32(about["sd"])).transpose(2, 0, 1)
     session = onnxruntime.InferenceSession(
         str(HERE / about["answers"]), providers=["CPUExecutionProvider"]

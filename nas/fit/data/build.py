@@ -21,7 +21,15 @@ from numpy import ndarray
 from edgenas_core.files.atomic_file import naming
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
-from nas.fit.data.decode import Decoded, Treatment, UndecodableError, decode
+from nas.fit.data.decode import (
+    Decoded,
+    Limits,
+    Treatment,
+    UndecodableError,
+    decode,
+    limits_of_all,
+    limits_text,
+)
 from nas.fit.data.faults import (
     check_classes,
     classes_uncovered,
@@ -62,7 +70,8 @@ def build(
     listing = source.listing()
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
-    decoded = _decode_all(listing, side, decoded_file, on_decoded)
+    limits = limits_of_all(listing.encoded)
+    decoded = _decode_all(listing, side, limits, decoded_file, on_decoded)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
@@ -86,6 +95,7 @@ def build(
         *listing.report,
         *filter(None, [left_out]),
         *(f"images that are {treatment.value}: {count:,}" for treatment, count in treated.items()),
+        *limits_text(limits),
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *drawn_splits,
@@ -101,6 +111,7 @@ def build(
             sd=sd,
             digest=digest.hexdigest(),
             report=report,
+            limits=limits,
             side=side,
             has_drawn_splits=bool(drawn_splits),
             counts=counts,
@@ -121,7 +132,11 @@ class _Decoded:
 
 
 def _decode_all(
-    listing: ImageListing, side: int, file: Path, on_decoded: Callable[[int, int], object]
+    listing: ImageListing,
+    side: int,
+    limits: Limits,
+    file: Path,
+    on_decoded: Callable[[int, int], object],
 ) -> _Decoded:
     """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
     count = len(listing.labels)
@@ -133,8 +148,8 @@ def _decode_all(
 
     def attempt(image: Encoded) -> tuple[Decoded, bytes] | str:
         try:
-            decoded = decode(image, side)
-            small = decoded if side == _COMPARED_AT else decode(image, _COMPARED_AT)
+            decoded = decode(image, side, limits)
+            small = decoded if side == _COMPARED_AT else decode(image, _COMPARED_AT, limits)
             return decoded, sha256(small.pixels.tobytes()).digest()
         except UndecodableError as error:
             return str(error)

@@ -1,33 +1,43 @@
-"""One encoded image as square RGB pixels; what a hostile or damaged file holds is never executed.
-
-The longer side is cropped at both ends, and the square is resized bilinearly:
-`PIL.ImageOps.fit(image.convert("RGB"), (side, side), PIL.Image.Resampling.BILINEAR)`.
-"""
+"""Encoded images as square RGB pixels, and the range of those of more than 8 bits."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
-from nas.fit.data.source import Encoded
+from nas.fit.data.pixels import (
+    FORMATS,
+    MOST_PIXELS,
+    UnusableImageError,
+    cropped,
+    has_alpha,
+    is_deep,
+    limits_of,
+    rgb,
+    stretched,
+    upright,
+)
 
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Formats that are read. Pillow reads EPS too, by running Ghostscript."""
+Limits: TypeAlias = tuple[float, float] | None
+"""Pixel values of deep images that become 0 and 255; None: all have 8 bits."""
+
+if TYPE_CHECKING:
+    from nas.fit.data.source import Encoded
 
 _ORIENTATION, _UPRIGHT = 0x0112, 4
 """EXIF's tag, and its values up to which width is width."""
 
-MOST_PIXELS = 100_000_000
 MOST_BYTES = 256 * 2**20
-"""Limits on one image, and on its file."""
+"""Limit on an image's file."""
 
 
 class Treatment(Enum):
@@ -37,7 +47,7 @@ class Treatment(Enum):
     grey = "grey, repeated in three channels"
     transparent = "transparent, laid on white"
     cmyk = "CMYK, converted to RGB"
-    deep = "of 16 bits, scaled to 8"
+    deep = "of more than 8 bits, scaled to 8"
 
 
 class UndecodableError(Exception):
@@ -54,28 +64,76 @@ class Decoded:
     size: tuple[int, int]  # width and height of the photo, pixels
 
 
-def decode(image: Encoded, side: int) -> Decoded:
-    """Decode, crop and resize an image.
+def decode(
+    encoded: Encoded, side: int, limits: Limits = None, *, is_cropped: bool = True
+) -> Decoded:
+    """Decode an image; crop it to a square, or stretch it to one, and resize it.
+
+    Args:
+      encoded: a file, its content, or pixels.
+      side: height and width of the result, pixels.
+      limits: pixel values of deep images that become 0 and 255.
+      is_cropped: at both ends of the longer side; otherwise it is stretched.
 
     Raises:
       UndecodableError: if it is damaged, too large, or in another format.
     """
-    if isinstance(image, ndarray):
-        return Decoded(_square(Image.fromarray(image), side), Treatment.none, image.shape[1::-1])
-    content = _content(image)
+    square = cropped if is_cropped else stretched
+    if isinstance(encoded, ndarray):
+        pixels = square(Image.fromarray(encoded), side)
+        return Decoded(pixels, Treatment.none, encoded.shape[1::-1])
+    content = _content(encoded)
     if not content:
         raise UndecodableError("empty")
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
-            return _decoded(opened, side)
-    except UndecodableError:
-        raise
+        with Image.open(io.BytesIO(content), formats=FORMATS) as header:
+            turns = header.getexif().get(_ORIENTATION, 1) > _UPRIGHT
+            size = header.size[::-1] if turns else header.size
+        image = upright(io.BytesIO(content), side if is_cropped else 0)
+        return Decoded(square(rgb(image, limits), side), _treatment(image), size)
     except UnidentifiedImageError as error:
         raise UndecodableError(f"not {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise UndecodableError(f"larger than {MOST_PIXELS // 10**6} million pixels") from error
+    except UnusableImageError as error:
+        raise UndecodableError(str(error)) from error
     except Exception as error:  # damaged files raise whatever the decoder stumbles over
         raise UndecodableError("truncated or damaged") from error
+
+
+def _treatment(image: Image.Image) -> Treatment:
+    if is_deep(image):
+        return Treatment.deep
+    if has_alpha(image) and image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
+        return Treatment.transparent
+    grey = dict.fromkeys(("1", "L", "LA"), Treatment.grey)
+    return {**grey, "CMYK": Treatment.cmyk}.get(image.mode, Treatment.none)
+
+
+def limits_of_all(images: Iterable[Encoded]) -> Limits:
+    """Least and largest pixel value of those images that have more than 8 bits; None if there are none."""
+    every = []
+    for encoded in images:
+        if isinstance(encoded, ndarray):
+            return None
+        try:
+            content = encoded if isinstance(encoded, Path) else io.BytesIO(encoded)
+            with Image.open(content, formats=FORMATS) as image:
+                if is_deep(image) and image.width * image.height <= MOST_PIXELS:
+                    every.append(limits_of(image))
+        except Exception:  # noqa: BLE001, S112 - told when the image is decoded
+            continue
+    limits = np.array([each for each in every if each is not None])
+    return (float(limits[:, 0].min()), float(limits[:, 1].max())) if len(limits) else None
+
+
+def limits_text(limits: Limits) -> tuple[str, ...]:
+    """Line on the range of pixel values; none for images of 8 bits."""
+    if limits is None:
+        return ()
+    low, high = limits
+    line = f"images of more than 8 bits: pixel values {low:g} to {high:g}, the range of the set, become 0 to 255"
+    return (line,)
 
 
 def _content(image: Path | bytes) -> bytes:
@@ -86,37 +144,3 @@ def _content(image: Path | bytes) -> bytes:
         return image if isinstance(image, bytes) else image.read_bytes()
     except OSError as error:
         raise UndecodableError(f"unreadable ({error.strerror})") from error
-
-
-def _decoded(opened: Image.Image, side: int) -> Decoded:
-    if opened.width * opened.height > MOST_PIXELS:
-        raise UndecodableError(f"larger than {MOST_PIXELS // 10**6} million pixels")
-    size = opened.size if opened.getexif().get(_ORIENTATION, 1) <= _UPRIGHT else opened.size[::-1]
-    if opened.format == "JPEG":
-        opened.draft(None, (2 * side, 2 * side))  # libjpeg halves large ones as it decodes them
-    image = ImageOps.exif_transpose(opened)
-    mode = image.mode
-    if mode.startswith("I"):
-        return Decoded(_square(_eight_bits(image), side), Treatment.deep, size)
-    if mode == "F":
-        raise UndecodableError("of floating-point pixels")
-    grey = dict.fromkeys(("1", "L", "LA"), Treatment.grey)
-    treatment = {**grey, "CMYK": Treatment.cmyk}.get(mode, Treatment.none)
-    if image.has_transparency_data:
-        layer = image.convert("RGBA")
-        if layer.getchannel("A").getextrema() != (255, 255):
-            treatment = Treatment.transparent
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), layer)
-    return Decoded(_square(image, side), treatment, size)
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    values = np.asarray(image)
-    if values.min() < 0 or values.max() > 2**16 - 1:
-        raise UndecodableError("of 32-bit pixels")
-    return Image.fromarray(np.rint(values / 257).astype(np.uint8))
-
-
-def _square(image: Image.Image, side: int) -> UInt8[ndarray, "side side 3"]:
-    fitted = ImageOps.fit(image.convert("RGB"), (side, side), Image.Resampling.BILINEAR)
-    return np.asarray(fitted)

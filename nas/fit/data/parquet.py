@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -66,7 +67,7 @@ class ParquetImages:
             np.array([numbers[text] for text in texts], np.int64),
             np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
             [f"row {number}" for number in range(len(texts))],
-            self._images(image),
+            _ParquetPixels(self, image),
         )
 
     @contextmanager
@@ -102,7 +103,8 @@ class ParquetImages:
                 return str(field.name)
         raise UserError(f"{self._path} has no column of bytes, the encoded images")
 
-    def _images(self, column: str) -> Iterator[bytes]:
+    def images(self, column: str) -> Iterator[bytes]:
+        """Each row's encoded image."""
         top, _, below = column.partition(".")
         with self._opened() as file:
             for batch in file.iter_batches(1, columns=[column]):
@@ -116,6 +118,18 @@ class ParquetImages:
                 f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"
             )
         return SPLITS[str(split)]
+
+
+@final
+@dataclass(frozen=True)
+class _ParquetPixels:
+    """Encoded images of a column, which may be read again."""
+
+    file: ParquetImages
+    column: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.file.images(self.column)
 
 
 def _ordered(texts: set[str]) -> tuple[str, ...]:

@@ -28,7 +28,9 @@ class ImageListing:
     labels: Int64[ndarray, "n"]  # numbers of the classes; -1: the data set does not say
     parts: Int8[ndarray, "n"]  # values of `splits.Part`
     names: Sequence[str]  # how a message names each image
-    encoded: Iterable[Encoded]  # each image in turn; read as it is iterated over
+    encoded: Iterable[
+        Encoded
+    ]  # each image in turn, read as it is iterated over, any number of times
     report: tuple[str, ...] = ()  # lines for the user
 
 

@@ -19,6 +19,7 @@ from edgenas_core.files.file_lock import held
 from edgenas_core.files.safe_file import load_array
 from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
+from nas.fit.data.decode import Limits
 from nas.fit.data.image_set import CHANNELS, Images, ImageSet
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
@@ -36,6 +37,7 @@ class Description:
     sd: tuple[float, ...]
     digest: str
     report: tuple[str, ...]
+    limits: Limits
     side: int
     has_drawn_splits: bool
     counts: tuple[int, ...]  # of training, validation and test images, in the order of the pixels

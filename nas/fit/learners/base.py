@@ -53,6 +53,7 @@ class LearnerDescription:
         float, ...
     ] = ()  # that pixels / 255 are normalised by; empty if inputs are no images
     sd: tuple[float, ...] = ()
+    limits: tuple[float, float] | None = None  # pixel values of deep images that became 0 and 255
 
 
 @runtime_checkable

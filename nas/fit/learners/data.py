@@ -150,6 +150,11 @@ class LearnerData:
         return self.about.sd or (1.0,) * self.task.channels
 
     @property
+    def limits(self) -> tuple[float, float] | None:
+        """Pixel values of images of more than 8 bits that became 0 and 255."""
+        return self.about.limits
+
+    @property
     def digest(self) -> str:
         """Changes when the data do."""
         return self.about.digest or self.name

@@ -105,6 +105,7 @@ class ImageLearner(ABC):
             classes=images.classes,
             mean=images.mean,
             sd=images.sd,
+            limits=images.limits,
         )
 
 

@@ -21,7 +21,8 @@ from torch import Tensor
 from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.decode import FORMATS, MOST_PIXELS
+from nas.fit.data.decode import Limits, UndecodableError, decode, limits_of_all, limits_text
+from nas.fit.data.pixels import FORMATS, MOST_PIXELS
 from nas.fit.data.source import safe_name
 from nas.fit.learners.base import LearnerDescription, LearnerPicture
 
@@ -61,6 +62,7 @@ class Scenes:
     pixels: UInt8[Tensor, "n side side 3"]
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
+    limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
     _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
@@ -77,13 +79,14 @@ class Scenes:
                 f"data={named}: {len(files):,} images of {side} pixels do not fit into "
                 f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
             )
-        images = [read_image(file, side, Image.Resampling.BILINEAR) for file in files]
+        limits = limits_of_all(files)
+        images = [read_image(file, side, limits) for file in files]
         pixels, sizes = np.stack([each for each, _ in images]), tuple(size for _, size in images)
         order = np.random.default_rng(SPLIT_SEED).permutation(len(files))
         kept = max(1, round(SHARE * len(files)))
         parts = np.split(order, [kept, 2 * kept])
         splits = dict(zip(("valid", "test", "train"), parts, strict=True))
-        return cls(files, sizes, torch.from_numpy(pixels), targets, splits)
+        return cls(files, sizes, torch.from_numpy(pixels), targets, splits, limits)
 
     def on(self, device: torch.device) -> Scenes:
         """The scenes on a device, which keeps them; on a GPU with little memory left, they stay where they are."""
@@ -113,10 +116,14 @@ class Scenes:
             metric=metric,
             counts=(train, valid, test),
             digest=digest.hexdigest(),
-            report=(f"{valid:,} validation and {test:,} test images drawn by seed {SPLIT_SEED}",),
+            report=(
+                f"{valid:,} validation and {test:,} test images drawn by seed {SPLIT_SEED}",
+                *limits_text(self.limits),
+            ),
             classes=classes,
             mean=MEAN,
             sd=SD,
+            limits=self.limits,
         )
 
 
@@ -176,24 +183,38 @@ def resamples(images: int) -> Int64[ndarray, "draws images"]:
 
 
 def read_image(
-    file: Path, side: int, resampling: Image.Resampling
-) -> tuple[UInt8[ndarray, "..."], tuple[int, int]]:
-    """An upright image resized to a square, and its width and height; a mask keeps its numbers.
+    file: Path, side: int, limits: Limits = None
+) -> tuple[UInt8[ndarray, "side side 3"], tuple[int, int]]:
+    """An upright image resized to a square, and its width and height.
 
     Raises:
       UserError: if it cannot be read.
     """
-    is_mask = resampling is Image.Resampling.NEAREST
+    try:
+        decoded = decode(file, side, limits, is_cropped=False)
+    except UndecodableError as error:
+        raise UserError(f"{file}: it is {error}") from error
+    return decoded.pixels, decoded.size
+
+
+def read_mask(file: Path, side: int) -> tuple[UInt8[ndarray, "side side"], tuple[int, int]]:
+    """Numbers of an upright mask resized to a square by the nearest pixel, and its width and height.
+
+    Raises:
+      UserError: if it cannot be read, or has not one exact number a pixel.
+    """
     try:
         with Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 fault = f"it has more than {MOST_PIXELS:,} pixels"
-            elif is_mask and image.mode not in {"L", "P", "1"}:
+            elif image.format == "JPEG":
+                fault = "a JPEG keeps no exact numbers of classes; save masks as PNG"
+            elif image.mode not in {"L", "P", "1"}:
                 fault = f"a mask has one number a pixel, 0 to 255, and this is {image.mode}"
             else:
-                upright = ImageOps.exif_transpose(image)
-                plain = upright if is_mask else upright.convert("RGB")
-                return np.asarray(plain.resize((side, side), resampling), np.uint8), plain.size
+                mask = ImageOps.exif_transpose(image)
+                resized = mask.resize((side, side), Image.Resampling.NEAREST)
+                return np.asarray(resized, np.uint8), mask.size
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
         fault = (str(error) or repr(error)).splitlines()[0]
     raise UserError(f"{file}: {fault}")

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64, UInt8
 from numpy import ndarray
-from PIL import Image
 from torch import Tensor, nn
 
 from edgenas_core.files.safe_file import read_text
@@ -27,7 +26,7 @@ from nas.fit.learners.scenes import (
     colour,
     image_files,
     normalised,
-    read_image,
+    read_mask,
     resamples,
     some_of,
     title_of,
@@ -59,7 +58,7 @@ class Segmentation:
         for file in files:
             if file.stem not in masks:
                 raise UserError(f"{file} has no mask {self.folder / 'masks' / file.stem}.png")
-        read = [read_image(masks[f.stem], self.side, Image.Resampling.NEAREST) for f in files]
+        read = [read_mask(masks[file.stem], self.side) for file in files]
         values = torch.from_numpy(np.stack([mask for mask, _ in read])) if read else torch.zeros(0)
         self.scenes = Scenes.of(files, self.side, values, data)
         for file, (_, size), wanted in zip(files, read, self.scenes.sizes, strict=True):

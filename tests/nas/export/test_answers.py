@@ -20,6 +20,7 @@ from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.export.accuracy import FileNetwork
 from nas.export.answers import ANSWERS, write_answers
 from nas.export.network import half
+from nas.fit.data import pixels
 from nas.fit.learners.detection import SURE, Detection, decoded
 from nas.fit.learners.segmentation import Segmentation
 
@@ -52,7 +53,9 @@ def _drawn(folder, about, scenes):
     shutil.copyfile(
         Path(nas.export.__file__).parent / "on_board" / "infer_task.py", folder / "infer.py"
     )
+    shutil.copyfile(pixels.__file__, folder / "pixels.py")
     about |= {
+        "limits": None,
         "batch": None,
         "side": SIDE,
         "mean": (0.485, 0.456, 0.406),

@@ -35,13 +35,11 @@ from nas.export.int8 import few_calibrated
 from nas.export.latency import Latency, tflite_session, timed_on_board
 from nas.export.network import in_unit, logits_of, with_weights
 from nas.export.notes import INT8_TFLITE, memory_notes, not_faster_in_int8
-from nas.export.on_board import infer
 from nas.export.on_board.check import normalised
-from nas.export.on_board.infer import pixels_of
 from nas.export.subject import subject_of
-from nas.fit.data import decode as decode_module
-from nas.fit.data.decode import UndecodableError, decode
+from nas.fit.data.decode import decode
 from nas.fit.data.image_set import Images
+from nas.fit.data.pixels import cropped, rgb, upright
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.network import resized as in_training
 from nas.fit.training.step import Normalised
@@ -100,7 +98,7 @@ def test_a_regression_is_exported_in_the_unit_of_its_names(config, tmp_path):
     printed = float(run_script(folder, "infer.py", str(image)).stdout)
     session = OnnxSession((folder / "network.onnx").read_bytes())
     about = json.loads((folder / "preprocessing.json").read_text())
-    (answer,) = logits_of(session, normalised(pixels_of(str(image), 8, 8)[None], about), 1)[0]
+    (answer,) = logits_of(session, normalised(decode(image, 8).pixels[None], about), 1)[0]
     assert printed == pytest.approx(float(answer), rel=1e-4)
     assert 30_000 < printed < 90_000
 
@@ -238,18 +236,20 @@ def test_the_script_refuses_what_is_no_picture_in_one_line(trained_export, argum
     assert reason in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "CMYK", "I;16", "P", "JPEG", "MPO"])
-def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_path):
-    rng = np.random.default_rng(0)
-    picture = Image.fromarray(rng.integers(0, 256, (50, 70, 4)).astype(np.uint8), "RGBA")
-    if mode == "I;16":
-        picture = Image.fromarray(rng.integers(0, 2**16, (50, 70)).astype(np.uint16))
-    else:
-        picture = picture.convert("RGB" if mode in {"JPEG", "MPO"} else mode)
-    path = tmp_path / f"picture.{ {'JPEG': 'jpg', 'MPO': 'mpo', 'CMYK': 'tif'}.get(mode, 'png') }"
-    picture.save(path, **({"save_all": True, "append_images": [picture]} if mode == "MPO" else {}))
+def test_the_script_scales_a_deep_picture_as_the_training_did(own_export, tmp_path):
+    about = json.loads((own_export / "preprocessing.json").read_text())
+    grey = np.random.default_rng(0).integers(1000, 1900, (8, 8)).astype(np.uint16)
+    Image.fromarray(grey).save(tmp_path / "deep.png")
+    plain = np.rint(np.clip((grey - 1000.0) / 800 * 255, 0, 255)).astype(np.uint8)
+    Image.fromarray(plain).save(tmp_path / "plain.png")
+    (own_export / "preprocessing.json").write_text(json.dumps(about | {"limits": [1000, 1800]}))
 
-    np.testing.assert_array_equal(pixels_of(str(path), 8, 8), decode(path, 8).pixels)
+    deep, plain = (
+        run_script(own_export, "infer.py", tmp_path / name) for name in ("deep.png", "plain.png")
+    )
+
+    assert deep.returncode == 0, deep.stderr
+    assert deep.stdout == plain.stdout
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6])
@@ -265,33 +265,13 @@ def test_a_photo_has_equal_numbers_in_training_in_the_script_and_in_the_check(
     about = {"mean": (0.485, 0.456, 0.406), "sd": (0.229, 0.224, 0.225)}
 
     decoded = decode(tmp_path / f"photo.{kind}", 96)
-    pixels = pixels_of(str(tmp_path / f"photo.{kind}"), 96, 96)
+    pixels = cropped(rgb(upright(tmp_path / f"photo.{kind}", 96)), 96)
 
     assert decoded.size == ((480, 640) if orientation == 6 else (640, 480))
     np.testing.assert_array_equal(pixels, decoded.pixels)
     network = Normalised(torch.nn.Flatten(), about["mean"], about["sd"], torch.device("cpu"))
     trained_on = network(torch.from_numpy(decoded.pixels.copy())[None]).reshape(3, 96, 96).numpy()
     np.testing.assert_array_equal(normalised(pixels[None], about)[0], trained_on)
-
-
-@pytest.mark.parametrize(
-    ("mode", "name"), [("RGB", "a.ico"), ("F", "a.tif"), ("I", "a.tif"), ("RGB", "a.png")]
-)
-def test_the_script_refuses_what_training_refuses(mode, name, tmp_path, monkeypatch):
-    picture = Image.new(mode, (32, 32), 2**20 if mode == "I" else 1)
-    picture.save(tmp_path / name)
-    monkeypatch.setattr(decode_module, "MOST_PIXELS", 1000)
-    monkeypatch.setattr(infer, "MOST_PIXELS", 1000)
-
-    with pytest.raises(UndecodableError):
-        decode(tmp_path / name, 8)
-    with pytest.raises((OSError, ValueError)):
-        infer.pixels_of(str(tmp_path / name), 8, 8)
-
-
-def test_the_script_reads_what_training_reads():
-    assert decode_module.FORMATS == infer.FORMATS
-    assert decode_module.MOST_PIXELS == infer.MOST_PIXELS
 
 
 def test_the_check_agrees_with_the_card_and_needs_no_torch(own_export):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nas.fit.data.decode import Treatment, UndecodableError, decode
+from nas.fit.data.decode import Treatment, UndecodableError, decode, limits_of_all
 
 
 def encoded(image, kind="PNG", **settings):
@@ -68,6 +68,44 @@ def test_other_modes_become_rgb_and_are_named(image, kind, colour, treatment):
         assert decoded.pixels == pytest.approx(np.full((8, 8, 3), colour), abs=3)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [("uint16", "PNG"), ("int32", "TIFF"), ("float32", "TIFF")]
+)
+def test_deep_images_keep_the_range_of_their_set(dtype, kind):
+    rng = np.random.default_rng(0)
+    values = [rng.uniform(low, low + 400, (16, 16)).astype(dtype) for low in (8000, 8500)]
+    images = [encoded(Image.fromarray(each), kind) for each in values]
+
+    limits = limits_of_all([*images, b"damaged", encoded(Image.new("RGB", (8, 8)))])
+    pixels = np.array([decode(each, 16, limits).pixels[..., 0] for each in images])
+
+    assert limits == pytest.approx((8000, 8900), abs=20)
+    wanted = (np.array(values) - limits[0]) / (limits[1] - limits[0]) * 255
+    assert pixels == pytest.approx(wanted.clip(0, 255), abs=0.5)
+    assert len(np.unique(pixels)) > 100
+
+
+def test_a_hot_pixel_and_what_is_no_number_do_not_stretch_the_range():
+    values = np.random.default_rng(0).uniform(20, 30, (64, 64)).astype("float32")
+    values[0, :2] = (np.nan, 9e9)
+
+    low, high = limits_of_all([encoded(Image.fromarray(values), "TIFF")])
+
+    assert 20 <= low < 21
+    assert 29 < high <= 30
+    assert limits_of_all([encoded(Image.new("L", (8, 8)))]) is None
+
+
+def test_a_scene_is_stretched_where_a_photo_is_cropped():
+    pixels = np.zeros((8, 16, 3), np.uint8)
+    pixels[:, 8:] = 255
+
+    decoded = decode(encoded(Image.fromarray(pixels)), 8, is_cropped=False)
+
+    assert (decoded.pixels[:, :3] == 0).all()
+    assert (decoded.pixels[:, 5:] == 255).all()
+
+
 def test_a_photograph_is_turned_as_its_camera_says():
     pixels = np.zeros((8, 8, 3), np.uint8)
     pixels[:4] = 255  # the upper half is white
@@ -101,6 +139,7 @@ def header_of_png(width, height):
         (header_of_png(10, 10), "truncated or damaged"),
         (encoded(Image.new("F", (8, 8), 0.5), "TIFF"), "of floating-point pixels"),
         (encoded(Image.new("I", (8, 8), 10**6), "TIFF"), "of 32-bit pixels"),
+        (encoded(Image.new("RGB", (8, 8)), "ICO"), "not JPEG, PNG"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(content, reason):

@@ -87,6 +87,34 @@ def test_photos_are_learnt_as_they_are_viewed(folder):
     assert torch.equal(Segmentation(str(folder), side=48).scenes.pixels[0], before)
 
 
+def test_deep_and_transparent_images_are_read_as_those_of_classes(folder):
+    before = Segmentation(str(folder), side=48).scenes
+    for number, file in enumerate(sorted((folder / "images").iterdir())):
+        with Image.open(file) as image:
+            grey = np.asarray(image.convert("L"))
+        if number % 2:
+            deep = (3000 + 4 * grey.astype(np.uint16)).astype(np.uint16)
+            Image.fromarray(deep).save(file)
+        else:
+            alpha = np.where(grey > 0, 255, 0).astype(np.uint8)
+            Image.fromarray(np.stack([grey, grey, grey, alpha], -1)).save(file)
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    low, high = scenes.limits
+    assert 3000 <= low < high <= 3000 + 4 * 255
+    assert len(torch.unique(scenes.pixels)) > 1
+    assert any(f"{low:g}" in line for line in scenes.described("s", ("0", "1"), "mIoU").report)
+    assert len(before.pixels) == len(scenes.pixels)
+    assert any(bool((image == 255).any()) for image in scenes.pixels)  # transparent is white
+
+
+def _jpeg(folder):
+    with Image.open(folder / "masks" / "2.png") as mask:
+        mask.save(folder / "masks" / "2.jpg")
+    (folder / "masks" / "2.png").unlink()
+
+
 def _other_size(folder):
     Image.new("L", (20, 20)).save(folder / "masks" / "3.png")
 
@@ -117,6 +145,7 @@ def _gap(folder):
 @pytest.mark.parametrize(
     ("damage", "hint"),
     [
+        (_jpeg, "2.jpg: a JPEG"),
         (_other_size, "3.png is 20 x 20"),
         (_no_mask, "4.png"),
         (_coloured, "5.png"),
