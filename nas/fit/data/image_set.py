@@ -15,7 +15,6 @@ from numpy import ndarray
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.fit.data.decode import Limits
 
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""
@@ -125,7 +124,7 @@ class ImageSet:
     sd: tuple[float, ...]
     digest: str  # SHA-256 of side, classes, pixels, labels and splits, hexadecimal
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
-    limits: Limits = None  # pixel values of images of more than 8 bits that became 0 and 255
+    limits: tuple[float, float] | None = None  # pixel values of images of more than 8 bits that became 0 and 255
     has_drawn_splits: bool = False  # validation or test images are from the training images
     target: Target = Target.classification
     unit: tuple[float, float] = (0.0, 1.0)
