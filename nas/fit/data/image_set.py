@@ -124,7 +124,9 @@ class ImageSet:
     sd: tuple[float, ...]
     digest: str  # SHA-256 of side, classes, pixels, labels and splits, hexadecimal
     report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
-    limits: tuple[float, float] | None = None  # pixel values of images of more than 8 bits that became 0 and 255
+    limits: tuple[float, float] | None = (
+        None  # pixel values of images of more than 8 bits that became 0 and 255
+    )
     has_drawn_splits: bool = False  # validation or test images are from the training images
     target: Target = Target.classification
     unit: tuple[float, float] = (0.0, 1.0)
