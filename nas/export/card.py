@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nas.export.docstring import plain
 from nas.export.record import Export, Form
-from nas.export.searched import Searched
+from nas.export.searched import Searched, plain
 from nas.export.subject import ExportSubject
 from nas.fit.training.trained_folder import balanced_accuracy
 

@@ -1,4 +1,4 @@
-"""The files of an export: written, compared with each other, evaluated and timed."""
+"""The content of an export: write its files, compare them, evaluate them, time them, and describe them."""
 
 from __future__ import annotations
 
@@ -6,41 +6,32 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float, Float32, Int64
 from numpy import ndarray
 from safetensors.torch import save
-from torch import nn
+from torch import Tensor, nn
 
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
-from edgenas_core.inference.formats.onnx_quantisation import onnx_in_fp32, quantised
-from edgenas_core.inference.formats.onnx_session import OnnxSession
-from edgenas_core.inference.formats.tflite_export import (
-    in_fp32,
-    tflite_bytes,
-    tflite_quantised,
-    without_names,
-)
 from edgenas_core.types.errors import UserError
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
 from nas.export.answers import write_answers
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
-from nas.export.docstring import docstring
 from nas.export.folder import RECORD
-from nas.export.int8 import CALIBRATED_ON, Int8Onnx, Int8Source, calibration, few_calibrated
-from nas.export.latency import tflite_session, timed_here, timed_on_board
+from nas.export.forms import Inputs, calibration_text, int8_source, noise, session_of, written_forms
+from nas.export.int8 import Int8Source, few_calibrated
+from nas.export.latency import Latency, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
     Session,
-    half,
     in_unit,
     initialised,
     logits_of,
@@ -53,6 +44,7 @@ from nas.export.notes import (
     beyond_limit,
     lost_accuracy,
     memory_notes,
+    memory_of_file,
     not_faster_in_int8,
 )
 from nas.export.record import (
@@ -63,8 +55,8 @@ from nas.export.record import (
     FormComparison,
     compared_with_search,
 )
+from nas.export.searched import Searched, docstring
 from nas.export.subject import ExportSubject
-from nas.export.tflite_memory import memory_of_file
 from nas.fit.data import pixels as decoder
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import LearnerData, has_classes
@@ -72,8 +64,6 @@ from nas.report.environment import environment
 from nas.spaces.base import OnMicrocontroller
 
 SAMPLE = "test_images.npz"
-
-Inputs = Float32[ndarray, "n c h w"]
 
 
 def fill(
@@ -85,108 +75,33 @@ def fill(
       UserError: if the weights are of another network, or a check fails.
       OSError: if a file cannot be written.
     """
-    space, architecture, task = subject.space, subject.architecture, subject.task
-    if subject.weights is None:
-        network = initialised(space, architecture, task, config.seed)
-    else:
-        network = with_weights(space, architecture, task, subject.weights)
-    inputs, compared_on = _compared_inputs(subject)
-    if isinstance(subject.images, ImageSet):
-        unit = subject.images.unit if subject.training is not None else (0.0, 1.0)
-        left = in_unit(network, unit, torch.from_numpy(inputs))
-        subject = replace(subject, images=replace(subject.images, unit=left))
-    expected = outputs_of(network, torch.from_numpy(inputs))
-    int8 = ExportPrecision.int8 in subject.precisions(config)
-    source = int8_source(network, subject) if int8 else None
-    files, notes, mixed = written_forms(network, subject, config, inputs, source)
-    sessions = {form: session_of(form, content) for form, content in files.items()}
-    reference = next(iter(files))
-    errors = _errors(sessions, inputs, expected.numpy(), config)
-    dynamic = _dynamic_batch_error(sessions[reference], inputs, config)
-
-    code = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
-    (folder / "network.py").write_text(code, encoding="utf-8")
-    (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
-    require_same_elsewhere(folder, torch.from_numpy(inputs), expected)
-    for form, content in files.items():
-        (folder / form.file).write_bytes(content)
-
-    accuracies, sample_right = _accuracies(sessions, subject, config, tell)
-    sample = _write_scripts(folder, subject, config, [*files], network)
-    names = ", ".join(form.file for form in files)
-    if config.device is None or config.device == "here":
-        tell(f"timing {names} on this machine")
-        batch = np.resize(inputs, (config.fixed_batch or 1, *inputs.shape[1:]))
-        latencies = timed_here(files, batch, config.timing, config.board)
-    else:
-        tell(f"timing {names} on {config.device}")
-        latencies = timed_on_board(files, config.device, subject, config, tell)
-    searched = subject.searched
-    limits_kb = {} if searched is None else searched.limits_kb
-    memory, computed = memory_of_file(files.get(INT8_TFLITE)), None
-    if isinstance(space, OnMicrocontroller) and (memory or limits_kb):
-        computed = tuple(space.memories(architecture, task).tolist())
-    timed = [
-        form for form, each in latencies.items() if searched and each.device == searched.device
-    ]
-    compared = (*timed, reference)[0]
-    comparison = compared_with_search(searched, latencies[compared])
-    if compared is not reference:
-        comparison = f"{compared.file} {comparison}"
-    record = Export(
-        schema=SCHEMA,
-        space=space.name,
-        architecture=Architecture(
-            subject.arch,
-            subject.index,
-            dict(zip(space.positions, space.describe(architecture), strict=True)),
-        ),
-        dataset=task.name,
-        trained=subject.is_trained,
-        weights=subject.weights_text,
-        training=subject.training,
-        searched=subject.searched,
-        input_shape=(config.fixed_batch, *inputs.shape[1:]),
-        opset=config.opset,
-        seed=config.seed,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
-        forms=tuple(
-            Form(
-                form.precision.value,
-                form.file,
-                len(content),
-                errors[form],
-                accuracies.get(form),
-                sample_right.get(form),
-                latencies[form],
-            )
-            for form, content in files.items()
-        ),
-        sample=sample,
-        calibration=_calibration_text(subject) if int8 else None,
-        compared=FormComparison(
-            len(inputs),
-            compared_on,
-            _allowed(config, expected.numpy()),
-            float(expected.abs().max()),
-            dynamic,
-        ),
-        comparison=comparison,
-        notes=(
-            *subject.notes,
-            *notes,
-            *lost_accuracy(accuracies, subject, source),
-            *not_faster_in_int8(latencies),
-            *beyond_limit(latencies, searched),
-            *memory_notes(memory, computed, limits_kb),
-            *filter(None, [few_calibrated(subject.images) if int8 and subject.images else None]),
-        ),
-        environment=environment(),
-        sha256={},
-        memory=memory or computed,
-        mixed=mixed,
+    written = _write(folder, subject, config)
+    comparison, errors = _compare(folder, written, config)
+    accuracies, sample_right = _evaluate(written, config, tell)
+    sample = _write_scripts(folder, written.subject, config, [*written.files], written.network)
+    latencies = _time(written, config, tell)
+    forms = tuple(
+        Form(
+            form.precision.value,
+            form.file,
+            len(content),
+            errors[form],
+            accuracies.get(form),
+            sample_right.get(form),
+            latencies[form],
+        )
+        for form, content in written.files.items()
     )
-    (folder / "README.md").write_text(card(subject, record), encoding="utf-8")
+    record = _describe(
+        written,
+        config,
+        forms,
+        comparison,
+        sample=sample,
+        in_search=_in_search(subject.searched, latencies),
+        notes=tuple(_notes(written, accuracies, latencies)),
+    )
+    (folder / "README.md").write_text(card(written.subject, record), encoding="utf-8")
     hashes = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(folder.iterdir())
@@ -195,163 +110,172 @@ def fill(
     return record
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """A network with its files, and the inputs that they are compared on."""
+
+    subject: ExportSubject  # its images have the unit that the outputs are left in
+    network: nn.Module  # in evaluation mode
+    inputs: Inputs
+    inputs_are: str  # "test images", "training inputs" or "noise"
+    expected: Float[Tensor, "n ..."]  # outputs of the network
+    int8: Int8Source | None
+    files: dict[ExportForm, bytes]  # the fp32 file of the first format first
+    notes: list[str]  # operations that run in fp32
+    mixed: str  # layers that stay in fp32, and what that saves
+
+    @cached_property
+    def sessions(self) -> dict[ExportForm, Session]:
+        """Each file in its runtime."""
+        return {form: session_of(form, content) for form, content in self.files.items()}
+
+    @cached_property
+    def memory(self) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
+        """RAM and flash in bytes on a microcontroller: of the int8 .tflite file, and computed from the layers."""
+        subject = self.subject
+        of_file, computed = memory_of_file(self.files.get(INT8_TFLITE)), None
+        is_limited = subject.searched is not None and bool(subject.searched.limits_kb)
+        if isinstance(subject.space, OnMicrocontroller) and (of_file or is_limited):
+            sizes = subject.space.memories(subject.architecture, subject.task)
+            computed = tuple(sizes.tolist())
+        return of_file, computed
+
+
+def _write(folder: Path, subject: ExportSubject, config: ExportConfig) -> _Written:
+    """Write the network as Python and weights, and in each format and precision."""
+    space, architecture, task = subject.space, subject.architecture, subject.task
+    if subject.weights is None:
+        network = initialised(space, architecture, task, config.seed)
+    else:
+        network = with_weights(space, architecture, task, subject.weights)
+    inputs, inputs_are = _compared_inputs(subject)
+    if isinstance(subject.images, ImageSet):
+        unit = subject.images.unit if subject.training is not None else (0.0, 1.0)
+        left = in_unit(network, unit, torch.from_numpy(inputs))
+        subject = replace(subject, images=replace(subject.images, unit=left))
+    expected = outputs_of(network, torch.from_numpy(inputs))
+    source = int8_source(network, subject) if _has_int8(subject, config) else None
+    files, notes, mixed = written_forms(network, subject, config, inputs, source)
+
+    code = f"{docstring(_about(subject))}\n{space.source(architecture, task)}"
+    (folder / "network.py").write_text(code, encoding="utf-8")
+    (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
+    for form, content in files.items():
+        (folder / form.file).write_bytes(content)
+    return _Written(subject, network, inputs, inputs_are, expected, source, files, notes, mixed)
+
+
+def _has_int8(subject: ExportSubject, config: ExportConfig) -> bool:
+    return ExportPrecision.int8 in subject.precisions(config)
+
+
+def _compare(
+    folder: Path, written: _Written, config: ExportConfig
+) -> tuple[FormComparison, dict[ExportForm, float]]:
+    """Compare each file, and `network.py` in a fresh interpreter, with torch; the error of each file."""
+    inputs, expected = written.inputs, written.expected.numpy()
+    errors = _errors(written.sessions, inputs, expected, config)
+    first = next(iter(written.sessions.values()))
+    dynamic = _dynamic_batch_error(first, inputs, config)
+    require_same_elsewhere(folder, torch.from_numpy(inputs), written.expected)
+    allowed, largest = _allowed(config, expected), float(np.abs(expected).max())
+    return FormComparison(len(inputs), written.inputs_are, allowed, largest, dynamic), errors
+
+
+def _time(
+    written: _Written, config: ExportConfig, tell: Callable[[str], None]
+) -> dict[ExportForm, Latency]:
+    """Time each file on this machine or on a board."""
+    names = ", ".join(form.file for form in written.files)
+    if config.device is None or config.device == "here":
+        tell(f"timing {names} on this machine")
+        batch = np.resize(written.inputs, (config.fixed_batch or 1, *written.inputs.shape[1:]))
+        return timed_here(written.files, batch, config.timing, config.board)
+    tell(f"timing {names} on {config.device}")
+    return timed_on_board(written.files, config.device, written.subject, config, tell)
+
+
+def _describe(
+    written: _Written,
+    config: ExportConfig,
+    forms: tuple[Form, ...],
+    compared: FormComparison,
+    *,
+    sample: int,
+    in_search: str,
+    notes: tuple[str, ...],
+) -> Export:
+    """Collect the facts of the network and its files, without hashes."""
+    subject = written.subject
+    space, architecture = subject.space, subject.architecture
+    chosen = dict(zip(space.positions, space.describe(architecture), strict=True))
+    of_file, computed = written.memory
+    return Export(
+        schema=SCHEMA,
+        space=space.name,
+        architecture=Architecture(subject.arch, subject.index, chosen),
+        dataset=subject.task.name,
+        trained=subject.is_trained,
+        weights=subject.weights_text,
+        training=subject.training,
+        searched=subject.searched,
+        input_shape=(config.fixed_batch, *written.inputs.shape[1:]),
+        opset=config.opset,
+        seed=config.seed,
+        parameters=sum(parameter.numel() for parameter in written.network.parameters()),
+        forms=forms,
+        sample=sample,
+        calibration=calibration_text(subject) if _has_int8(subject, config) else None,
+        compared=compared,
+        comparison=in_search,
+        notes=notes,
+        environment=environment(),
+        sha256={},
+        memory=of_file or computed,
+        mixed=written.mixed,
+    )
+
+
+def _notes(
+    written: _Written,
+    accuracies: Mapping[ExportForm, FileAccuracy],
+    latencies: Mapping[ExportForm, Latency],
+) -> Iterator[str]:
+    """What the user should know before relying on the files."""
+    subject, searched = written.subject, written.subject.searched
+    yield from subject.notes
+    yield from written.notes
+    yield from lost_accuracy(accuracies, subject, written.int8)
+    yield from not_faster_in_int8(latencies)
+    yield from beyond_limit(latencies, searched)
+    yield from memory_notes(*written.memory, {} if searched is None else searched.limits_kb)
+    has_int8 = any(form.precision is ExportPrecision.int8 for form in written.files)
+    warning = few_calibrated(subject.images) if has_int8 and subject.images else None
+    if warning is not None:
+        yield warning
+
+
+def _in_search(searched: Searched | None, latencies: Mapping[ExportForm, Latency]) -> str:
+    """Latency of a file as a multiple of the search's: of the file of that device, or the first one."""
+    reference = next(iter(latencies))
+    of_device = (
+        form for form, each in latencies.items() if searched and each.device == searched.device
+    )
+    form = next(of_device, reference)
+    text = compared_with_search(searched, latencies[form])
+    return text if form is reference else f"{form.file} {text}"
+
+
 def _compared_inputs(subject: ExportSubject) -> tuple[Inputs, str]:
-    """Images that the forms of the network are compared on, and what they are."""
+    """Inputs that the forms of the network are compared on, and a name for them."""
     if isinstance(subject.images, LearnerData):
         example: Inputs = subject.images.inputs(IMAGES).numpy()
         return np.resize(example, (IMAGES, *example.shape[1:])), "training inputs"
     if subject.images is None:
-        return _noise(subject, IMAGES), "noise"
+        return noise(subject, IMAGES), "noise"
     images = prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
     return images, "test images"
-
-
-def _noise(subject: ExportSubject, count: int) -> Inputs:
-    noise = subject.space.example_input(subject.architecture, subject.task, count)
-    images: Inputs = noise.numpy()
-    return images
-
-
-def written_forms(
-    network: nn.Module,
-    subject: ExportSubject,
-    config: ExportConfig,
-    inputs: Inputs,
-    source: Int8Source | None = None,
-) -> tuple[dict[ExportForm, bytes], list[str], str]:
-    """Each file, the fp32 one of the first format first, what to know of them, and layers that stay in fp32.
-
-    Raises:
-      UserError: if a format cannot hold the network.
-    """
-    files: dict[ExportForm, bytes] = {}
-    notes: list[str] = []
-    mixed = ""
-    for form in dict.fromkeys(config.formats):
-        if form is ExportFormat.onnx:
-            written, kept, mixed = _onnx_files(network, subject, config, inputs, source)
-        else:
-            written, kept = _tflite_files(network, subject, config, inputs, source)
-        notes += [
-            f"network-int8.{form.value}: its runtime has no int8 of {operation}, which runs in fp32; "
-            f"another layer may"
-            for operation in dict.fromkeys(kept)
-        ]
-        files |= {ExportForm(precision, form): content for precision, content in written.items()}
-    return files, notes, mixed
-
-
-def _tflite_files(
-    network: nn.Module,
-    subject: ExportSubject,
-    config: ExportConfig,
-    inputs: Inputs,
-    source: Int8Source | None,
-) -> tuple[dict[ExportPrecision, bytes], list[str]]:
-    """One batch size a file: 1 where `batch=dynamic` leaves it open; operations that int8 leaves in fp32."""
-    batch_size = config.fixed_batch or 1
-    example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
-    try:
-        fp32 = tflite_bytes(network, example)
-        files, kept = {ExportPrecision.fp32: without_names(fp32)}, []
-        if ExportPrecision.int8 in subject.precisions(config):
-            exact = fp32 if source is None else tflite_bytes(source.corrected, example)
-            int8 = tflite_quantised(exact, _calibration(subject, batch_size))
-            files[ExportPrecision.int8] = without_names(int8)
-            kept = in_fp32(int8)
-    except ValueError as refused:
-        raise UserError(str(refused)) from refused
-    return files, kept
-
-
-def session_of(form: ExportForm, content: bytes) -> Session:
-    """Load a file in its runtime."""
-    return OnnxSession(content) if form.format is ExportFormat.onnx else tflite_session(content)
-
-
-def _onnx_files(
-    network: nn.Module,
-    subject: ExportSubject,
-    config: ExportConfig,
-    inputs: Inputs,
-    source: Int8Source | None,
-) -> tuple[dict[ExportPrecision, bytes], list[str], str]:
-    """Each file, operations that ONNX Runtime has in fp32 only, and layers that stay in fp32 for the accuracy."""
-    batch_size = config.fixed_batch or 1
-    example = torch.from_numpy(np.resize(inputs, (batch_size, *inputs.shape[1:])))
-    written = partial(
-        onnx_bytes,
-        examples=[example],
-        opset=config.opset,
-        dynamic_batch=config.fixed_batch is None,
-    )
-    try:
-        fp32 = written(network)
-        OnnxSession(fp32)
-    except (RuntimeError, ValueError) as refused:
-        raise UserError(f"opset={config.opset}: {refused}") from refused
-    files, unknown, mixed = {ExportPrecision.fp32: fp32}, [], ""
-    wanted = subject.precisions(config)
-    if ExportPrecision.fp16 in wanted:
-        files[ExportPrecision.fp16] = half(fp32)
-    if ExportPrecision.int8 in wanted:
-        try:
-            if source is None:
-                int8 = Int8Onnx(quantised(fp32, _calibration(subject, batch_size)))
-            else:
-                int8 = source.onnx(written, batch_size)
-        except ValueError as refused:
-            raise UserError(str(refused)) from refused
-        files[ExportPrecision.int8], mixed = int8.content, _mixed_text(int8)
-        unknown = [
-            operation
-            for operation in onnx_in_fp32(int8.content)
-            if operation.partition("(")[2].rstrip(")") not in int8.in_fp32
-        ]
-    return files, unknown, mixed
-
-
-def int8_source(network: nn.Module, subject: ExportSubject) -> Int8Source | None:
-    """What int8 files are made of; None where nothing says which classes are right."""
-    images = subject.images
-    if images is None or not subject.is_trained or not has_classes(images):
-        return None
-    return Int8Source(network, images, subject.side)
-
-
-def _calibration(subject: ExportSubject, batch_size: int) -> Iterator[Inputs]:
-    """Batches of training images; of noise for an untrained network without images."""
-    if subject.images is None:
-        if subject.is_trained:
-            raise UserError(
-                "int8 is calibrated on training images: name them with data=, or leave int8 out by "
-                "precision=fp16"
-            )
-        yield _noise(subject, batch_size)
-        return
-    yield from calibration(subject.images, subject.side, batch_size)
-
-
-def _calibration_text(subject: ExportSubject) -> str:
-    """Images that int8 is calibrated on."""
-    images = subject.images
-    if images is None:
-        return "noise: for its latency only"
-    return f"{min(CALIBRATED_ON, len(images.train)):,} training images"
-
-
-def _mixed_text(int8: Int8Onnx) -> str:
-    """What layers in fp32 and weights of 7 bits save; empty without any."""
-    changes = [f"leaves {', '.join(int8.in_fp32)} in fp32"] if int8.in_fp32 else []
-    if int8.in_7_bits:
-        changes.append("has weights of 7 bits, whose products cannot saturate")
-    if not changes:
-        return ""
-    all_int8, mixed = (100 * lost for lost in int8.lost)
-    return (
-        f"network-int8.onnx {' and '.join(changes)}: it loses {mixed:.2f} points of the validation images, "
-        f"{all_int8:.2f} without that"
-    )
 
 
 def _errors(
@@ -360,7 +284,7 @@ def _errors(
     expected: Float32[ndarray, "n ..."],
     config: ExportConfig,
 ) -> dict[ExportForm, float]:
-    """Largest absolute difference of a logit against torch."""
+    """Largest absolute difference of a logit from torch, for each file; refuses what exceeds the tolerance."""
     errors = {}
     for form, session in sessions.items():
         logits = logits_of(session, inputs, config.fixed_batch or 1)
@@ -387,7 +311,7 @@ def _dynamic_batch_error(fp32: Session, inputs: Inputs, config: ExportConfig) ->
 
 
 def _allowed(config: ExportConfig, logits: Float32[ndarray, "n ..."]) -> float:
-    """The tolerance; in proportion where outputs are larger than logits are, as a regression's can be."""
+    """Tolerance for these outputs: `tolerance`, in proportion to outputs above 10 (as regressions have)."""
     return config.tolerance * max(1.0, float(np.abs(logits).max()) / 10)
 
 
@@ -398,13 +322,11 @@ def _require_within(allowed: float, error: float, what: str) -> None:
         )
 
 
-def _accuracies(
-    sessions: Mapping[ExportForm, Session],
-    subject: ExportSubject,
-    config: ExportConfig,
-    tell: Callable[[str], None],
+def _evaluate(
+    written: _Written, config: ExportConfig, tell: Callable[[str], None]
 ) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int]]:
-    """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
+    """Accuracy of each file on the test images, and its number of right answers among the first `sample`."""
+    subject, sessions = written.subject, written.sessions
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test, size = subject.images.test, config.fixed_batch or 1
@@ -438,7 +360,7 @@ def _write_scripts(
     forms: Sequence[ExportForm],
     network: nn.Module,
 ) -> int:
-    """The scripts and what they read; the number of test images that are put in."""
+    """Write the scripts and the files that they read; returns the number of test images in the export."""
     scripts = Path(__file__).parent / "on_board"
     shutil.copyfile(scripts / "check.py", folder / "check.py")
     images = subject.images

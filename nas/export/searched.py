@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -14,7 +16,6 @@ from numpy import ndarray
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
-from nas.export.docstring import plain
 from nas.report.answer import Status
 from nas.report.network import Network
 from nas.report.number import Number, percent
@@ -242,3 +243,15 @@ def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
         limits_kb={s: each.limit for s, each in summary.limits.items() if each.unit == "kB"},
         **numbers,
     )
+
+
+def docstring(paragraphs: Sequence[str]) -> str:
+    """The paragraphs as a module's docstring."""
+    text = "\n\n".join(textwrap.fill(plain(paragraph), 99) for paragraph in paragraphs)
+    return f'"""{text}\n"""\n'
+
+
+def plain(text: str) -> str:
+    """Text of others that can end no docstring, and begin no line or escape of its own."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return printable.replace("\\", "/").replace('"', "'")

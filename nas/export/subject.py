@@ -14,8 +14,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import epochs_text, milliseconds
 from nas.export.config import ExportConfig, ExportPrecision, Precisions
-from nas.export.docstring import plain
-from nas.export.searched import Searched, SearchedNetwork, find
+from nas.export.searched import Searched, SearchedNetwork, find, plain
 from nas.fit.data.image_set import ImageSet
 from nas.fit.data.open import SPLIT_SEED
 from nas.fit.learners.data import LearnerData, TrainingData

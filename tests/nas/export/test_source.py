@@ -7,8 +7,8 @@ import ast
 import pytest
 import torch
 
-from nas.export.docstring import docstring
 from nas.export.network import IMAGES, initialised, outputs_of
+from nas.export.searched import docstring
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.export.config import ExportPrecision, Precisions
-from nas.export.content import _calibration
+from nas.export.forms import _calibration
 from nas.export.network import with_weights
 from nas.export.subject import subject_of
 from nas.fit.training.trained_folder import read_training, trained_folder, write_trained

@@ -27,10 +27,8 @@ from latency.probe.settings import Runtime
 from nas.export.accuracy import resized
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
-from nas.export.content import (
-    _dynamic_batch_error,
-    written_forms,
-)
+from nas.export.content import _dynamic_batch_error
+from nas.export.forms import written_forms
 from nas.export.int8 import few_calibrated
 from nas.export.latency import Latency, tflite_session, timed_on_board
 from nas.export.network import in_unit, logits_of, with_weights
@@ -177,7 +175,7 @@ def test_int8_has_its_scales_per_channel_and_loses_at_most_a_point_or_the_card_s
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("batch", ["dynamic", 4])
 def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config, monkeypatch):
-    monkeypatch.setattr("nas.export.content.CALIBRATED_ON", 8)
+    monkeypatch.setattr("nas.export.forms.CALIBRATED_ON", 8)
     settings = config(weights=str(trained), batch=batch, precision=Precisions.int8)
     subject = subject_of(settings)
     network = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
