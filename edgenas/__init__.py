@@ -6,6 +6,8 @@ folders. What the command prints in one line is raised as `UserError`.
 
 from typing import TYPE_CHECKING, Any
 
+import edgenas_core as _edgenas_core  # noqa: F401 - checks that no file of the user hides a package
+
 if TYPE_CHECKING:
     from edgenas.api import measure as measure
     from edgenas.api import search as search

@@ -1,1 +1,48 @@
-"""What all packages use; it imports none of them."""
+"""What all packages use; it imports none of them.
+
+Its import checks that no file of the user hides another package: `import latency` finds the user's `latency.py`
+first where it lies beside his script or notebook, or in the folder in which `python -m` was started.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+_PACKAGES = ("nas", "controller", "rewards", "latency")
+"""Packages whose names a file of the user may have as well."""
+
+
+def _require_own_packages() -> None:
+    """Check that the packages are those beside this one.
+
+    Raises:
+      ImportError: if the user's file is found instead of one of them.
+      SystemExit: with status 2 and one line, where a command was started.
+    """
+    here = Path(__file__).parents[1]
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        if spec is None:
+            continue  # a part of edgenas alone, as on a board
+        places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+        folder = here / name
+        if any(Path(place) not in {folder, folder / "__init__.py"} for place in places):
+            message = (
+                f"edgenas: {places[0]} hides the package {name} of edgenas; rename it, or work in "
+                f"another folder"
+            )
+            if _is_command():
+                sys.stderr.write(f"{message}\n")
+                sys.exit(2)
+            raise ImportError(message)
+
+
+def _is_command() -> bool:
+    """Whether this process is `python -m` or the console command, and not the user's own program."""
+    started = (getattr(sys, "argv", None) or [""])[0]
+    return Path(started).name in {"-m", "__main__.py", "edgenas"}
+
+
+_require_own_packages()

@@ -1,7 +1,9 @@
-"""Runs many networks on the lanes of one machine; `edgenas_runtime.run` is the one line to begin with."""
+"""Runs many networks on one machine, or one that is larger than its memory: `run` and `stream`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import edgenas_core as _edgenas_core  # noqa: F401 - checks that no file of the user hides a package
 
 if TYPE_CHECKING:
     from edgenas_runtime.lanes.serving import run as run
@@ -15,7 +17,6 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "stream":
-        return import_module(
-            "edgenas_runtime.weight_streaming"
-        )  # a package that is called as the function
-    raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+        # a package that is called as the function
+        return import_module("edgenas_runtime.weight_streaming")
+    raise AttributeError(f"module 'edgenas_runtime' has no attribute {name!r}")

@@ -73,17 +73,22 @@ def test_a_command_works_without_standard_streams(words, tmp_path):
     assert start("sh", "-c", command, cwd=tmp_path).returncode == 0
 
 
-HIDING = ("controller.py", "latency.py")
-"""Files of a user that have the name of a package of ours."""
+HIDING = ("nas", "controller", "rewards", "latency")
+"""Names of packages of ours that a file of the user may have as well."""
+HARMLESS = ("common", "runtime", "conf", "utils")
+"""Names that no command of ours imports."""
 
 
-def own_files(folder, *names):
-    for name in names:
-        (folder / name).write_text("raise SystemExit('the user\\'s own')")
+def own_file(folder, name, *, is_package=False):
+    path = folder / name / "__init__.py" if is_package else folder / f"{name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("raise SystemExit('the user's own')")
+    return path
 
 
 def test_the_console_command_imports_no_file_of_the_users_folder(script, tmp_path):
-    own_files(tmp_path, *HIDING)
+    for name in (*HIDING, *HARMLESS):
+        own_file(tmp_path, name)
 
     installed = start(script, "transfer", "--help", cwd=tmp_path)
 
@@ -91,23 +96,43 @@ def test_the_console_command_imports_no_file_of_the_users_folder(script, tmp_pat
     assert "calibration networks" in installed.stdout
 
 
-def test_a_module_needs_no_file_of_a_common_name(tmp_path):
-    own_files(tmp_path, "common.py", "runtime.py", "utils.py")
+@pytest.mark.parametrize("is_package", [False, True])
+def test_files_of_common_names_are_not_in_the_way(tmp_path, is_package):
+    for name in HARMLESS:
+        own_file(tmp_path, name, is_package=is_package)
+    (tmp_path / "mine.py").write_text("import edgenas; edgenas.search; print(edgenas.__version__)")
 
-    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
+    own = start(sys.executable, "mine.py", cwd=tmp_path)
+    module = start(sys.executable, "-m", "nas.transfer", "--help", cwd=tmp_path)
 
-    assert module.returncode == 0, module.stderr
+    assert (own.returncode, module.returncode) == (0, 0), own.stderr + module.stderr
 
 
 @pytest.mark.parametrize("name", HIDING)
-def test_a_file_of_the_user_that_is_imported_instead_of_ours_is_named(name, tmp_path):
-    own_files(tmp_path, name)
+def test_what_hides_what_is_one_line(tmp_path, name):
+    path = own_file(tmp_path, name, is_package=name == "latency")
+    (tmp_path / "mine.py").write_text("import edgenas")
 
-    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
+    own = start(sys.executable, "mine.py", cwd=tmp_path)
+    notebook = start(sys.executable, "-c", "import edgenas", cwd=tmp_path)
+    module = start(sys.executable, "-m", "edgenas", "search", cwd=tmp_path)
 
-    assert module.returncode == 2
-    assert module.stderr.startswith(f"edgenas: {tmp_path / name} ")
+    line = f"edgenas: {path} hides the package {name} of edgenas; "
+    assert (own.returncode, notebook.returncode, module.returncode) == (1, 1, 2)
+    for stderr in (own.stderr, notebook.stderr):
+        assert stderr.splitlines()[-1].startswith(f"ImportError: {line}")
+    assert module.stderr.startswith(line)
     assert module.stderr.count("\n") == 1
+
+
+def test_the_console_command_names_what_the_users_path_hides(script, tmp_path):
+    path = own_file(tmp_path, "rewards")
+
+    installed = start(script, "search", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+
+    assert installed.returncode == 2
+    assert installed.stderr.startswith(f"edgenas: {path} hides the package rewards of edgenas; ")
+    assert installed.stderr.count("\n") == 1
 
 
 def test_the_completion_of_bash_knows_commands_and_settings(command, script):
