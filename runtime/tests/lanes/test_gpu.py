@@ -1,6 +1,6 @@
 """GPU lanes. The tests need only torch, and for slices cuda-bindings:
 
-python -m pytest tests/edgenas_runtime/lanes/test_gpu.py --noconftest -c /dev/null -v -rA
+python -m pytest tests/lanes/test_gpu.py --noconftest -c /dev/null -v -rA
 """
 
 import contextlib

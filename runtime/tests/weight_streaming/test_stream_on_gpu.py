@@ -1,6 +1,6 @@
 """Weight streaming to a GPU. It needs no more than torch:
 
-python -m pytest tests/edgenas_runtime/weight_streaming/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
+python -m pytest tests/weight_streaming/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
 """
 
 import threading

@@ -1,6 +1,6 @@
 """Running a mapping on this machine. The GPU tests need only torch and cuda-bindings:
 
-python -m pytest tests/runtime/benchmarks/mapped/test_running.py -m gpu --noconftest -c /dev/null -v
+python -m pytest tests/benchmarks/mapped/test_running.py -m gpu --noconftest -c /dev/null -v
 """
 
 import json

@@ -1,6 +1,6 @@
 """Variants of a network give the same outputs. The GPU tests need only torch:
 
-python -m pytest tests/runtime/benchmarks/mapped/test_variants.py -m gpu --noconftest -c /dev/null -v
+python -m pytest tests/benchmarks/mapped/test_variants.py -m gpu --noconftest -c /dev/null -v
 """
 
 import csv

@@ -1,6 +1,6 @@
 """What only a GPU can show of memory policies. It needs torch and cuda-bindings:
 
-python -m pytest tests/runtime/benchmarks/placement/test_on_gpu.py --noconftest -c /dev/null -v -rA
+python -m pytest tests/benchmarks/placement/test_on_gpu.py --noconftest -c /dev/null -v -rA
 """
 
 import pytest
