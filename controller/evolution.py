@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices, ControllerConfig, Score, ScoredTrials
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 from controller.rows import all_valid
 from controller.uniform import UniformDraws
 

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from controller.base import Choices, ControllerConfig, NoPreference, Score, ScoredTrials
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 from controller.rows import Listing
 from edgenas_core.types.architectures import Enumerable
 

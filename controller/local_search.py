@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices, ControllerConfig, Score, ScoredTrials
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 from controller.rows import Listing, keys_of, listing, rows_of
 
 _FAILED = -math.inf  # reward of a failed trial

@@ -1,4 +1,4 @@
-"""R searches side by side, each an object that knows of one search only."""
+"""R independent searches side by side, each with a random stream that depends on its seed alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices, NoPreference, Score, ScoredTrials
-from controller.randomness import ReplicaGenerators
+
+
+@final
+class ReplicaGenerators:
+    """R generators that draw side by side."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.each = [np.random.default_rng(seed) for seed in seeds]
+
+    def uniform(self, *shape: int) -> Float64[ndarray, "R *shape"]:
+        """Numbers in [0, 1), from each replica's own stream."""
+        return np.stack([generator.random(shape) for generator in self.each])
 
 
 class ReplicaTrials(NamedTuple):

@@ -18,7 +18,7 @@ from controller.base import Choices, Score, ScoredTrials
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
 from controller.policy.pacing import WINDOW, Pacing
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 
 _DRAWS = 2  # draws of the policy for each sample
 _PARENTS = 40  # most accurate architectures within the limits, whose neighbours are sampled

@@ -13,7 +13,7 @@ from numpy import ndarray
 from controller.base import Choices, Score, ScoredTrials
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, PolicyConfig
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 
 
 @final

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -19,10 +17,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from edgenas_core.files.typed_json import write_json
-from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.types.errors import UserError
-from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared, resized
-from nas.export.answers import write_answers
+from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.folder import RECORD
@@ -55,15 +51,13 @@ from nas.export.record import (
     FormComparison,
     compared_with_search,
 )
+from nas.export.scripts import write_scripts
 from nas.export.searched import Searched, docstring
 from nas.export.subject import ExportSubject
-from nas.fit.data import pixels as decoder
-from nas.fit.data.image_set import ImageSet, Target
+from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import LearnerData, has_classes
-from nas.report.environment import environment
+from nas.report.run_folder import environment
 from nas.spaces.base import OnMicrocontroller
-
-SAMPLE = "test_images.npz"
 
 
 def fill(
@@ -78,7 +72,7 @@ def fill(
     written = _write(folder, subject, config)
     comparison, errors = _compare(folder, written, config)
     accuracies, sample_right = _evaluate(written, config, tell)
-    sample = _write_scripts(folder, written.subject, config, [*written.files], written.network)
+    sample = write_scripts(folder, written.subject, config, [*written.files], written.network)
     latencies = _time(written, config, tell)
     forms = tuple(
         Form(
@@ -351,59 +345,6 @@ def _evaluate(
         if config.sample
     }
     return accuracies, sample_right
-
-
-def _write_scripts(
-    folder: Path,
-    subject: ExportSubject,
-    config: ExportConfig,
-    forms: Sequence[ExportForm],
-    network: nn.Module,
-) -> int:
-    """Write the scripts and the files that they read; returns the number of test images in the export."""
-    scripts = Path(__file__).parent / "on_board"
-    shutil.copyfile(scripts / "check.py", folder / "check.py")
-    images = subject.images
-    if images is None:
-        return 0
-    if subject.is_labelled or subject.draws_answers:
-        shutil.copyfile(Path(str(decoder.__file__)), folder / "pixels.py")
-    is_labelled = isinstance(images, ImageSet)
-    if is_labelled:
-        shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    named = forms[-1] if config.precision is not None else forms[0]
-    about: dict[str, Any] = {
-        "network": named.file,
-        "input": "input_0",
-        "batch": config.fixed_batch,
-        "cropped_to": images.side,
-        "side": subject.side,
-        "channels": "RGB",
-        "scale": 255,
-        "limits": images.limits,
-        "mean": images.mean,
-        "sd": images.sd,
-        "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
-        "task": images.target.value if isinstance(images, ImageSet) else images.name,
-    }
-    if isinstance(images, ImageSet) and images.target is Target.regression:
-        about["unit"] = images.unit
-    if subject.draws_answers and isinstance(images, LearnerData):
-        shutil.copyfile(scripts / "infer_task.py", folder / "infer.py")
-        if named.format is ExportFormat.onnx:
-            content = (folder / named.file).read_bytes()
-        else:
-            content = onnx_bytes(network, [images.example], opset=config.opset)
-        about |= write_answers(folder, images.learner, network, content)
-    text = json.dumps(about, indent=2, ensure_ascii=False)
-    (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
-    if not has_classes(images):
-        return 0
-    count = min(config.sample, len(images.test)) if subject.is_trained else 0
-    if count:
-        pixels = resized(images.test.pixels[:count], subject.side)
-        np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
-    return count
 
 
 def _about(subject: ExportSubject) -> list[str]:

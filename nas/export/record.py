@@ -13,7 +13,7 @@ from nas.export.accuracy import FileAccuracy
 from nas.export.latency import Latency
 from nas.export.searched import Searched
 from nas.fit.training.trained_folder import Training
-from nas.report.environment import Environment
+from nas.report.run_folder import Environment
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

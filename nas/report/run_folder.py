@@ -1,17 +1,71 @@
-"""One folder a run: what is in it, how it is named, and how a run is taken up again."""
+"""Folder of a run: its files, its name, how it is resumed, and the machine and versions it was made with."""
 
 from __future__ import annotations
 
+import os
+import platform
 import re
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import final
 
 from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
-from nas.report.environment import Environment
 from nas.report.summary import Summary, read_summary
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+
+PACKAGES = (
+    "edgenas",
+    "numpy",
+    "scipy",
+    "torch",
+    "nats_bench",
+    "hydra-core",
+    "joblib",
+    "plotly",
+    "optuna",
+    "pymoo",
+    "tensorboard",
+    "pyarrow",
+)
+"""Packages that numbers or pages may depend on; some are extras."""
+
+
+@final
+@dataclass(frozen=True)
+class Environment:
+    """What `environment.json` holds."""
+
+    date: str
+    python: str
+    platform: str
+    machine: str
+    processors: int | None
+    packages: dict[str, str]  # versions
+
+
+def environment() -> Environment:
+    """Date, platform, processor count and package versions."""
+    return Environment(
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        machine=platform.machine(),
+        processors=os.cpu_count(),
+        packages=dict(_versions()),
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Versions of the installed packages, by name."""
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield name, version(name)
+
 
 _LONGEST_DEVICE = 120
 """Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""

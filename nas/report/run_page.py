@@ -9,9 +9,9 @@ import numpy as np
 from edgenas_core.page.document import HtmlPage, KeyFigure, Section, Tone
 from edgenas_core.page.parts import PageNote, PagePart, Slider, TextListing
 from nas.report.answer import Answer, margin_text
-from nas.report.environment import Environment
 from nas.report.network import networks_of
 from nas.report.number import amount
+from nas.report.run_folder import Environment
 from nas.report.search_charts import choices, convergence, front
 from nas.report.summary import Summary
 from nas.report.tables import best_networks, drawings, reported_networks

@@ -16,8 +16,8 @@ from nas.accuracy.slow import Fidelity
 from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.stage_result import StageResult
 from nas.report.answer import Answer
-from nas.report.environment import Environment
 from nas.report.number import Number
+from nas.report.run_folder import Environment
 from nas.report.run_page import answer_parts, provenance
 from nas.report.summary import Summary
 from nas.report.tables import drawings

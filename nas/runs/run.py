@@ -15,7 +15,7 @@ from edgenas_core.files.file_lock import held
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError, gpu_memory_line
 from nas.report.answer import Answer
-from nas.report.environment import environment
+from nas.report.run_folder import environment
 from nas.report.samples import write_record
 from nas.report.summary import Summary, summarise
 from nas.report.terminal import print_front, print_next, print_summary

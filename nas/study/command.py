@@ -30,8 +30,7 @@ from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
-from nas.report.environment import environment
-from nas.report.run_folder import RunFolder
+from nas.report.run_folder import RunFolder, environment
 from nas.study.analysis import Analysis
 from nas.study.answers import fingerprints, predicted_shares
 from nas.study.config import FREE, StudyConfig

@@ -7,7 +7,7 @@ import pytest
 from toy_spaces import Stages
 
 from controller.policy.lstm_policy import LstmPolicy
-from controller.randomness import ReplicaGenerators
+from controller.replicated import ReplicaGenerators
 
 SPACE = Stages()
 SHALLOW = np.zeros((1, 3, len(SPACE.num_choices)), np.int64)  # stages of one layer

@@ -10,7 +10,7 @@ from controller.uniform import UniformConfig
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies, Split
-from nas.report.environment import Environment
+from nas.report.run_folder import Environment
 from nas.report.run_page import run_page
 from nas.report.summary import RunSettings, Summary, summarise
 from nas.spaces.nas_bench_201.plugin import SPACE

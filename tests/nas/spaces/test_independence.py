@@ -13,7 +13,7 @@ KNOWS = re.compile(
 )
 
 ALLOWED = {
-    "nas/report/environment.py": "records the version of a package",
+    "nas/report/run_folder.py": "records the version of a package",
     "benchmarks/studies/thesis/measure.py": "published numbers of this space",
     "nas/fit/data/open.py": "offers them to the user",
     # networks to run, not a space to search

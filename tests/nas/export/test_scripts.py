@@ -18,8 +18,8 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.export.accuracy import FileNetwork
-from nas.export.answers import ANSWERS, write_answers
 from nas.export.network import half
+from nas.export.scripts import ANSWERS, _write_answers
 from nas.fit.data import pixels
 from nas.fit.learners.detection import SURE, Detection, decoded
 from nas.fit.learners.segmentation import Segmentation
@@ -73,7 +73,7 @@ def test_a_segmenters_file_gives_classes(scenes, tmp_path):
     learner, network = Segmentation(str(scenes), SIDE), nn.Conv2d(3, 3, 1).eval()
     (images, _) = next(iter(learner.batches("valid")))
 
-    about = write_answers(
+    about = _write_answers(
         tmp_path, learner, network, onnx_bytes(network, [learner.example_input()])
     )
 
@@ -96,7 +96,7 @@ def test_a_detectors_file_suppresses_as_the_metric_does(scenes, tmp_path):
     (images, _) = next(iter(learner.batches("valid")))
     content = onnx_bytes(network, [learner.example_input()], dynamic_batch=True)
 
-    about = write_answers(tmp_path, learner, network, content)
+    about = _write_answers(tmp_path, learner, network, content)
 
     session = onnxruntime.InferenceSession(tmp_path / ANSWERS)
     boxes, scores, selected = session.run(None, {"input_0": images[:1].numpy()})
@@ -120,7 +120,7 @@ def test_answers_are_those_of_the_precision(scenes, tmp_path, changed):
     (images, _) = next(iter(learner.batches("valid")))
     content = changed(onnx_bytes(network, [learner.example_input()]))
 
-    write_answers(tmp_path, learner, network, content)
+    _write_answers(tmp_path, learner, network, content)
 
     session = onnxruntime.InferenceSession(tmp_path / ANSWERS)
     boxes, *_ = session.run(None, {"input_0": images[:1].numpy()})

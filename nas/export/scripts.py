@@ -1,10 +1,14 @@
-"""A network with what follows its raw output, as ONNX: classes of pixels, or boxes that do not overlap."""
+"""Scripts of an export with the files that they read, and networks followed by what they answer, as ONNX."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import onnx
 import torch
 from jaxtyping import Float
@@ -12,13 +16,73 @@ from onnx import compose, helper
 from torch import Tensor, nn
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from nas.export.accuracy import resized
+from nas.export.config import ExportConfig, ExportForm, ExportFormat
+from nas.export.subject import ExportSubject
+from nas.fit.data import pixels as decoder
+from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.base import Learner
+from nas.fit.learners.data import LearnerData, has_classes
 from nas.fit.learners.detection import KEPT, OVERLAP, SCORE, SURE, Detection, decoded
 
 ANSWERS = "answers.onnx"
+SAMPLE = "test_images.npz"
 
 
-def write_answers(
+def write_scripts(
+    folder: Path,
+    subject: ExportSubject,
+    config: ExportConfig,
+    forms: Sequence[ExportForm],
+    network: nn.Module,
+) -> int:
+    """Write the scripts and the files that they read; returns the number of test images in the export."""
+    scripts = Path(__file__).parent / "on_board"
+    shutil.copyfile(scripts / "check.py", folder / "check.py")
+    images = subject.images
+    if images is None:
+        return 0
+    if subject.is_labelled or subject.draws_answers:
+        shutil.copyfile(Path(str(decoder.__file__)), folder / "pixels.py")
+    is_labelled = isinstance(images, ImageSet)
+    if is_labelled:
+        shutil.copyfile(scripts / "infer.py", folder / "infer.py")
+    named = forms[-1] if config.precision is not None else forms[0]
+    about: dict[str, Any] = {
+        "network": named.file,
+        "input": "input_0",
+        "batch": config.fixed_batch,
+        "cropped_to": images.side,
+        "side": subject.side,
+        "channels": "RGB",
+        "scale": 255,
+        "limits": images.limits,
+        "mean": images.mean,
+        "sd": images.sd,
+        "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
+        "task": images.target.value if isinstance(images, ImageSet) else images.name,
+    }
+    if isinstance(images, ImageSet) and images.target is Target.regression:
+        about["unit"] = images.unit
+    if subject.draws_answers and isinstance(images, LearnerData):
+        shutil.copyfile(scripts / "infer_task.py", folder / "infer.py")
+        if named.format is ExportFormat.onnx:
+            content = (folder / named.file).read_bytes()
+        else:
+            content = onnx_bytes(network, [images.example], opset=config.opset)
+        about |= _write_answers(folder, images.learner, network, content)
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
+    if not has_classes(images):
+        return 0
+    count = min(config.sample, len(images.test)) if subject.is_trained else 0
+    if count:
+        pixels = resized(images.test.pixels[:count], subject.side)
+        np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
+    return count
+
+
+def _write_answers(
     folder: Path, learner: Learner, network: nn.Module, content: bytes
 ) -> dict[str, Any]:
     """Write a network's ONNX file with what follows it; returns what `infer.py` needs to know of it."""
