@@ -4,7 +4,7 @@
 
 The control network runs on each core alone and then on all cores of a set at once, in ONNX Runtime and in
 eager torch; printed is by how much the cores slow each other down. A table is then measured by one
-`python -m nas.measure core=<core> shard=<n>/<cores>` on each core. results/measuring.md holds the table.
+`python -m nas.measure` on each core, as an earlier version's `shard=` did. results/measuring.md holds the table.
 """
 
 from __future__ import annotations

@@ -7,16 +7,21 @@ address is not known. A link that leads nowhere stops `mkdocs build --strict`.
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
 import subprocess
+from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
-import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from edgenas.__main__ import _COMMANDS
+from edgenas_core.command.plug_ins import COMMANDS, optional
 
 _ROOT = Path(__file__).parent.parent
 _DOCS = "docs/"
@@ -64,12 +69,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _help(name: str) -> str:
-    """Section of a command with what its `--help` prints, from the settings of its project."""
-    folders = [_ROOT / "conf" / "help", _ROOT / "runtime" / "edgenas_runtime" / "conf" / "help"]
-    path = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
-    template = yaml.safe_load(path.read_text(encoding="utf-8"))["template"]
-    package = f"nas.{name}" if path.parent == folders[0] else f"edgenas_runtime.{name}"
-    return f"### `{package} --help`\n\n```text\n{template.strip()}\n```\n"
+    """Section of a command with what its `--help` prints, which is made of its dataclass of settings."""
+    command = _COMMANDS.get(name) or optional(COMMANDS, name, f"edgenas {name}")
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        import_module(command.module).main(["--help"])
+    return f"### `edgenas {name} --help`\n\n```text\n{printed.getvalue().strip()}\n```\n"
 
 
 def _page_of(name: str) -> str:

@@ -9,7 +9,7 @@ import sys
 
 from edgenas_core.command.exit_status import one_line_errors, run_command
 from edgenas_core.command.plug_ins import COMMANDS, Command, in_group, missing_extra, optional
-from edgenas_core.types.errors import UserError, did_you_mean
+from edgenas_core.types.errors import UserError, not_one_of
 
 _COMMANDS = {
     "search": Command(
@@ -80,9 +80,7 @@ def main() -> None:
         run_command(command.module, words[1:])
     else:
         commands = [*_COMMANDS, *in_group(COMMANDS), "completion"]
-        raise UserError(
-            f"{first} is not one of {', '.join(commands)}{did_you_mean(first, commands)}"
-        )
+        raise not_one_of("command", first, commands)
 
 
 def _help() -> str:

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
 from controller.base import ControllerConfig
+from edgenas.arguments import takes_settings
 from edgenas.found import Found, Study
 from edgenas.networks import File, Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
@@ -34,7 +35,13 @@ from nas.runs.run import OnTrials, nothing
 from nas.search import command as search_command
 from nas.spaces.base import SearchSpace
 from nas.study import command as study_command
+from nas.study.config import StudyConfig
 from rewards.base import Reward
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from edgenas.keywords import MeasureKeywords, StudyKeywords, TransferKeywords
 
 
 def search(
@@ -170,60 +177,32 @@ def _no_accuracy(_architectures: ndarray) -> ndarray:
     raise AssertionError
 
 
+@takes_settings(StudyConfig)
 def study(
     *,
-    rewards: Sequence[str | Reward | Callable[..., Any]] | None = None,
-    controllers: Sequence[str | ControllerConfig | Callable[..., Any]] | None = None,
-    devices: Sequence[str] | None = None,
-    limits: Sequence[str] | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
-    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
-    seeds: int | None = None,
-    budget: int | None = None,
-    compare: str | None = None,
-    reference: str | None = None,
     experiment: str | None = None,
-    workers: int | None = None,
-    runs: File | None = None,
-    folder: File | None = None,
-    resume: File | None = None,
     settings: Settings | None = None,
     quiet: bool = False,
+    **keywords: Unpack[StudyKeywords],
 ) -> Study:
     """Compare rewards or searchers over devices, limits and seeds: `python -m nas.study`.
 
     Args:
-      rewards: names, settings after a space ("mnasnet exponent_beyond=-1"), or own ones.
-      controllers: likewise.
-      devices: device ids.
-      limits: times, or shares of the space that meet them: ["11ms", "30%"].
-      space: as in `search`.
-      dataset: as in `search`.
-      accuracy: as in `search`.
-      latency: as in `search`, for every device.
-      seeds: number of seeds of each setting.
-      budget: as in `search`, for each setting and seed.
-      compare: "reward" or "controller": the axis that is compared.
-      reference: the reward or controller that the others are tested against; "" for none.
       experiment: a preset, such as "smoke".
-      workers: number of processes.
-      runs: as in `search`.
-      folder: where to write it.
-      resume: folder of an interrupted study.
-      settings: further settings by name.
+      settings: further settings by their full names.
       quiet: print nothing.
+      keywords: settings; rewards, controllers and sources may be objects or functions, as in `search`.
 
     Raises:
       UserError: if the study cannot be planned, or a setting failed.
     """
-    arguments = dict(locals())
     study_command.register_study()
-    arguments |= {
-        "rewards": _listed("reward", rewards),
-        "controllers": _listed("controller", controllers),
-        "+experiment": arguments.pop("experiment"),
+    arguments = {
+        **keywords,
+        "rewards": _listed("reward", keywords.get("rewards")),
+        "controllers": _listed("controller", keywords.get("controllers")),
+        "+experiment": experiment,
+        "settings": settings,
     }
     chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.study", "study", chosen) as composed:
@@ -232,45 +211,23 @@ def study(
     return Study(written.path)
 
 
+@takes_settings(MeasureConfig)
 def measure(
-    *,
-    board: str | None = None,
-    device: str | Sequence[str] | None = None,
-    backend: str | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    networks: int | None = None,
-    probes: int | None = None,
-    transfer: bool | None = None,
-    precision: str | None = None,
-    minutes: float | None = None,
-    out: File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
+    *, settings: Settings | None = None, quiet: bool = False, **keywords: Unpack[MeasureKeywords]
 ) -> Path:
     """Time networks on this machine or a board into a latency table: `python -m nas.measure`.
 
     Args:
-      board: name of the device in the table.
-      device: "cpu", "cuda", or the address of a board, or several.
-      backend: "torch", "graph" or "onnxruntime" of this machine.
-      space: as in `search`.
-      dataset: a data set of the space: the size of its images.
-      networks: number of networks to time.
-      probes: number of calibration networks instead.
-      transfer: whether to predict all others from these.
-      precision: "fp32", "bf16", "fp16" or, in ONNX Runtime on a CPU, "int8".
-      minutes: time after which nothing more is begun.
-      out: folder; an interrupted measurement in it goes on.
-      settings: further settings by name.
+      settings: further settings by their full names.
       quiet: print nothing.
+      keywords: settings.
 
     Returns the path of the table.
 
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
-    chosen = chosen_settings(locals())
+    chosen = chosen_settings({**keywords, "settings": settings})
     with (
         _process_as_before(),
         typed_call("nas.measure", "measure", MeasureConfig, chosen) as config,
@@ -278,35 +235,23 @@ def measure(
         return measure_command.measure(config, _words(chosen), PlainConsole(quiet=quiet))
 
 
+@takes_settings(transfer_command.TransferConfig)
 def transfer(
-    *,
-    out: File | None = None,
-    choose: int | None = None,
-    export: File | None = None,
-    probes: File | None = None,
-    device: str | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    quiet: bool = False,
+    *, settings: Settings | None = None, quiet: bool = False, **keywords: Unpack[TransferKeywords]
 ) -> Path:
     """Predict a new device from a few networks that were timed on it: `python -m nas.transfer`.
 
     Args:
-      out: file to write: the networks to time (with `export`, probes.csv in it), or the table.
-      choose: number of networks to choose.
-      export: folder for these as ONNX files, for a board without SSH.
-      probes: file with their times, from which the others are predicted.
-      device: name of the device in the table.
-      space: as in `search`.
-      dataset: a data set of the space, of the ONNX files.
+      settings: further settings by their full names.
       quiet: print nothing.
+      keywords: settings.
 
     Returns the path that was written.
 
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
-    chosen = chosen_settings(locals())
+    chosen = chosen_settings({**keywords, "settings": settings})
     with typed_call("nas.transfer", "transfer", transfer_command.TransferConfig, chosen) as config:
         return transfer_command.transfer(config, PlainConsole(quiet=quiet))
 
@@ -335,8 +280,8 @@ def _with_own_parts(arguments: Settings) -> Settings:
         if part is not None and not isinstance(part, str):
             settings = add_part(group, part)
             values |= settings if is_new else {group: None}
-    if not isinstance(values["space"], str):
-        name = space_name(values["space"])
+    if not isinstance(values.get("space"), str):
+        name = space_name(values.get("space"))
         values["space"] = name if is_new else None
     if not isinstance(values.get("learner"), str | None):
         name = learner_name(values["learner"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from edgenas.arguments import takes_settings
 from edgenas_core.command.console import PlainConsole
 from edgenas_core.command.hydra_command import typed_call
 from edgenas_core.types.errors import UserError
@@ -18,6 +19,11 @@ from nas.spaces.registry import give_space
 from nas.train import command as train_command
 from nas.train.config import TrainConfig
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from edgenas.keywords import ExportKeywords, TrainKeywords
+
 Settings: TypeAlias = Mapping[str, Any]
 File: TypeAlias = str | Path
 
@@ -25,94 +31,44 @@ _NO_SETTINGS = {"settings", "progress", "quiet"}
 """Arguments that are no settings of a command."""
 
 
+@takes_settings(TrainConfig)
 def train(
-    *,
-    run: File | None = None,
-    arch: str | int | None = None,
-    space: str | SearchSpace | None = None,
-    data: File | None = None,
-    task: str | None = None,
-    learner: str | Learner | None = None,
-    recipe: str | None = None,
-    epochs: int | None = None,
-    hours: float | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    runs: File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
+    *, settings: Settings | None = None, quiet: bool = False, **keywords: Unpack[TrainKeywords]
 ) -> Path:
     """Train a network in full on own images: `python -m nas.train`; the same call goes on.
 
     Args:
-      run: folder of a finished search.
-      arch: another architecture, its text or number.
-      space: as in `search`.
-      data: own images, as in `search`; those of the run by default.
-      task: as in `search`.
-      learner: as in `search`.
-      recipe: "nas_bench_201" or "modern".
-      epochs: number of epochs.
-      hours: time that the epochs must fit in.
-      seed: of the weights and the order of the images.
-      device: "auto", "cpu", "cuda" or "cuda:1".
-      runs: folder that a training without a run goes into.
-      settings: further settings by name.
+      settings: further settings by their full names.
       quiet: print nothing.
+      keywords: settings.
 
     Returns the folder of the trained network.
 
     Raises:
       UserError: if there is no such network, or the training diverges or does not fit.
     """
-    chosen = chosen_settings(locals())
+    chosen = chosen_settings({**keywords, "settings": settings})
     with typed_call("nas.train", "train", TrainConfig, chosen) as config:
         return train_command.train_into_folder(config, PlainConsole(quiet=quiet))
 
 
+@takes_settings(ExportConfig)
 def export(
-    *,
-    run: File | None = None,
-    arch: str | int | None = None,
-    space: str | SearchSpace | None = None,
-    weights: File | None = None,
-    data: File | None = None,
-    task: str | None = None,
-    learner: str | Learner | None = None,
-    dataset: str | None = None,
-    which: str | None = None,
-    precision: str | None = None,
-    batch: int | str | None = None,
-    device: str | None = None,
-    out: File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
+    *, settings: Settings | None = None, quiet: bool = False, **keywords: Unpack[ExportKeywords]
 ) -> Path:
     """Write a network as PyTorch, ONNX, scripts and a card: `python -m nas.export`.
 
     Args:
-      run: folder of a finished search or of a trained network.
-      arch: instead, an architecture, its text or number.
-      space: as in `search`.
-      weights: folder of a trained network, or a safetensors file.
-      data: own images, as in `search`; those of the training by default.
-      task: as in `search`.
-      learner: as in `search`.
-      dataset: a data set of the space, without images.
-      which: "best", "mode" or "optimum" of the run.
-      precision: "fp32", "fp16", "int8" or "all".
-      batch: images of one inference, or "dynamic".
-      device: address of a board that times the files, or "here".
-      out: folder to write.
-      settings: further settings by name.
+      settings: further settings by their full names.
       quiet: print nothing.
+      keywords: settings.
 
     Returns the folder.
 
     Raises:
       UserError: if there is no such network, or a file differs from the network.
     """
-    chosen = chosen_settings(locals())
+    chosen = chosen_settings({**keywords, "settings": settings})
     with typed_call("nas.export", "export", ExportConfig, chosen) as config:
         return export_command.export(config, PlainConsole(quiet=quiet))
 

@@ -14,10 +14,12 @@ from typing import final
 
 from jaxtyping import Int64
 from numpy import ndarray
+from omegaconf import MISSING
 from rich.console import Console
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.settings import setting
 from edgenas_core.files.atomic_file import replacing
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -35,20 +37,54 @@ from nas.spaces.registry import space_named
 @final
 @dataclass
 class TransferConfig:
-    """Settings of the command; conf/transfer.yaml holds the defaults."""
+    """Settings of `python -m nas.transfer`."""
 
-    space: str
-    choose: int | None
-    probes: str | None
-    out: str | None  # None: probes.csv in the folder `export`
-    device: str | None
-    export: str | None = None  # folder for the chosen networks as ONNX files
-    dataset: str = "auto"  # task that these are for
+    space: str = setting(MISSING, "Search space.", heading="What to do (name=value)")
+    choose: int | None = setting(
+        None,
+        "Number of calibration networks to choose, at least 3; the first n of more are the best n.",
+    )
+    probes: str | None = setting(
+        None,
+        "CSV file with the columns arch and latency_ms; any architectures will do.",
+        unit="path",
+    )
+    export: str | None = setting(
+        None,
+        "With choose: folder for these networks as ONNX files, 01.onnx and so on.",
+        unit="path",
+    )
+    dataset: str = setting("auto", "Of these files: a task of the space.")
+    device: str | None = setting(
+        None, "Name of the device in the table.", unset="the name of the file"
+    )
+    out: str | None = setting(
+        None,
+        "File to write: the calibration networks, or the table with a .json beside it.",
+        unset="probes.csv in the folder export=",
+        heading="Where results go",
+        unit="path",
+    )
+
+
+_ABOUT = """
+Predict all latencies of a new device from a few that you time on it.
+
+  python -m nas.transfer choose=10 out=probes.csv
+  (time these architectures on the device, fill in the column latency_ms)
+  python -m nas.transfer choose=10 export=to-time
+  (copy its ten ONNX files to a board without SSH, time them, fill in its probes.csv)
+  python -m nas.transfer probes=probes.csv device=my-board out=my-board_ms.csv
+
+Then:  python -m nas.search device=my-board latency=transfer latency.probes=probes.csv
+"""
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command."""
-    typed_hydra_command("nas.transfer", "transfer", TransferConfig, _transfer, words=words)
+    typed_hydra_command(
+        "nas.transfer", "transfer", TransferConfig, _transfer, words=words, about=_ABOUT
+    )
 
 
 def _transfer(config: TransferConfig) -> None:

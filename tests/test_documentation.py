@@ -25,6 +25,7 @@ from nas.data.command import _parser
 from nas.report.network import Network
 from nas.report.summary import Summary
 from nas.spaces.registry import space_named
+from nas.study import command as study_command
 
 ROOT = Path(__file__).parents[1]
 COMPOSED = {  # module -> module of its `main`, file of its settings
@@ -129,8 +130,8 @@ def registered():
 
 @pytest.mark.parametrize(("setting", "name"), sorted(registered()))
 def test_every_registered_name_stands_in_help_and_reference(setting, name):
-    command = "study" if setting == "experiment" else "search"
-    help_ = (CONF / "help" / f"{command}.yaml").read_text()
+    search = (CONF / "help" / "search.yaml").read_text()
+    help_ = study_command._ABOUT if setting == "experiment" else search
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
     code = " ".join(re.findall(r"`[^`\n]+`", "\n".join(pages)))
 

@@ -13,7 +13,6 @@ from edgenas_core.types.errors import UserError
 
 _MOST = {
     "seed": 2**63 - 1,
-    "first_seed": 2**32,
     "budget": 10**9,
     "horizon": 10**9,  # the budget, as controllers call it
     "batch_size": 10**5,

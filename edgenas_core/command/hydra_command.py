@@ -25,8 +25,10 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from edgenas_core.command.bounds import require_in_bounds, require_text
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.exit_status import one_line_errors, reason
+from edgenas_core.command.old_settings import require_current
 from edgenas_core.command.plug_ins import missing_extra
-from edgenas_core.types.errors import UserError, did_you_mean, gpu_memory_line
+from edgenas_core.command.settings import help_text
+from edgenas_core.types.errors import UserError, did_you_mean, gpu_memory_line, not_one_of
 
 _Config = TypeVar("_Config")
 
@@ -48,6 +50,7 @@ def hydra_command(
     task: Callable[[DictConfig], None],
     *also: type[Exception],
     words: Sequence[str] | None = None,
+    about: str = "",
 ) -> None:
     """Compose the settings of the command line, and run the task with them.
 
@@ -56,11 +59,11 @@ def hydra_command(
 
     Args:
       command: name after `python -m`, for the reference to its help.
-      file: YAML file of the default settings, relative to conf/, without its ending; its help is
-        help/<name>.yaml beside it.
+      file: YAML file of the default settings, relative to conf/, without its ending.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
       words: settings and options; None for those of the process.
+      about: what `--help` prints before the settings; without it, the help is help/<name>.yaml beside the file.
 
     Raises:
       SystemExit: with status 2 after an error of the user, 130 after Ctrl-C.
@@ -75,6 +78,10 @@ def hydra_command(
             sys.stdout.write(f"edgenas {version('edgenas')}\n")
         elif {"--help", "-h"} & {*words}:
             settings = [word for word in words if not word.startswith("-")]
+            if about:
+                with _composed(command, path, settings) as composed:
+                    sys.stdout.write(help_text(about, _schema(path), composed, chosen_names()))
+                return
             # a file of its own, as OmegaConf would parse its thousands of letters in every command
             template = OmegaConf.load(path.parent / "help" / f"{path.name}.yaml")
             with _composed(command, path, settings) as composed, open_dict(composed):
@@ -87,6 +94,13 @@ def hydra_command(
                 task(composed)
 
 
+def _schema(path: Path) -> type[Any]:
+    """Dataclass of a command's settings."""
+    schema = OmegaConf.get_type(ConfigStore.instance().load(f"{path.name}_schema.yaml").node)
+    assert schema is not None
+    return schema
+
+
 def _main(
     command: str,
     path: Path,
@@ -95,9 +109,6 @@ def _main(
     words: list[str],
 ) -> None:
     """Let Hydra parse the command line; it may run the task, a sweep, or print the settings."""
-    if words != sys.argv[1:]:  # `hydra.main` reads those of its process
-        safe = ["-P"] if sys.version_info >= (3, 11) else []
-        os.execv(sys.executable, [sys.executable, *safe, "-m", command, *words])  # noqa: S606 - no shell is meant
     has_begun = False
 
     def run(composed: DictConfig) -> None:
@@ -114,10 +125,21 @@ def _main(
     run.__module__ = command  # Hydra names the job after it
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
-    _require_words(words)
+    _require_words(command, words)
     _require_options(command, words)
-    with composing(command, words, lambda: has_begun):
+    with composing(command, words, lambda: has_begun), _arguments(words):
         main()
+
+
+@contextmanager
+def _arguments(words: Sequence[str]) -> Iterator[None]:
+    """Have `hydra.main` read these words, not those of its process."""
+    before = sys.argv
+    sys.argv = [before[0], *words]
+    try:
+        yield
+    finally:
+        sys.argv = before
 
 
 @contextmanager
@@ -128,7 +150,7 @@ def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictCo
       UserError: if a value cannot be converted, or is too large.
     """
     parser = OverridesParser.create()
-    _require_words(words)
+    _require_words(command, words)
     with hydra.initialize_config_dir(str(path.parent), command, "1.3"):
         with composing(command, words):
             readable = [_readable(parser, word) for word in words]
@@ -140,13 +162,15 @@ def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictCo
         yield composed
 
 
-def _require_words(words: Sequence[str]) -> None:
+def _require_words(command: str, words: Sequence[str]) -> None:
     """Check the words of a command line before Hydra reads them, and the folder that paths begin in.
 
     Raises:
-      UserError: if one is no text, or chooses more or less than one name for a group.
+      UserError: if one is no text, is a setting of an earlier version, or chooses more or less than one name
+        for a group.
     """
     require_text("working folder", str(Path.cwd()))
+    require_current(command, (text.partition("=")[0] for text in words))
     for text in words:
         name, _, value = text.partition("=")
         require_text(name, value)
@@ -210,6 +234,7 @@ def typed_hydra_command(
     task: Callable[[_Config], None],
     *also: type[Exception],
     words: Sequence[str] | None = None,
+    about: str = "",
 ) -> None:
     """Like `hydra_command`, with the settings as an object of the dataclass `schema`.
 
@@ -219,7 +244,9 @@ def typed_hydra_command(
       SystemExit: as `hydra_command` does, and with status 2 if a setting without default is missing.
     """
     ConfigStore.instance().store(name=f"{(CONF / file).name}_schema", node=schema)
-    hydra_command(command, file, lambda composed: task(_object(composed)), *also, words=words)
+    hydra_command(
+        command, file, lambda composed: task(_object(composed)), *also, words=words, about=about
+    )
 
 
 def require_complete(composed: DictConfig) -> None:
@@ -253,6 +280,7 @@ def called(
     """
     chosen = {name: value for name, value in values.items() if name.lstrip("+") in GROUPS}
     words = [f"{name}={choice}" for name, choice in chosen.items()]
+    require_current(command, values)
     with (
         user_errors(command, *also),
         _composed(command, CONF / file, words) as composed,
@@ -323,8 +351,8 @@ def _unknown_name(file: str | None, options: Sequence[str]) -> str:
     """How to install the extra that has a name, or which names there are."""
     group, _, name = str(file).rpartition("/")
     names = [option for option in options if not option.endswith("_schema")]
-    unknown = f"{group}={name} is not one of {', '.join(names)}{did_you_mean(name, names)}"
-    return missing_extra(f"edgenas.{group}", name, f"{group}={name}") or unknown
+    missing = missing_extra(f"edgenas.{group}", name, f"{group}={name}")
+    return missing or str(not_one_of(group, name, names))
 
 
 def _in_one_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 
+from edgenas_core.command.settings import setting
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
 
@@ -23,15 +24,21 @@ class OnDisturbance(Enum):
     flag = "flag"  # go on; the time is marked, or its field of the table stays empty
 
 
-@final
+MOST_STOLEN = 0.02
+"""Share of the processor's time that a hypervisor may give to others, by default."""
+
+
 @dataclass
 class StabilityConfig:
     """Limits above which a change counts as a disturbance."""
 
-    control_drift: float = 0.05  # of the control network's median against its lower quartile
-    other_load: float = 0.2  # processors kept busy by other processes
-    stolen: float = 0.02  # share of the processor's time that the hypervisor gave to others
-    clock_drop: float = 0.1  # relative to the first clock, where it can be read
+    control_drift: float = setting(
+        0.05,
+        "Largest relative change of the control network's time, which is taken beside each.",
+        heading="When a time counts as disturbed",
+    )
+    other_load: float = setting(0.2, "Processors that other programs may keep busy.")
+    clock_drop: float = setting(0.1, "Largest relative fall of the clock, where it can be read.")
 
 
 def undisturbed_control_ms(control_ms: Collection[float]) -> float:
@@ -111,7 +118,7 @@ def watch_disturbances(*, on_gpu: bool) -> Watch:
     limits, cores = StabilityConfig(), usable_cores()
     monitors: list[Monitor] = [
         OtherLoad(limits.other_load, cores),
-        Stolen(limits.stolen, cores),
+        Stolen(MOST_STOLEN, cores),
         Throttles(),
     ]
     return Watch(limits, [*monitors, gpu_throttling] if on_gpu else monitors)

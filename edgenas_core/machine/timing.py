@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import final
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
+
+from edgenas_core.command.settings import setting
+from edgenas_core.types.errors import require_at_least_1
 
 
 class Statistic(Enum):
@@ -34,7 +37,7 @@ class Statistic(Enum):
 
 
 @final
-@dataclass
+@dataclass(frozen=True)
 class TimingConfig:
     """Length of the warm-up, and number of samples."""
 
@@ -45,14 +48,39 @@ class TimingConfig:
     warm_up_most: int = 100  # calls after which instability is accepted and reported
     settle_s: float = 2.0  # busy time before anything is timed: clocks rise, caches fill
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """The settings that must be at least 1, by the names a user gives them."""
-        return {
-            "timing.samples": self.samples,
-            "timing.turn": self.turn,
-            "timing.warm_up_window": self.warm_up_window,
-        }
+
+@dataclass
+class TimingSettings:
+    """What a user sets of a timing; few samples have a shorter warm-up and shorter turns."""
+
+    samples: int = setting(30, "Times taken of each network.", heading="How it is timed")
+
+    def config(self) -> TimingConfig:
+        """The whole timing.
+
+        Raises:
+          UserError: if no sample is to be taken.
+        """
+        require_at_least_1({"timing.samples": self.samples})
+        usual, samples = TimingConfig(), self.samples
+        return TimingConfig(
+            samples,
+            turn=min(samples, usual.turn),
+            warm_up_window=min(samples, usual.warm_up_window),
+            warm_up_most=min(4 * samples, usual.warm_up_most),
+        )
+
+
+@final
+@dataclass
+class MeasureTiming(TimingSettings):
+    """The same on this machine, which is kept busy before."""
+
+    settle_s: float = setting(2.0, "Time for which the device is kept busy first.", unit="s")
+
+    def config(self) -> TimingConfig:
+        """The whole timing; UserError if no sample is to be taken."""
+        return replace(super().config(), settle_s=self.settle_s)
 
 
 @final

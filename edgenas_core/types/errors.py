@@ -36,6 +36,22 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def not_one_of(setting: str, value: object, names: Iterable[str], see: str = "") -> UserError:
+    """The error of a value that is none of the names that its setting takes.
+
+    Args:
+      setting: name of the setting.
+      value: what the user wrote.
+      names: what is allowed; the nearest one is offered.
+      see: further advice, such as a page of the documentation.
+    """
+    allowed = list(names)
+    what = (
+        f"{setting}={value} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+    )
+    return UserError(f"{what}; {see}" if see else what)
+
+
 def require_at_least_1(settings: dict[str, int]) -> None:
     """Check counts, given by the names of their settings.
 

@@ -38,19 +38,14 @@ class LiveBoards:
           UserError: if an address or a setting is malformed.
           LostConnectionError, BoardError: if a board cannot be used.
         """
-        if config.backend is not None:
-            raise UserError(
-                f"backend={config.backend.value} is for this machine; for a board set "
-                f"latency.runtime={config.backend.value}, or leave it out to take what is there"
-            )
         names = [precision.value for precision in BoardPrecision]
         if config.precision.value not in names:
             raise UserError(
                 f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
             )
-        require_times({"quiet.control_drift": config.quiet.control_drift})
+        require_times({"control_drift": config.control_drift})
         self._config, self._tell = config, tell
-        connected = config.latency.connect(
+        connected = config.connect(
             config.addresses,
             space,
             task,
@@ -59,8 +54,8 @@ class LiveBoards:
             batch_size=config.batch_size,
             threads=config.threads,
             core=config.core,
-            timing=config.timing,
-            quiet=config.quiet,
+            timing=config.timing.config(),
+            quiet=config,
             layers=config.layers is not None,
         )
         self._pool, self._export = connected.pool, connected.export
@@ -129,7 +124,7 @@ class LiveBoards:
     def _watch(self, journal: Path) -> Watch:
         rows = read(journal)
         return Watch(
-            self._config.quiet,
+            self._config,
             [],
             control_ms={float(row["control_ms"]) for row in rows},
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
@@ -138,10 +133,10 @@ class LiveBoards:
     def _judged(self, network: str, timed: Timed, address: str, watch: Watch) -> Measurement:
         self._states[address] = timed.report
         mhz = timed.state.clock_mhz
-        drift = () if self._config.correct_drift else tuple(watch.drift(timed.control_median_ms))
+        drift = tuple(watch.drift(timed.control_median_ms))
         disturbances = (
             *watch.disturbances(mhz),
-            *loaded(timed.state.other_load, self._config.quiet.other_load),
+            *loaded(timed.state.other_load, self._config.other_load),
         )
         self._config.require_quiet(drift, disturbances, address)
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)

@@ -19,8 +19,8 @@ from latency.devices.registry import slug_of, solo_id
 from latency.measuring.journal import judged, read
 from latency.measuring.settings import MeasureConfig
 
-_OF_A_PART = ("core", "shard")
-"""Settings that may differ between the parts of one measurement."""
+_OF_A_PART = ("core",)
+"""Settings that may differ between the parts of one measurement, which earlier versions took."""
 
 
 @final
@@ -30,15 +30,13 @@ class MeasurementFolder:
     def __init__(self, config: MeasureConfig, device_id: str, deciding: dict[str, Any]) -> None:
         """Make the folder; `deciding` are the settings that a time depends on."""
         self.device_id = device_id
-        self._quiet, self._correct = config.quiet, config.correct_drift
+        self._quiet = config
         self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
         self.slug = slug_of(device_id)
         self.path = Path(config.out)
         self.path.mkdir(parents=True, exist_ok=True)
-        number, parts = config.part
-        name = self.slug if parts == 1 else f"{self.slug}.part-{number}-of-{parts}"
-        self.journal = self.path / f"{name}.journal.csv"
-        self.settings = self.path / f"{name}.settings.json"
+        self.journal = self.path / f"{self.slug}.journal.csv"
+        self.settings = self.path / f"{self.slug}.settings.json"
         tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
         self.table = self.path / f"{self.slug}{tail}_ms.csv"
         self.table_alone = self.path / f"{slug_of(solo_id(device_id))}{tail}_ms.csv"
@@ -81,17 +79,15 @@ class MeasurementFolder:
 
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
-        return rows_of(self.path, self.slug, self._quiet, correct=self._correct)
+        return rows_of(self.path, self.slug, self._quiet)
 
 
-def rows_of(
-    folder: Path, slug: str, quiet: StabilityConfig, *, correct: bool = False
-) -> list[dict[str, str]]:
+def rows_of(folder: Path, slug: str, quiet: StabilityConfig) -> list[dict[str, str]]:
     """All lines of all parts of a measurement; every part's control is compared with itself."""
     return [
         row
         for path in parts_of(folder, slug, "journal.csv")
-        for row in judged(read(path), quiet.control_drift, correct=correct)
+        for row in judged(read(path), quiet.control_drift)
     ]
 
 

@@ -188,14 +188,10 @@ def mend(path: Path) -> None:
             os.truncate(path, len(whole))  # to write it anew could lose it to another kill
 
 
-def judged(
-    rows: list[dict[str, str]], control_drift: float, *, correct: bool = False
-) -> list[dict[str, str]]:
+def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
     """The lines of one journal; a line whose control deviates from its quiet time is disturbed.
 
-    With `correct` it is not: the times of each line are divided by the deviation of its control, which
-    was timed in turns with its network. The quiet time is known only from all lines. A field
-    `control_drift` is added: the relative deviation.
+    The quiet time is known only from all lines. A field `control_drift` is added: the relative deviation.
     """
     control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
     if not control_ms:
@@ -205,13 +201,8 @@ def judged(
     for row in rows:
         now_ms = float(row["control_ms"])
         compared = {**row, "control_drift": f"{now_ms / quiet_ms - 1:.5f}"}
-        if correct:
-            names = [f"{statistic.value}_ms" for statistic in Statistic]
-            times = {name: f"{float(row[name]) * quiet_ms / now_ms:.7g}" for name in names}
-            verdicts.append({**compared, **times})
-        else:
-            reasons = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
-            verdicts.append({**compared, "disturbances": "; ".join(filter(None, reasons))})
+        reasons = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+        verdicts.append({**compared, "disturbances": "; ".join(filter(None, reasons))})
     return verdicts
 
 

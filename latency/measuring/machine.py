@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -25,7 +25,7 @@ from edgenas_core.machine.monitors import (
     gpu_mhz,
     gpu_throttling,
 )
-from edgenas_core.machine.stability import Monitor, Watch
+from edgenas_core.machine.stability import Monitor, StabilityConfig, Watch
 from edgenas_core.machine.timing import Stopwatch, settle, time_interleaved
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
@@ -33,7 +33,17 @@ from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
 from latency.measuring.settings import MeasureConfig
+from latency.probe.config import BoardsConfig
 from latency.probe.layer_times import LayerTime
+from latency.probe.settings import Runtime
+
+BACKENDS = {
+    Runtime.auto: Backend.torch,
+    Runtime.torch: Backend.torch,
+    Runtime.graph: Backend.graph,
+    Runtime.onnxruntime: Backend.onnxruntime,
+}
+"""Runtimes of this machine."""
 
 RUNTIMES = {
     Backend.torch: "torch",
@@ -42,9 +52,13 @@ RUNTIMES = {
 }
 """Name of each backend in device ids."""
 
+_OF_BOARDS = [each.name for each in fields(BoardsConfig)]
+
 _FREE = (
-    *("networks", "repeats", "probes", "transfer", "latency", "minutes", "layers"),
-    *("statistic", "on_disturbance", "correct_drift", "out", "quiet"),
+    *("networks", "repeats", "probes", "transfer", "minutes", "layers"),
+    *("statistic", "on_disturbance", "out"),
+    *("stolen", *(each.name for each in fields(StabilityConfig))),
+    *_OF_BOARDS,
     "scenario",  # all of it is in the device id
 )
 """Settings that no time depends on; they may change when a measurement is continued."""
@@ -80,8 +94,13 @@ class ThisMachine:
         self._space, self._task, self._tell = space, task, tell
         self._core = config.core or 0
         self._allowed = os.sched_getaffinity(0)
-        self._backend = config.backend or Backend.torch
-        self._config = replace(config, core=self._core, backend=self._backend)
+        if config.runtime not in BACKENDS:
+            raise UserError(
+                f"runtime={config.runtime.name} is of boards; this machine, device={config.addresses}, has "
+                f"{', '.join(runtime.name for runtime in BACKENDS)}"
+            )
+        self._backend = BACKENDS[config.runtime]
+        self._config = replace(config, core=self._core)
         self._scenario = SOLO if config.scenario is None else scenario_named(config.scenario)
         self._require_runnable()
         if self._scenario.memory_budget is not None and (
@@ -90,7 +109,7 @@ class ThisMachine:
         ):
             raise UserError(
                 f"scenario={config.scenario} streams weights through {self._scenario.memory_budget} "
-                f"of memory: take device=cpu backend=torch precision=fp32"
+                f"of memory: take device=cpu runtime=torch precision=fp32"
             )
         runtime = RUNTIMES[self._backend]
         threads = "" if config.threads == 1 else f"-t{config.threads}"
@@ -110,7 +129,7 @@ class ThisMachine:
         if scenario.needs_stream and self._backend is Backend.onnxruntime:
             raise UserError(
                 f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
-                f"backend=graph and backend=torch do"
+                f"runtime=graph and runtime=torch do"
             )
         if scenario.memory_budget is not None:
             require_extra(INFERENCE, "streamed", named)
@@ -118,7 +137,8 @@ class ThisMachine:
     @property
     def deciding(self) -> dict[str, Any]:
         """The settings that a time depends on."""
-        return {k: v for k, v in settings_of(self._config).items() if k not in _FREE}
+        values = {k: v for k, v in settings_of(self._config).items() if k not in _FREE}
+        return {**values, "backend": self._backend.value}
 
     def facts(self) -> dict[str, Any]:
         """Facts about this machine, for the origin of the table."""
@@ -126,11 +146,12 @@ class ThisMachine:
             **({"scenario": self._scenario.facts()} if self._scenario.suffix else {}),
             **machine_facts(self._core, gpu=self._device is Device.cuda),
             "threads": self._config.threads,
-            "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
+            "settings": {k: v for k, v in settings_of(self._config).items() if k not in _OF_BOARDS},
+            "backend": self._backend.value,
         }
 
     def journals(self, folder: MeasurementFolder) -> list[Path]:
-        """Journal of this process's part."""
+        """The one journal."""
         return [folder.journal]
 
     def rounds(
@@ -144,21 +165,20 @@ class ThisMachine:
           OSError: if the clock goes back.
         """
         config = self._config
-        rows = judged(read(folder.journal), config.quiet.control_drift)
+        rows = judged(read(folder.journal), config.control_drift)
         cores = self._pin()
         watch = Watch(
-            config.quiet,
+            config,
             self._monitors(cores),
             control_ms={float(row["control_ms"]) for row in rows},
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
-        total = -(-len(pending) // config.together)
         spare = sorted(self._allowed - cores)
         crowding = self._scenario.crowding(spare)
         if crowding is not None:
             self._tell(f"note: {crowding}")
         rounds = self._in_scenario(pending, watch, spare)
-        return total, ((folder.journal, measured) for measured in rounds)
+        return len(pending), ((folder.journal, measured) for measured in rounds)
 
     def _in_scenario(
         self, pending: Sequence[str], watch: Watch, spare: Sequence[int]
@@ -218,15 +238,13 @@ class ThisMachine:
 
     def _monitors(self, cores: set[int]) -> list[Monitor]:
         config = self._config
-        _, parts = config.part
         monitors: list[Monitor] = [
             OtherLoad(
-                config.quiet.other_load,
+                config.other_load,
                 cores,
-                expected=config.threads * (parts - 1)
-                + min(self._scenario.processors, len(self._allowed - cores)),
+                expected=min(self._scenario.processors, len(self._allowed - cores)),
             ),
-            Stolen(config.quiet.stolen, cores),
+            Stolen(config.stolen, cores),
             Throttles(),
         ]
         return [*monitors, gpu_throttling] if self._device is Device.cuda else monitors
@@ -292,7 +310,7 @@ def measure(
     beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
     layers: Callable[[str], Sequence[LayerTime]] = lambda _text: (),
 ) -> Iterator[list[Measurement]]:
-    """Time networks, a few at a time in turns with the control.
+    """Time networks, each in turns with the control.
 
     Args:
       pending: texts of the architectures.
@@ -312,20 +330,16 @@ def measure(
     """
     generator = np.random.default_rng(config.seed)
     infer_control = inference(control)
-    settle(infer_control, config.timing, stopwatch)
-    for start in range(0, len(pending), config.together):
-        texts = pending[start : start + config.together]
-        inferences = [infer_control, *(inference(text) for text in texts)]
+    timing = config.timing.config()
+    settle(infer_control, timing, stopwatch)
+    for text in pending:
+        inferences = [infer_control, inference(text)]
         beside_gb_per_s()  # counts from here: networks were built before
-        control_samples, *timed = time_interleaved(inferences, config.timing, generator, stopwatch)
+        control_samples, samples = time_interleaved(inferences, timing, generator, stopwatch)
         taken = tuple(beside_gb_per_s())
-        layers_of = [tuple(layers(text)) for text in texts]
+        of_network = tuple(layers(text))
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
-        drift = () if config.correct_drift else tuple(watch.drift(control_ms))
-        disturbances = tuple(watch.disturbances(mhz))
+        drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
         config.require_quiet(drift, disturbances, "the machine")
-        yield [
-            Measurement(text, samples, control_ms, mhz, drift, disturbances, taken, of_network)
-            for text, samples, of_network in zip(texts, timed, layers_of, strict=True)
-        ]
+        yield [Measurement(text, samples, control_ms, mhz, drift, disturbances, taken, of_network)]

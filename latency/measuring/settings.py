@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 from omegaconf import MISSING
 
-from edgenas_core.inference.backend import Backend, Precision
-from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
-from edgenas_core.machine.timing import Statistic, TimingConfig
+from edgenas_core.command.settings import group, setting
+from edgenas_core.inference.backend import Precision
+from edgenas_core.machine.stability import MOST_STOLEN, OnDisturbance, StabilityConfig
+from edgenas_core.machine.timing import MeasureTiming, Statistic
 from edgenas_core.types.errors import UserError
 from latency.probe.address import addresses
 from latency.probe.config import BoardsConfig
@@ -19,35 +19,78 @@ from latency.probe.config import BoardsConfig
 
 @final
 @dataclass
-class MeasureConfig:
-    """Settings of a measurement: the networks, the device, the timing."""
+class MeasureConfig(StabilityConfig, BoardsConfig):
+    """Settings of `python -m nas.measure`: the networks, the device, the timing."""
 
-    board: str | None = None  # None: the name that the board gives itself
-    device: Any = "cpu"  # cpu, cuda, or the address of a board, or a list of them
-    backend: Backend | None = None  # of this machine
-    space: str = MISSING
-    dataset: str = "auto"  # a task of the space
-    batch_size: int = 1
-    core: int | None = None
-    shard: str = "1/1"
-    networks: int | None = None
-    repeats: int | None = None
-    together: int = 1
-    statistic: Statistic = Statistic.median
-    on_disturbance: OnDisturbance = OnDisturbance.stop
-    seed: int = 0
-    out: str = "measurements"
-    precision: Precision = Precision.fp32
-    threads: int = 1
-    probes: int | None = None  # number of calibration networks, chosen as `nas.transfer` does
-    transfer: bool = False
-    layers: int | None = None  # distinct layers to time inside the networks of a board
-    scenario: str | None = None  # other work beside the networks; None: none
-    correct_drift: bool = False  # divide times by the control's drift instead of flagging them
-    minutes: float | None = None  # no round begins after that; None: everything is measured
-    timing: TimingConfig = field(default_factory=TimingConfig)
-    quiet: StabilityConfig = field(default_factory=StabilityConfig)
-    latency: BoardsConfig = field(default_factory=BoardsConfig)
+    space: str = setting(MISSING, "Search space.", heading="What to measure (name=value)")
+    board: str | None = setting(
+        None,
+        "Name of the machine in the table, such as jetson-nano.",
+        unset="the name that a board gives itself",
+    )
+    device: Any = setting(
+        "cpu",
+        "cpu or cuda: this machine; or the address of a board, ssh://[user@]host[:port] or "
+        "cmd://<command>; [ssh://a,ssh://b]: several of one kind share the work.",
+    )
+    precision: Precision = setting(
+        Precision.fp32,
+        "Number format of weights, input and activations; int8: quantised as by nas.export, with "
+        "runtime=onnxruntime.",
+    )
+    dataset: str = setting(
+        "auto", "Task of the space, which decides the size of the images and of the last layer."
+    )
+    batch_size: int = setting(1, "Images of one inference.")
+    networks: int | None = setting(
+        None, "Number of distinct networks, drawn by the seed.", unset="all, if they can be listed"
+    )
+    probes: int | None = setting(
+        None, "Instead: number of calibration networks, chosen to predict the others."
+    )
+    transfer: bool = setting(
+        False, "Predict all other networks from these, marked as predicted; 10 probes by default."
+    )
+    layers: int | None = setting(
+        None,
+        "Instead: networks until so many distinct layers were timed inside them, for latency=layers; "
+        "of a board, of cmd:// (this machine), or with device=cuda runtime=graph.",
+    )
+    repeats: int | None = setting(
+        None,
+        "Networks that are measured twice, which shows the noise of the table.",
+        unset="20; 3 of calibration networks",
+    )
+    minutes: float | None = setting(
+        None, "Time after which nothing more is begun; the same command goes on.", unset="no limit"
+    )
+    seed: int = setting(0, "Seed of the drawn networks and of the order.")
+    scenario: str | None = setting(
+        None,
+        "Work beside the networks: hog, hog_held, beside_nb201, drone and others, or a .yaml file; "
+        "docs/how-to/when-the-board-is-busy.md.",
+    )
+    core: int | None = setting(
+        None,
+        "Processor to pin to.",
+        unset="0; of a board none",
+        heading="How",
+    )
+    threads: int = setting(1, "Threads within one operation, on this processor and the next ones.")
+    statistic: Statistic = setting(Statistic.median, "Statistic of the times in the table.")
+    on_disturbance: OnDisturbance = setting(
+        OnDisturbance.stop, "Stop at a disturbed time, or flag it: it stays out of the table."
+    )
+    stolen: float = setting(
+        MOST_STOLEN, "Share of the processor's time that a hypervisor may give to others."
+    )
+    timing: MeasureTiming = group(MeasureTiming)
+    out: str = setting(
+        "measurements",
+        "Folder of results; an interrupted measurement in it goes on.",
+        heading="Where results go",
+        unit="path",
+    )
 
     @property
     def is_remote(self) -> bool:
@@ -59,19 +102,6 @@ class MeasureConfig:
         """The device, or the addresses of the boards, separated by space."""
         return addresses(self.device)
 
-    @property
-    def part(self) -> tuple[int, int]:
-        """Part that this process measures, counted from 1, and the number of parts.
-
-        Raises:
-          UserError: if there is no such part.
-        """
-        match = re.fullmatch(r"(\d+)/(\d+)", self.shard)
-        number, parts = map(int, match.groups()) if match else (0, 0)
-        if not 1 <= number <= parts:
-            raise UserError(f"shard={self.shard} is not a part like 1/4, 2/4, 3/4 or 4/4")
-        return number, parts
-
     def require_quiet(
         self, drift: Sequence[str], disturbances: Sequence[str], measured: str
     ) -> None:
@@ -81,8 +111,7 @@ class MeasureConfig:
           UserError: if there is one; it names the disturbance.
         """
         if (drift or disturbances) and self.on_disturbance is OnDisturbance.stop:
-            shared = ", or on a shared host correct_drift=true" if drift else ""
             raise UserError(
                 f"{measured} is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the "
-                f"same command again to go on, or take on_disturbance=flag{shared}"
+                f"same command again to go on, or take on_disturbance=flag"
             )

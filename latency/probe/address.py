@@ -80,7 +80,7 @@ def command_of(address: str, connect: Connect) -> list[str]:
     if connect.python is not None and (
         connect.python.startswith("-") or not connect.python.strip()
     ):
-        raise UserError(f"latency.python={connect.python} is not the name of a Python")
+        raise UserError(f"python={connect.python} is not the name of a Python")
     scheme, _, place = address.partition("://")
     if scheme == "ssh":
         return _ssh(address, place, connect)

@@ -266,7 +266,7 @@ class LiveBoard:
             if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
-                    f"onnxruntime, ai_edge_litert or torch; install one, or name another Python with latency.python="
+                    f"onnxruntime, ai_edge_litert or torch; install one, or name another by python="
                 )
             asked = there[0]
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
@@ -282,7 +282,7 @@ class LiveBoard:
         if self._settings.precision is BoardPrecision.int8 and not is_of_files:
             raise BoardError(
                 f"{self.address}: precision int8 needs onnxruntime or litert, and the runtime is "
-                f"{asked.value}: set latency.runtime="
+                f"{asked.value}: set runtime="
             )
         return asked.value
 

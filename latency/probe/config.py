@@ -11,6 +11,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import final
 
+from edgenas_core.command.settings import setting
 from edgenas_core.machine.stability import StabilityConfig
 from edgenas_core.machine.timing import TimingConfig
 from edgenas_core.types.errors import UserError, require_at_least_1
@@ -46,13 +47,15 @@ class Connected:
 class BoardsConfig:
     """Runtime to use on a board, how to reach it, and how long to wait for it."""
 
-    runtime: Runtime = Runtime.auto
-    python: str | None = None
-    ssh_config: Path | None = None
-    connect_s: float = 20.0
-    silence_s: float = 120.0
-    tries: int = 5
-    backoff_s: float = 2.0
+    runtime: Runtime = setting(
+        Runtime.auto,
+        "Software that runs the networks; auto: the first of the others that is there, of this machine torch; "
+        "graph: one CUDA graph, of nas.measure on this machine.",
+        heading="How a board is reached (docs/how-to/search-on-a-live-board.md)",
+    )
+    python: str | None = setting(None, "Python of the board.", unset="its python3")
+    ssh_config: Path | None = setting(None, "Configuration of ssh.", unset="your own")
+    tries: int = setting(5, "Connections in a row that may fail.")
 
     def connect(
         self,
@@ -75,19 +78,16 @@ class BoardsConfig:
           UserError: if an address or a setting is malformed.
           LostConnectionError, BoardError: if a board cannot be used.
         """
-        require_at_least_1({"latency.tries": self.tries})
-        require_times({"latency.connect_s": self.connect_s, "latency.silence_s": self.silence_s})
-        if not 0 <= self.backoff_s <= _MOST:
-            raise UserError(
-                f"latency.backoff_s={self.backoff_s:g} must not be negative, {_MOST:,} at most"
-            )
+        require_at_least_1({"tries": self.tries})
+        if self.runtime is Runtime.graph:
+            raise UserError("runtime=graph is of this machine's GPU, device=cuda of nas.measure")
         export = lru_cache(_WRITTEN)(
             partial(exported, space, task, batch_size, precision=precision)
         )
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
         settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing, layers)
-        patience = Patience(self.silence_s, self.tries, self.backoff_s)
+        patience = Patience(tries=self.tries)
         boards = [
             LiveBoard(
                 address,
@@ -112,10 +112,9 @@ class BoardsConfig:
         connect = Connect(
             self.python,
             None if self.ssh_config is None else self.ssh_config.expanduser(),
-            self.connect_s,
         )
         return [
-            (address, partial(Connection, address, command_of(address, connect), self.connect_s))
+            (address, partial(Connection, address, command_of(address, connect), connect.timeout_s))
             for address in split_addresses(device)
         ]
 
@@ -164,7 +163,7 @@ def exported(
             if images.shape != control.shape:  # the agent makes the input of TorchScript networks
                 raise UserError(
                     f"networks of space={space.name} take images of several sizes, which a board's "
-                    f"torch cannot time; take latency.runtime=onnxruntime or tensorrt"
+                    f"torch cannot time; take runtime=onnxruntime or tensorrt"
                 )
             return torchscript_bytes(network, [images])
         is_int8, noise = precision is BoardPrecision.int8, [images.numpy()]

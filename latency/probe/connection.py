@@ -133,7 +133,7 @@ class Connection:
                 deadline_s = time.monotonic() + silence_s
         raise SilentError(
             f"{self._address}: alive, but without an answer for {LONGEST * silence_s:g} s, "
-            f"{LONGEST} times latency.silence_s"
+            f"{LONGEST} times the longest silence"
         )
 
     def _next(self) -> dict[str, Any] | None:

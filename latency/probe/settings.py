@@ -19,6 +19,7 @@ class Runtime(Enum):
     torch = "torch"
     litert = "litert"  # .tflite files, which need the converter here
     torch_cuda = "torch-cuda"  # only if set: the check for it takes seconds on a board
+    graph = "torch-graph"  # one CUDA graph, of this machine's GPU only
 
 
 EXPERIMENTAL = frozenset({Runtime.tensorrt, Runtime.onnxruntime_cuda, Runtime.torch_cuda})

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -14,8 +14,9 @@ import platformdirs
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import reason
+from edgenas_core.command.settings import group
 from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
-from edgenas_core.machine.timing import Statistic, TimingConfig
+from edgenas_core.machine.timing import Statistic, TimingSettings
 from edgenas_core.types.errors import UserError, require_at_least_1
 from edgenas_core.types.task import Task
 from latency.base import LatencyConfig, Space
@@ -29,7 +30,7 @@ from latency.probe.settings import BoardPrecision
 
 @final
 @dataclass
-class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
+class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
     """Settings of `latency=probe`: the board, its timing, and the statistic of its times."""
 
     precision: BoardPrecision = BoardPrecision.fp32
@@ -37,10 +38,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     threads: int = 1
     core: int | None = None
     statistic: Statistic = Statistic.median
-    timing: TimingConfig = field(default_factory=TimingConfig)
-    control_drift: float = 0.05
-    other_load: float = 0.2
-    clock_drop: float = 0.1
+    timing: TimingSettings = group(TimingSettings)
     on_disturbance: OnDisturbance = OnDisturbance.stop
     confirm_top: int = 5
     unrunnable_ms: float | None = None  # latency of a network that cannot run there, beyond T
@@ -75,11 +73,6 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     def _build(self, device: str, space: Space, task: Task, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
         tell = partial(say, PlainConsole())
-        quiet = StabilityConfig(
-            control_drift=self.control_drift,
-            other_load=self.other_load,
-            clock_drop=self.clock_drop,
-        )
         connected = self.connect(
             device,
             space,
@@ -89,8 +82,8 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             batch_size=self.batch_size,
             threads=self.threads,
             core=self.core,
-            timing=self.timing,
-            quiet=quiet,
+            timing=self.timing.config(),
+            quiet=self,
         )
         settings, boards = connected.settings, connected.pool.boards
         identity = boards[0].identity
@@ -119,7 +112,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             export_fp32=partial(exported, space, task, self.batch_size),
             tell=tell,
             statistic=self.statistic,
-            quiet=quiet,
+            quiet=self,
             on_disturbance=self.on_disturbance,
             unrunnable_ms=self.unrunnable_ms,
             confirm_top=self.confirm_top,
@@ -139,7 +132,6 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             {
                 "latency.batch_size": self.batch_size,
                 "latency.threads": self.threads,
-                **{f"latency.{name}": count for name, count in self.timing.counts.items()},
             }
         )
         require_times(

@@ -27,7 +27,7 @@ _WAITS = tuple(
     f"latency.{name}"
     for name in (
         *("on_disturbance", "control_drift", "other_load", "clock_drop"),
-        *("tries", "backoff_s", "connect_s", "silence_s"),
+        "tries",
     )
 )
 """Settings that only say how a live board is waited for, which a resumed run may change."""

@@ -7,21 +7,28 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import OmegaConf
 from rich.console import Console
 
 from edgenas_core.command.console import PlainConsole, say
-from edgenas_core.command.hydra_command import typed_hydra_command, word
-from nas.export.config import ExportConfig
+from edgenas_core.command.hydra_command import typed_hydra_command
+from nas.export.config import ExportConfig, ExportFormat
 from nas.export.folder import filling, require_place
+from nas.export.searched import Which
 from nas.export.subject import subject_of
+from nas.spaces.registry import default_space
+
+_ABOUT = """
+Write a network as files that stand alone: weights, PyTorch, ONNX or TFLite in fp32, fp16 and int8, scripts, a card.
+
+  python -m nas.export run=runs/2026-11-21/09-00-00-proposed-jetson-nano-fp32-b1-T17ms
+  python -m nas.export weights=<folder of a trained network> precision=int8
+  python -m nas.export space=nas_bench_201 arch=1462 data=digits
+"""
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's export."""
-    typed_hydra_command("nas.export", "export", ExportConfig, _export, words=words)
+    typed_hydra_command("nas.export", "export", ExportConfig, _export, words=words, about=_ABOUT)
 
 
 def _export(config: ExportConfig) -> None:
@@ -40,13 +47,9 @@ def export_run(run: Path, which: str, console: Console, *, in_tflite: bool = Fal
     Raises:
       UserError: as `export` does.
     """
-    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
-    words = [word("run", str(run.absolute())), word("which", which)]
-    words += ["formats=[onnx,tflite]"] if in_tflite else []
-    composed = hydra.compose("export", words)
-    config = OmegaConf.to_object(composed)
-    if not isinstance(config, ExportConfig):
-        raise TypeError(f"composed a {type(config).__name__}, not an ExportConfig")
+    config = ExportConfig(run=str(run.absolute()), which=Which[which], space=default_space())
+    if in_tflite:
+        config.formats = [ExportFormat.onnx, ExportFormat.tflite]
     return export(config, console)
 
 

@@ -1,14 +1,16 @@
-"""Settings of an export; conf/export.yaml holds the defaults."""
+"""Settings of an export."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, final
 
-from edgenas_core.machine.timing import TimingConfig
-from edgenas_core.types.errors import UserError, require_at_least_1
+from omegaconf import MISSING
+
+from edgenas_core.command.settings import group, setting
+from edgenas_core.machine.timing import TimingSettings
+from edgenas_core.types.errors import UserError
 from latency.probe.config import BoardsConfig
 from nas.export.searched import Which
 
@@ -54,33 +56,82 @@ class Precisions(Enum):
 
 @final
 @dataclass
-class ExportConfig:
+class ExportTiming(TimingSettings):
+    """Timing of the files, which are few: more samples than of the networks of a table."""
+
+    samples: int = setting(100, "Times taken of each file.")
+
+
+@final
+@dataclass
+class ExportConfig(BoardsConfig):
     """Settings of `python -m nas.export`."""
 
-    run: str | None
-    which: Which | None
-    arch: str | None  # an architecture, by its text or its number
-    T: str | None  # the answer of a run for another T
-    space: str  # without a run
-    dataset: str  # without a run or images: a task of the space
-    data: str | None  # images, as `nas.search` takes them
-    side: int | None
-    weights: str | None
-    precision: Precisions | None  # None: all of a trained network, fp32 of an untrained one
-    formats: list[ExportFormat]  # the first one's fp32 file is what the others are compared with
-    batch: Any  # a number, or dynamic
-    sample: int  # test images that are put into the export
-    out: str | None
-    seed: int
-    opset: int
-    tolerance: float
-    device: str | None  # address of a board; None or here: this machine
-    board: str | None
-    task: str | None = None  # None: that of the training
-    learner: str | None = None  # FILE.py:NAME
-    network: str | None = None  # FILE.py:FUNCTION, code that the search ran
-    timing: TimingConfig = field(default_factory=TimingConfig)
-    latency: BoardsConfig = field(default_factory=BoardsConfig)
+    run: str | None = setting(
+        None,
+        "Folder of a finished search, or of a trained network.",
+        heading="Which network (name=value)",
+        unit="path",
+    )
+    which: Which | None = setting(
+        None, "Which of the networks that its summary names.", unset="best"
+    )
+    arch: str | None = setting(
+        None, "Instead, an architecture, by its text or its number; needs no run."
+    )
+    T: str | None = setting(
+        None, "Instead, another limit: the run's answer for T=12ms, off its front."
+    )
+    space: str = setting(MISSING, "Search space of arch= without a run.")
+    network: str | None = setting(
+        None, "FILE.py:FUNCTION that builds the network; repeat that of the search."
+    )
+    weights: str | None = setting(
+        None,
+        "Trained weights: a safetensors file, or the folder of a trained network.",
+        unit="path",
+    )
+    data: str | None = setting(
+        None, "Images, as nas.search takes them.", unset="those of the training", unit="path"
+    )
+    task: str | None = setting(None, "What they are for.", unset="that of the training")
+    learner: str | None = setting(None, "FILE.py:NAME of a task of your own instead.")
+    dataset: str = setting("auto", "Without images: a task of the space.")
+    side: int | None = setting(
+        None, "Height and width of the images.", unit="pixels", unset="those of the training"
+    )
+    precision: Precisions | None = setting(
+        None,
+        "Number formats to write; fp32 is always there.",
+        unset="all, of an untrained network fp32",
+        heading="How",
+    )
+    # the first one's fp32 file is what the others are compared with
+    formats: list[ExportFormat] = setting(
+        [ExportFormat.onnx], "Formats to write; tflite needs the extra `tflite`."
+    )
+    batch: Any = setting(1, "Images of one inference, a number or dynamic.")
+    seed: int = setting(0, "Seed of untrained weights.")
+    opset: int = setting(13, "Opset of the ONNX files, 9 to 17; TensorRT 8.2 reads 13.")
+    device: str | None = setting(
+        None,
+        "Address of the board that times the files, as in nas.measure; here: this machine.",
+        unset="here",
+        heading="Where it is timed, on one thread",
+    )
+    board: str | None = setting(
+        None,
+        "Name of the machine that times, as device ids have it.",
+        unset="the name that it gives itself",
+    )
+    timing: ExportTiming = group(ExportTiming)
+    out: str | None = setting(
+        None,
+        "Folder to write.",
+        unset="export, in the run's folder",
+        heading="Where results go",
+        unit="path",
+    )
 
     @property
     def fixed_batch(self) -> int | None:
@@ -93,7 +144,7 @@ class ExportConfig:
         Raises:
           UserError: naming the first of them.
         """
-        require_at_least_1(self.timing.counts)
+        self.timing.config()
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
         if not 9 <= self.opset <= 17:
@@ -104,11 +155,7 @@ class ExportConfig:
             raise UserError(f"opset={self.opset} has no scales per channel: int8 needs opset=13")
         if not self.formats:
             raise UserError("formats=[] writes no file; take formats=[onnx], [tflite] or both")
-        if not 0 < self.tolerance < math.inf:
-            raise UserError(f"tolerance={self.tolerance:g} must be positive and finite")
         if self.batch != "dynamic" and not (type(self.batch) is int and 1 <= self.batch <= 4096):
             raise UserError(
                 f"batch={self.batch} is neither dynamic nor a number between 1 and 4096"
             )
-        if self.sample < 0:
-            raise UserError(f"sample={self.sample} must not be negative; 0 puts no image in")

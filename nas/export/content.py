@@ -51,13 +51,16 @@ from nas.export.record import (
     FormComparison,
     compared_with_search,
 )
-from nas.export.scripts import write_scripts
+from nas.export.scripts import MOST_SAMPLES, write_scripts
 from nas.export.searched import Searched, docstring
 from nas.export.subject import ExportSubject
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import LearnerData, has_classes
 from nas.report.run_folder import environment
 from nas.spaces.base import OnMicrocontroller
+
+_TOLERANCE = 1e-4
+"""Largest difference of a logit between the fp32 file and torch."""
 
 
 def fill(
@@ -173,7 +176,7 @@ def _compare(
     first = next(iter(written.sessions.values()))
     dynamic = _dynamic_batch_error(first, inputs, config)
     require_same_elsewhere(folder, torch.from_numpy(inputs), written.expected)
-    allowed, largest = _allowed(config, expected), float(np.abs(expected).max())
+    allowed, largest = _allowed(expected), float(np.abs(expected).max())
     return FormComparison(len(inputs), written.inputs_are, allowed, largest, dynamic), errors
 
 
@@ -185,7 +188,7 @@ def _time(
     if config.device is None or config.device == "here":
         tell(f"timing {names} on this machine")
         batch = np.resize(written.inputs, (config.fixed_batch or 1, *written.inputs.shape[1:]))
-        return timed_here(written.files, batch, config.timing, config.board)
+        return timed_here(written.files, batch, config.timing.config(), config.board)
     tell(f"timing {names} on {config.device}")
     return timed_on_board(written.files, config.device, written.subject, config, tell)
 
@@ -284,7 +287,7 @@ def _errors(
         logits = logits_of(session, inputs, config.fixed_batch or 1)
         errors[form] = float(np.abs(logits - expected).max())
         if form.precision is ExportPrecision.fp32:
-            allowed = _allowed(config, expected)
+            allowed = _allowed(expected)
             _require_within(allowed, errors[form], f"{form.file} differs from torch")
         elif not np.isfinite(errors[form]):
             raise UserError(
@@ -300,26 +303,26 @@ def _dynamic_batch_error(fp32: Session, inputs: Inputs, config: ExportConfig) ->
         return None
     logits = fp32(inputs)
     error = float(np.abs(logits - logits_of(fp32, inputs, 1)).max())
-    _require_within(_allowed(config, logits), error, "images in one batch differ from single ones")
+    _require_within(_allowed(logits), error, "images in one batch differ from single ones")
     return error
 
 
-def _allowed(config: ExportConfig, logits: Float32[ndarray, "n ..."]) -> float:
-    """Tolerance for these outputs: `tolerance`, in proportion to outputs above 10 (as regressions have)."""
-    return config.tolerance * max(1.0, float(np.abs(logits).max()) / 10)
+def _allowed(logits: Float32[ndarray, "n ..."]) -> float:
+    """Tolerance for these outputs: that of logits, in proportion to outputs above 10 (as regressions have)."""
+    return _TOLERANCE * max(1.0, float(np.abs(logits).max()) / 10)
 
 
 def _require_within(allowed: float, error: float, what: str) -> None:
     if not error <= allowed:
         raise UserError(
-            f"{what} by {error:.3g}, more than tolerance={allowed:g}; nothing was exported"
+            f"{what} by {error:.3g}, more than the {allowed:g} that are allowed; nothing was exported"
         )
 
 
 def _evaluate(
     written: _Written, config: ExportConfig, tell: Callable[[str], None]
 ) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int]]:
-    """Accuracy of each file on the test images, and its number of right answers among the first `sample`."""
+    """Accuracy of each file on the test images, and its number of right answers among those in the export."""
     subject, sessions = written.subject, written.sessions
     if subject.images is None or not subject.is_trained:
         return {}, {}
@@ -338,11 +341,9 @@ def _evaluate(
     }
     reference = next(iter(classes.values()))
     accuracies = {form: accuracy_of(numbers, reference, test) for form, numbers in classes.items()}
-    first = slice(config.sample)
+    first = slice(MOST_SAMPLES)
     sample_right = {
-        form: int((numbers[first] == test.labels[first]).sum())
-        for form, numbers in classes.items()
-        if config.sample
+        form: int((numbers[first] == test.labels[first]).sum()) for form, numbers in classes.items()
     }
     return accuracies, sample_right
 

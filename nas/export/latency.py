@@ -86,11 +86,11 @@ def timed_on_board(
     Raises:
       UserError: if the board cannot be used, or cannot run one of the files.
     """
-    chosen = config.latency.runtime
+    chosen = config.runtime
     latencies: dict[ExportForm, Latency] = {}
     if chosen not in {Runtime.auto, Runtime.litert, Runtime.onnxruntime, Runtime.onnxruntime_cuda}:
         raise UserError(
-            f"latency.runtime={chosen.name} does not run these files as they are; take onnxruntime, "
+            f"runtime={chosen.name} does not run these files as they are; take onnxruntime, "
             f"onnxruntime_cuda or litert"
         )
     for kind, usual in _RUNTIMES.items():
@@ -119,7 +119,7 @@ def _timed_on_board(  # noqa: PLR0917 - one call
         for form, content in files.items()
     }
     try:
-        connected = replace(config.latency, runtime=runtime).connect(
+        connected = replace(config, runtime=runtime).connect(
             address,
             subject.space,
             subject.task,
@@ -128,7 +128,7 @@ def _timed_on_board(  # noqa: PLR0917 - one call
             batch_size=batch_size,
             threads=1,
             core=None,
-            timing=config.timing,
+            timing=config.timing.config(),
             quiet=StabilityConfig(),
         )
         with ExitStack() as stack:

@@ -27,6 +27,8 @@ from nas.fit.learners.detection import KEPT, OVERLAP, SCORE, SURE, Detection, de
 
 ANSWERS = "answers.onnx"
 SAMPLE = "test_images.npz"
+MOST_SAMPLES = 500
+"""Test images in an export, to check a board with."""
 
 
 def write_scripts(
@@ -75,7 +77,7 @@ def write_scripts(
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
     if not has_classes(images):
         return 0
-    count = min(config.sample, len(images.test)) if subject.is_trained else 0
+    count = min(MOST_SAMPLES, len(images.test)) if subject.is_trained else 0
     if count:
         pixels = resized(images.test.pixels[:count], subject.side)
         np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])

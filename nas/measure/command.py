@@ -43,9 +43,19 @@ _TOLD_AFTER = 10
 """Exported candidates after which the user is told how many are."""
 
 
+_ABOUT = """
+Measure how long the networks of a space take on this machine, or on a board, into a latency table.
+
+  python -m nas.measure board=my-board networks=200 on_disturbance=flag
+  python -m nas.measure device=ssh://jetson probes=10 transfer=true
+
+Then:  NAS_DATA=<folder with the table> python -m nas.search device=<board>/...
+"""
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's measurement."""
-    typed_hydra_command("nas.measure", "measure", MeasureConfig, _run, words=words)
+    typed_hydra_command("nas.measure", "measure", MeasureConfig, _run, words=words, about=_ABOUT)
 
 
 def _run(config: MeasureConfig) -> None:
@@ -181,10 +191,9 @@ def _rows(
     folder: MeasurementFolder,
 ) -> Rows:
     """Lines of all journals, those disturbed that were or that the others contradict."""
-    drift, correct = config.quiet.control_drift, config.correct_drift
     journals = [read(path) for path in subject.journals(folder)]
     return doubted(
-        [row for lines in journals for row in judged(lines, drift, correct=correct)], space
+        [row for lines in journals for row in judged(lines, config.control_drift)], space
     )
 
 

@@ -88,10 +88,10 @@ def search_by(
 
 
 def _again(words: Sequence[str], config: MeasureConfig, least: int) -> str:
-    """The same command for so many networks at least, of all parts."""
+    """The same command for so many networks at least."""
     setting, count = (
         ("networks", config.networks) if config.probes is None else ("probes", config.probes)
     )
-    kept = [word for word in words if word.partition("=")[0] not in {setting, "shard"}]
+    kept = [word for word in words if word.partition("=")[0] != setting]
     more = [] if count is None else [f"{setting}={max(count, least)}"]
     return shlex.join(["python", "-m", "nas.measure", *kept, *more])

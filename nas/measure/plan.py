@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from edgenas_core.inference.backend import Backend, Precision
+from edgenas_core.inference.backend import Precision
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError, require_at_least_1
 from edgenas_core.types.task import Task
@@ -38,8 +38,7 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
         {
             "batch_size": config.batch_size,
             "threads": config.threads,
-            "together": config.together,
-            **config.timing.counts,
+            "timing.samples": config.timing.samples,
         }
     )
     if config.minutes is not None and not 0 < config.minutes < math.inf:
@@ -68,16 +67,12 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
             f"scenario={config.scenario}: hogs run beside the networks of this machine; install "
             f"edgenas on the board and measure there, with device=cpu or device=cuda"
         )
-    if config.part != (1, 1) and (config.transfer or config.is_remote):
-        raise UserError(
-            f"shard={config.shard}: parts are for tables of this machine, without transfer=true"
-        )
     return config
 
 
 def _completed_for_layers(config: MeasureConfig) -> MeasureConfig:
     """The settings of a measurement of layers: by ONNX Runtime's profile, or in graphs of this machine's GPU."""
-    named, runtime = f"layers={config.layers}", config.latency.runtime
+    named, runtime = f"layers={config.layers}", config.runtime
     if (config.layers or 0) < 1:
         raise UserError(f"{named} must be at least 1: the number of distinct layers to time")
     if config.probes is not None:
@@ -85,20 +80,18 @@ def _completed_for_layers(config: MeasureConfig) -> MeasureConfig:
     if config.is_remote:
         if runtime not in {Runtime.auto, Runtime.onnxruntime}:
             raise UserError(
-                f"{named}: latency.runtime={runtime.value} times no layers; take latency.runtime=onnxruntime"
+                f"{named}: runtime={runtime.name} times no layers; take runtime=onnxruntime"
             )
-        latency = replace(config.latency, runtime=Runtime.onnxruntime)
-        return replace(config, repeats=config.repeats or 0, latency=latency)
+        return replace(config, repeats=config.repeats or 0, runtime=Runtime.onnxruntime)
     if config.addresses != "cuda":
         raise UserError(
             f"{named}: device={config.addresses} times no layers; take device=cmd:// for this machine's processor, "
-            f"the address of a board, or device=cuda backend=graph"
+            f"the address of a board, or device=cuda runtime=graph"
         )
-    if config.backend is not Backend.graph or config.precision is not Precision.fp32:
-        backend = (config.backend or Backend.torch).value
+    if runtime is not Runtime.graph or config.precision is not Precision.fp32:
         raise UserError(
-            f"{named}: backend={backend} precision={config.precision.value} times no layers; of a GPU take "
-            f"backend=graph precision=fp32"
+            f"{named}: runtime={runtime.name} precision={config.precision.value} times no layers; of a GPU take "
+            f"runtime=graph precision=fp32"
         )
     if config.scenario is not None:
         raise UserError(f"{named}: layers are timed alone; leave out scenario={config.scenario}")
@@ -110,8 +103,6 @@ def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
 
     Repeats are spread over the second half, so that an interrupted measurement has some, and half of
     all networks lie between a network and its repeat: their difference holds the noise of minutes.
-    If a network would be timed in the same round as its repeat, all repeats come last. Each of several
-    parts takes every n-th of both, with the repeats shifted by one: a part repeats what another measured.
 
     Raises:
       UserError: if there are not that many networks.
@@ -124,22 +115,11 @@ def plan(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
     if not 0 <= repeats <= len(order):
         setting = "networks" if config.probes is None else "probes"
         raise UserError(f"repeats={repeats} is not between 0 and {setting}={len(order)}")
-    number, parts = config.part
-    part, again = order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]
-    half = len(part) // 2
-    step = max(1.0, (len(part) - half) / max(1, len(again)))
-    when = np.concatenate([np.arange(len(part)), half + (1 + np.arange(len(again))) * step - 1])
-    last = np.concatenate([part, again])
-    spread = last[np.argsort(when, kind="stable")]
-    measured = last if _nearest(spread) < config.together else spread
-    return np.asarray(chosen[measured])
-
-
-def _nearest(order: Int64[ndarray, " n"]) -> int:
-    """Smallest distance between a network and its repeat; the length if there is no repeat."""
-    by_index = np.argsort(order, kind="stable")
-    again = order[by_index][1:] == order[by_index][:-1]
-    return int(np.diff(by_index)[again].min(initial=len(order)))
+    again, half = order[:repeats], len(order) // 2
+    step = max(1.0, (len(order) - half) / max(1, len(again)))
+    when = np.concatenate([order, half + (1 + np.arange(len(again))) * step - 1])
+    spread = np.concatenate([order, again])[np.argsort(when, kind="stable")]
+    return np.asarray(chosen[spread])
 
 
 def _chosen(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
@@ -193,7 +173,7 @@ def chosen_in_words(config: MeasureConfig, space: Space, timed: set[str]) -> str
 
     `timed` are the texts of all of them; some may be of commands before this one, in the same folder.
     """
-    planned = {space.text(row) for row in plan(replace(config, shard="1/1"), space)}
+    planned = {space.text(row) for row in plan(config, space)}
     others = len(timed - planned)
     before = f"; and {others:,} that other commands measured into the same folder" if others else ""
     if not isinstance(space, Enumerable):

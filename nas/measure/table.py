@@ -21,7 +21,7 @@ from edgenas_core.command.console import say
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
 from edgenas_core.files.file_lock import held
 from edgenas_core.files.keyed_table import write_csv_table
-from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.stability import MOST_STOLEN, StabilityConfig
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -48,7 +48,7 @@ def write_measured_table(
     words: Sequence[str],
     console: Console,
 ) -> None:
-    """Write the table of all that was measured so far, by whichever parts, and its origin.
+    """Write the table of all that was measured so far, and its origin.
 
     `facts` describe the device, `words` are the settings as the user wrote them.
 
@@ -57,7 +57,7 @@ def write_measured_table(
     """
     lock = folder.path / f"{folder.slug}.lock"
     lock.touch()
-    with held(lock, wait=True):  # parts that end together: the last one writes what all have
+    with held(lock, wait=True):  # two commands that end together
         architectures, latency_ms, origin = _measured(config, space, folder, facts)
         column = {str(origin["device"]): latency_ms}
         remove_unfinished(folder.path, folder.origin.name)
@@ -186,14 +186,11 @@ def _in_words(origin: dict[str, Any]) -> str:
     of_all = "" if distinct_networks is None else f" of {distinct_networks:,}"
     fast = len(origin["implausibly_fast_but_confirmed"])
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
-    corrected = origin["settings"]["correct_drift"]
-    drift = f", their times divided by the control's drift of up to {origin['control_largest_drift']:.0%}"
-    quiet, usual = origin["settings"]["quiet"], asdict(StabilityConfig())
-    unusual = [f"quiet.{name}={limit:g}" for name, limit in quiet.items() if limit != usual[name]]
+    limits, usual = origin["settings"], {**asdict(StabilityConfig()), "stolen": MOST_STOLEN}
+    unusual = [f"{name}={limits[name]:g}" for name in usual if limits[name] != usual[name]]
     by = f" by the limits given ({', '.join(unusual)})" if unusual else ""
-    how = by + drift * corrected
     return (
-        f"{origin['networks_measured']:,}{of_all} networks measured undisturbed{how}{noise}{doubt}"
+        f"{origin['networks_measured']:,}{of_all} networks measured undisturbed{by}{noise}{doubt}"
     )
 
 

@@ -20,7 +20,7 @@ from numpy import ndarray
 from controller.base import Choices
 from controller.rows import keys_of, rows_of
 from edgenas_core.types.architectures import Enumerable
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, not_one_of
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle, Space
 
@@ -129,9 +129,7 @@ def task_named(space: SearchSpace, name: str) -> Task:
     if name == "auto":
         name = space.default_task
     if name not in space.tasks:
-        raise UserError(
-            f"dataset={name} is none of space={space.name}, which has {', '.join(space.tasks)}"
-        )
+        raise not_one_of("dataset", name, space.tasks, f"these are of space={space.name}")
     return space.tasks[name]
 
 

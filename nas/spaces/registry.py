@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.plug_ins import GROUPS, load, plug_ins
-from edgenas_core.types.errors import UserError, did_you_mean
+from edgenas_core.types.errors import UserError, not_one_of
 from nas.spaces.base import SearchSpace
 
 _FALLBACK = {
@@ -110,11 +110,8 @@ def _loaded(name: str) -> SearchSpace:
     plug_in, _, argument = name.partition(":")
     point = plug_ins_of("space").get(plug_in)
     if point is None:
-        raise UserError(
-            f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
-            f"entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
-            f"{did_you_mean(name, space_names())}"
-        )
+        see = f"a plug-in registers by the entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
+        raise not_one_of("space", name, space_names(), see)
     part = load("space", point)
     if callable(part) and not isinstance(part, SearchSpace):
         part = part(argument) if argument else part()

@@ -43,6 +43,18 @@ from nas.study.work import work
 
 SOURCES = ("accuracy", "latency")
 
+_ABOUT = """
+Compare rewards or searchers over devices, limits and seeds.
+
+  python -m nas.study experiment=thesis
+  python -m nas.study rewards=[constrained] controllers=[rnn,evolution] compare=controller reference=rnn
+  python -m nas.study resume=runs/2026-11-21/09-00-00-thesis
+
+Ready-made (conf/experiment/): experiment=smoke (a minute), thesis, searchers, help, scenarios, tail
+Rewards:      proposed, mnasnet, mnasnet_hard, absolute, constrained
+Controllers:  rnn, reinforce, guided, evolution, local_search, uniform, exhaustive, nsga2, tpe
+"""
+
 
 def main(
     words: Sequence[str] | None = None,
@@ -55,7 +67,7 @@ def main(
     was started.
     """
     register_study()
-    hydra_command(command, "study", partial(_run, analyses, command), words=words)
+    hydra_command(command, "study", partial(_run, analyses, command), words=words, about=_ABOUT)
 
 
 def register_study() -> None:
@@ -68,7 +80,7 @@ def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> No
     hydra_config = HydraConfig.get()
     words = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
-        raise UserError("-m: a study is one command; workers= and backend=ray spread its settings")
+        raise UserError("-m: a study is one command; workers= spreads its settings")
     run_study(composed, chosen_names(), words, PlainConsole(), analyses, command=command)
 
 
@@ -104,7 +116,6 @@ def run_study(
                 plan.seeds,
                 config.budget,
                 workers=_workers(plan),
-                backend=config.backend,
                 console=console,
             )
             _report(plan, applicable, folder, started, console)
@@ -260,14 +271,14 @@ def _folder(
             raise UserError(f"{text}: settings are written name=value, without {text[0]}")
     if composed.resume is not None:
         folder = StudyFolder(Path(composed.resume))
-        if composed.folder is not None:
-            raise UserError(f"resume={composed.resume} is the folder; leave out folder=")
+        if composed.out is not None:
+            raise UserError(f"resume={composed.resume} is the folder; leave out out=")
         return folder, *_stored(folder, composed, words)
-    if composed.folder is not None:
-        return StudyFolder(Path(composed.folder)), composed, choices
+    if composed.out is not None:
+        return StudyFolder(Path(composed.out)), composed, choices
     now = datetime.now().astimezone()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", str(composed.name)).strip("-")
-    path = Path(composed.runs) / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{slug}"
+    path = Path("runs") / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{slug}"
     return StudyFolder(path), composed, choices
 
 

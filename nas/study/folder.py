@@ -91,7 +91,7 @@ class StudyFolder:
         if stored.get("schema") != SCHEMA:
             raise UserError(
                 f"{self.path} is a study of another version of edgenas, which cannot be resumed; "
-                f"start a new one with folder="
+                f"start a new one with out="
             )
         return stored
 
@@ -119,7 +119,7 @@ class StudyFolder:
         for path in self.path.iterdir():
             if path.name != "lock" and not path.name.startswith("config"):
                 raise UserError(
-                    f"folder={self.path} is no study, but holds {path.name}; name another folder"
+                    f"out={self.path} is no study, but holds {path.name}; name another folder"
                 )
 
     def _entries(self) -> dict[str, dict[str, Any]]:
@@ -149,5 +149,5 @@ def _require_same(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, An
             setting = name.removeprefix("values.")
             raise UserError(
                 f"{path} holds a study with {setting}={before.get(name)}, not {now.get(name)}; name "
-                f"another folder with folder="
+                f"another folder with out="
             )

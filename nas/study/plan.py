@@ -23,7 +23,7 @@ from controller.base import ControllerConfig
 from edgenas_core.command.bounds import require_in_bounds
 from edgenas_core.command.hydra_command import composing
 from edgenas_core.types.architectures import Enumerable
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, not_one_of
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
@@ -194,10 +194,7 @@ def _require_comparison(config: StudyConfig) -> None:
             f"compare={other.value} reference={others[0]}"
         )
     if config.reference and config.reference not in compared:
-        raise UserError(
-            f"reference={config.reference} is not one of the {config.compare.value}s "
-            f"{_listed(compared)}"
-        )
+        raise not_one_of("reference", config.reference, compared)
 
 
 def _parts(
@@ -213,7 +210,7 @@ def _parts(
     ):
         unknown = [name for name in chosen if name not in names]
         if unknown:
-            raise UserError(f"{what}={unknown[0]} is not one of {_listed(names)}")
+            raise not_one_of(what, unknown[0], names)
     if axes:
         rewards = config.grid_rewards or config.rewards
         for device, point in product(config.grid_devices or devices, product(*axes)):

@@ -15,7 +15,6 @@ from edgenas_core.command.exit_status import reason
 from edgenas_core.command.parent import end_with
 from edgenas_core.command.progress import progress_bar
 from edgenas_core.types.errors import UserError
-from nas.study.config import ParallelBackend
 from nas.study.folder import StudyFolder
 from nas.study.plan import StudyJob
 from nas.study.search_log import save_log, search_setting
@@ -28,13 +27,12 @@ def work(
     budget: int,
     *,
     workers: int,
-    backend: ParallelBackend,
     console: Console,
 ) -> None:
     """Search the settings that are not finished, and record each in the ledger.
 
     Raises:
-      UserError: if a worker process died, or the backend is not installed.
+      UserError: if a worker process died.
       OSError: if the folder cannot be written.
     """
     waiting = set(folder.pending([job.setting for job in jobs]))
@@ -48,7 +46,7 @@ def work(
     )
     with progress_bar(console) as bar:
         task = bar.add_task("settings", total=len(pending))
-        entries = _entries(pending, folder, seeds, budget, workers=workers, backend=backend)
+        entries = _entries(pending, folder, seeds, budget, workers=workers)
         for count, (job, entry) in enumerate(entries, 1):
             folder.record(job.setting, entry)
             bar.advance(task)
@@ -64,10 +62,9 @@ def _entries(
     budget: int,
     *,
     workers: int,
-    backend: ParallelBackend,
 ) -> Iterator[tuple[StudyJob, dict[str, Any]]]:
     """Each job with its entry of the ledger, in the order in which they end."""
-    if min(workers, len(jobs)) <= 1 and backend is ParallelBackend.loky:
+    if min(workers, len(jobs)) <= 1:
         for job in jobs:
             yield job, search_job(job, folder, seeds, budget)
         return
@@ -75,47 +72,23 @@ def _entries(
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
     calls = [delayed(_numbered)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
-    # loky returns each result as it ends; Ray returns all together, so it is given few at once
-    rounds, return_as = [calls], "generator_unordered"
-    begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
-    if backend is ParallelBackend.ray:
-        _start_ray(workers)
-        rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
-        return_as, begin = "list", {}
     parallel = Parallel(
         workers,
-        backend=backend.value,
+        backend="loky",
         batch_size=1,
         pre_dispatch="n_jobs",
-        return_as=return_as,
-        **begin,
+        return_as="generator_unordered",
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
     )
     try:
-        for calls_at_once in rounds:
-            for number, entry in parallel(calls_at_once):
-                yield jobs[number], entry
+        for number, entry in parallel(calls):
+            yield jobs[number], entry
     except TerminatedWorkerError as error:
         raise UserError(
             f"a worker process died, perhaps for lack of memory; finished settings are kept, continue "
             f"with resume={folder.path}, or with workers=1"
         ) from error
-
-
-def _start_ray(workers: int) -> None:
-    """Start Ray on this machine, open to this machine only, or use the cluster of RAY_ADDRESS."""
-    try:
-        import ray  # noqa: PLC0415 - an optional extra
-        from ray.util.joblib import register_ray  # noqa: PLC0415 - ditto
-    except ImportError as error:
-        raise UserError("backend=ray needs Ray: pip install ray; or backend=loky") from error
-    if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
-        ray.init(
-            num_cpus=workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            _node_ip_address="127.0.0.1",
-        )
-    register_ray()
 
 
 def _begin_worker(parent: int) -> None:

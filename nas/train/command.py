@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     import torch
 
 
+_ABOUT = """
+Train a network to full accuracy on your images: the winner of a search, or any architecture.
+
+  python -m nas.train run=runs/2026-11-21/09-00-00-jetson-nano-fp32-b1-T17ms
+  python -m nas.train arch=6111 data=digits epochs=12
+
+The same command again goes on with an interrupted training, from its last whole epoch. The folder
+trained/<key of the architecture>/ in the run's holds weights.safetensors, training.json, the checkpoint
+and TensorBoard's files.
+"""
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's training."""
-    typed_hydra_command("nas.train", "train", TrainConfig, _train, words=words)
+    typed_hydra_command("nas.train", "train", TrainConfig, _train, words=words, about=_ABOUT)
 
 
 def _train(config: TrainConfig) -> None:
@@ -50,11 +62,11 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     from nas.train.job import TrainingJob  # noqa: PLC0415 - imports torch
 
     try:
-        device = device_named(config.device)
+        device = device_named(config.accelerator)
         torch.empty(0, device=device)  # is it there?
     except (RuntimeError, AssertionError) as error:
         raise UserError(
-            f"device={config.device} is none of auto, cpu, cuda and cuda:<number>, or not there"
+            f"accelerator={config.accelerator} is none of auto, cpu, cuda and cuda:<number>, or not there"
         ) from error
     subject.folder.mkdir(parents=True, exist_ok=True)
     lock = subject.folder / "lock"
@@ -77,8 +89,8 @@ def _require_room(config: TrainConfig, device: torch.device) -> None:
     """Refuse more processes than there are GPUs, or cores where there is no GPU."""
     import torch  # noqa: PLC0415 - takes seconds
 
-    if config.device != "auto":
-        raise UserError(f"processes={config.processes} choose their devices: leave device= out")
+    if config.accelerator != "auto":
+        raise UserError(f"processes={config.processes} choose their GPUs: leave accelerator= out")
     on_gpus = device.type == "cuda"
     most, what = (torch.cuda.device_count(), "GPUs") if on_gpus else (os.cpu_count() or 1, "cores")
     if config.processes > most:

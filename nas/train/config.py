@@ -1,11 +1,14 @@
-"""Settings of a training; conf/train.yaml holds the defaults."""
+"""Settings of a training."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import final
 
+from omegaconf import MISSING
+
 from edgenas_core.command.bounds import require_hours
+from edgenas_core.command.settings import setting
 from edgenas_core.types.errors import UserError
 from nas.fit.training.recipe import Recipe, recipe_named
 from nas.fit.training.train_on import TrainOn
@@ -16,22 +19,61 @@ from nas.fit.training.train_on import TrainOn
 class TrainConfig:
     """Settings of `python -m nas.train`."""
 
-    run: str | None  # folder of a finished search
-    space: str
-    arch: str | None  # an architecture's text, or its number
-    data: str | None
-    side: int | None  # pixels
-    recipe: str | None  # None: that of the space
-    epochs: int | None
-    hours: float | None
-    images: TrainOn  # that are trained on
-    seed: int
-    device: str  # auto, cpu, cuda, cuda:1, ...
-    runs: str
-    task: str | None = None  # None: classification, or that of the run
-    learner: str | None = None  # FILE.py:NAME
-    network: str | None = None  # FILE.py:FUNCTION, code that the search ran
-    processes: int = 1  # that train together, each on a GPU of its own
+    run: str | None = setting(
+        None,
+        "Folder of a finished search: its best network, on its images.",
+        heading="Which network (name=value)",
+        unit="path",
+    )
+    arch: str | None = setting(
+        None, "Another architecture: its text, or its number where the space has numbers."
+    )
+    space: str = setting(MISSING, "Search space of arch=.")
+    network: str | None = setting(
+        None, "FILE.py:FUNCTION that builds the network; repeat that of the search."
+    )
+    data: str | None = setting(
+        None,
+        "A folder of class folders, a .parquet file, or digits.",
+        heading="On which images",
+        unit="path",
+    )
+    task: str | None = setting(
+        None,
+        "What they are for, as nas.search takes it.",
+        unset="that of the search, or classification",
+    )
+    learner: str | None = setting(
+        None, "FILE.py:NAME of a task of your own; repeat that of the search."
+    )
+    side: int | None = setting(
+        None, "Height and width of the images.", unit="pixels", unset="the search's, or 32"
+    )
+    images: TrainOn = setting(
+        TrainOn.train_and_valid,
+        "Images that are trained on; train: without the validation images, whose accuracy is told after "
+        "each epoch.",
+    )
+    recipe: str | None = setting(
+        None,
+        "from_scratch, nas_bench_201, modern or fine_tuning; modern:flip,crop or modern:none set the "
+        "augmentation.",
+        unset="from_scratch; of pretrained networks fine_tuning; of space=nas_bench_201 the benchmark's",
+        heading="How",
+    )
+    epochs: int | None = setting(None, "Length of the training.", unset="that of the recipe")
+    hours: float | None = setting(
+        None, "Time within which the training ends: it is shortened.", unset="no limit"
+    )
+    seed: int = setting(0, "Seed of the first weights, of the order and of the augmentation.")
+    processes: int = setting(1, "Processes that train together, each on a GPU of its own.")
+    accelerator: str = setting(
+        "auto",
+        "Processor or GPU that trains: auto, cpu, cuda or cuda:<number>; auto: a GPU if there is one.",
+    )
+    out: str = setting(
+        "runs", "Folder of all runs, if run= is not set.", heading="Where results go", unit="path"
+    )
 
     def check(self) -> None:
         """Refuse settings that cannot work.

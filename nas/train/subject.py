@@ -81,7 +81,7 @@ def subject_of(config: TrainConfig) -> TrainSubject:
         architecture = architecture_named(space, str(config.arch))
         images = _images_of(space, architecture, named, config.side)
         return TrainSubject(
-            space, architecture, images, named, Path(config.runs) / f"train-{images.name}"
+            space, architecture, images, named, Path(config.out) / f"train-{images.name}"
         )
     run = Path(config.run).expanduser()
     folder = RunFolder(run)

@@ -53,7 +53,7 @@ MODELS = {
 MOST_GROWTH_MB = 16.0
 FEWEST = 4
 ARCH = "|skip_connect~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|skip_connect~2|"
-QUICK = {"samples": 3, "turn": 3, "warm_up_window": 1, "warm_up_most": 2}
+QUICK = {"samples": 3}
 
 
 def served_networks(lanes):
@@ -164,7 +164,7 @@ def searched(folder, _number):
 
 def studied(folder, _number):
     settings = {"seeds": 2, "budget": 200, "workers": 2, "rewards": ["proposed", "constrained"]}
-    study = edgenas.study(limits=["17ms"], folder=folder / "study", quiet=True, **settings)
+    study = edgenas.study(limits=["17ms"], out=folder / "study", quiet=True, **settings)
     return [result["key"] for result in study.results["settings"]]
 
 
@@ -190,7 +190,7 @@ def deserted(folder, _number):
     """Workers of a study end with it, even if it was killed."""
     words = ["seeds=2", "budget=100000", "workers=2", "limits=[17ms,19ms]"]
     begun = subprocess.Popen(
-        [sys.executable, "-m", "nas.study", *words, f"folder={folder / 'deserted'}"],
+        [sys.executable, "-m", "nas.study", *words, f"out={folder / 'deserted'}"],
         stdout=subprocess.DEVNULL,
     )
     wait_for(lambda: len(psutil.Process(begun.pid).children()) > 1 or begun.poll() is not None)
@@ -204,8 +204,8 @@ def probed(folder, _number):
     """A search on a board, which is another process here."""
     settings = {
         "latency.python": sys.executable, "latency.cache": folder / "cache",
-        "latency.runtime": "onnxruntime", "latency.tries": 3, "latency.backoff_s": 0.1,
-        "latency.silence_s": 30, "latency.on_disturbance": "flag", "latency.confirm_top": 1,
+        "latency.runtime": "onnxruntime", "latency.tries": 3,
+        "latency.on_disturbance": "flag", "latency.confirm_top": 1,
         "controller.batch_size": 2, **{f"latency.timing.{name}": value for name, value in QUICK.items()},
     }  # fmt: skip
     answer = edgenas.search(
@@ -220,7 +220,7 @@ def trained(folder, _number):
         arch=ARCH,
         data="digits",
         epochs=1,
-        runs=folder / "trained",
+        out=folder / "trained",
         settings={"side": 8},
         quiet=True,
     )

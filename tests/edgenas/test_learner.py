@@ -28,9 +28,15 @@ def test_a_network_is_trained_and_exported_by_a_learner(tmp_path):
     object.__setattr__(learner, "findings", lambda _network: 1 / 0)  # costs pictures, no training
 
     folder = edgenas.train(
-        arch=0, space="residual", learner=learner, epochs=2, runs=tmp_path, device="cpu", quiet=True
+        arch=0,
+        space="residual",
+        learner=learner,
+        epochs=2,
+        out=tmp_path,
+        accelerator="cpu",
+        quiet=True,
     )
-    quick = {"timing.samples": 3, "timing.warm_up_most": 2, "timing.settle_s": 0.01}
+    quick = {"timing.samples": 3}
     out = edgenas.export(
         weights=folder, precision="fp32", out=tmp_path / "out", settings=quick, quiet=True
     )

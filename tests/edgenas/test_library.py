@@ -216,7 +216,7 @@ def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named
         seeds=2,
         budget=10,
         workers=1,
-        folder=tmp_path / "study",
+        out=tmp_path / "study",
         quiet=True,
     )
 
@@ -238,7 +238,7 @@ def test_a_study_takes_sources_of_ones_own_and_gives_every_sample(tmp_path):
     settings |= {"limits": ["11ms"], "devices": ["mine"], "seeds": 2, "budget": 10, "workers": 1}
     own = {"accuracy": own_accuracy, "latency": lambda rows: 1.0 + rows.sum(1)}
 
-    folder = edgenas.study(**settings, **own, folder=tmp_path, quiet=True).folder
+    folder = edgenas.study(**settings, **own, out=tmp_path, quiet=True).folder
     table = edgenas.study(resume=folder, **own, quiet=True).trials
 
     space = space_named("nas_bench_201")
@@ -259,7 +259,7 @@ def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_pat
         seeds=1,
         budget=10,
         workers=1,
-        folder=tmp_path / "study",
+        out=tmp_path / "study",
         quiet=True,
     )
     device = study.trials["device"][0].as_py()
@@ -335,7 +335,7 @@ def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
     torch.set_num_threads(2)
     cores = os.sched_getaffinity(0)
     quiet = dict.fromkeys(("control_drift", "other_load", "stolen"), 1000) | {"clock_drop": 1}
-    quick = {"samples": 3, "warm_up_window": 1, "warm_up_most": 2, "settle_s": 0.01}
+    quick = {"samples": 3, "settle_s": 0.01}
 
     path = edgenas.measure(
         board="here",
@@ -344,7 +344,7 @@ def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
         out=tmp_path,
         settings={
             "repeats": 0,
-            **{f"quiet.{name}": value for name, value in quiet.items()},
+            **quiet,
             **{f"timing.{name}": value for name, value in quick.items()},
         },
         quiet=True,
@@ -358,7 +358,13 @@ def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
 def test_a_network_is_trained_in_full(tmp_path):
     side = {"side": 4}
     trained = edgenas.train(
-        arch=1835, data="digits", epochs=1, device="cpu", runs=tmp_path, settings=side, quiet=True
+        arch=1835,
+        data="digits",
+        epochs=1,
+        accelerator="cpu",
+        out=tmp_path,
+        settings=side,
+        quiet=True,
     )
 
     assert (trained / "weights.safetensors").is_file()
@@ -371,7 +377,7 @@ def test_a_network_is_trained_in_full(tmp_path):
         (edgenas.suggest, SearchConfig, {"settings"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),
         (edgenas.measure, MeasureConfig, {"settings", "quiet"}),
-        (edgenas.transfer, TransferConfig, {"quiet"}),
+        (edgenas.transfer, TransferConfig, {"settings", "quiet"}),
         (edgenas.train, TrainConfig, {"settings", "quiet"}),
         (edgenas.export, ExportConfig, {"settings", "quiet"}),
     ],

@@ -178,10 +178,10 @@ def test_measure_runs(run_here, tmp_path, monkeypatch):
     (command,) = commands(".venv/bin/python -m nas.measure")
     quick = ("networks=1", "repeats=0", "timing.samples=2", "on_disturbance=flag")
     busy = (
-        "quiet.control_drift=1000",
-        "quiet.other_load=1000",
-        "quiet.stolen=1",
-        "quiet.clock_drop=1",
+        "control_drift=1000",
+        "other_load=1000",
+        "stolen=1",
+        "clock_drop=1",
     )
 
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # the command sets it; what was there comes back

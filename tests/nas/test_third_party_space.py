@@ -116,7 +116,7 @@ def test_what_was_found_is_exported_and_checked(search, in_process, tmp_path):
 
     status, _, error = in_process(
         nas.export.command.main,
-        ["nas.export", f"run={folder}", "timing.samples=3", "timing.warm_up_most=5"],
+        ["nas.export", f"run={folder}", "timing.samples=3"],
     )
 
     assert status == 0, error

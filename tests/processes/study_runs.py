@@ -82,16 +82,16 @@ def finished_study(synthetic_tables, tmp_path_factory, analyses):
     """A folder that no test may change, and what was printed."""
     path = tmp_path_factory.mktemp("study") / "one"
     with pytest.MonkeyPatch.context() as environment, _hydra_on(synthetic_tables, environment):
-        return path, _run(*SMALL, f"folder={path}", analyses=analyses)
+        return path, _run(*SMALL, f"out={path}", analyses=analyses)
 
 
 @pytest.fixture
-def command(tmp_path, synthetic_tables):
+def command(synthetic_tables):
     """A study's command line and its environment, for a process of its own."""
 
     def start(*overrides, small=SMALL, **options):
         return subprocess.Popen(
-            [sys.executable, "-m", "nas.study", *small, *overrides, f"runs={tmp_path}"],
+            [sys.executable, "-m", "nas.study", *small, *overrides],
             env={**os.environ, "NAS_DATA": str(synthetic_tables)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

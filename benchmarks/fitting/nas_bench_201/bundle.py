@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ FOLDER = Path(plugin.__file__).with_name("measured")
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
 """Settings that say nothing of the times."""
 _PLACES = ("ssh_config", "python")
-"""Settings of `latency` that are paths on the board or on this machine."""
+"""Settings that are paths on the board or on this machine."""
 
 
 @one_line_errors()
@@ -53,8 +54,9 @@ def ship(origin: Path, folder: Path) -> Path:
     slug = origin.name.removesuffix("_ms.json")
     facts, quiet = _read(origin)
     taken: dict[int, list[list[float]]] = {}
-    correct = bool(facts["settings"].get("correct_drift"))  # earlier origins have none
-    for row in rows_of(origin.parent, slug, quiet, correct=correct):
+    if facts["settings"].get("correct_drift"):  # of earlier versions
+        raise UserError(f"{origin} was measured with correct_drift=true; measure it again without")
+    for row in rows_of(origin.parent, slug, quiet):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
             number = int(SPACE.numbers(SPACE.parse(row["arch"])))
@@ -85,8 +87,13 @@ def _read(origin: Path) -> tuple[dict[str, Any], StabilityConfig]:
     try:
         facts = dict(json.loads(origin.read_text(encoding="utf-8")))
         facts = _nameless(facts)
-        settings = {k: v for k, v in facts["settings"].items() if k not in _MACHINE_ONLY}
-        quiet = StabilityConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
+        settings = {
+            k: v for k, v in facts["settings"].items() if k not in (*_MACHINE_ONLY, *_PLACES)
+        }
+        limits = settings.get("quiet", settings)  # earlier versions had a group of them
+        quiet = StabilityConfig(
+            **{each.name: float(limits[each.name]) for each in fields(StabilityConfig)}
+        )
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise UserError(

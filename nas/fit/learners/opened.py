@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgenas_core.files.python_file import object_of
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.image_set import Target
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
@@ -75,7 +75,7 @@ def data_text(
     if task is None:
         return data
     if task not in names:
-        raise UserError(f"task={task} is not one of {', '.join(names)}")
+        raise not_one_of("task", task, names)
     if data is None:
         raise UserError(f"task={task} needs data=")
     return data if task == Target.classification.value else f"{task}:{data}"

@@ -85,11 +85,8 @@ def train_winner(
         side=config.side,
         recipe=winner.recipe,
         epochs=min(MORE * winner.epochs, max(most, winner.epochs)),
-        hours=None,
         images=TrainOn.train,
         seed=config.seed,
-        device="auto",
-        runs=config.runs,
     )
     subject = TrainSubject(space, space.parse(winner.arch), images, str(config.data), run)
     subject.folder.mkdir(parents=True, exist_ok=True)

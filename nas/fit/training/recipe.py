@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, not_one_of
 
 AUGMENTATION = ("flip", "crop", "rand_augment")
 """Settings of a recipe that change training images."""
@@ -129,13 +129,13 @@ def recipe_named(text: str) -> Recipe:
     """
     name, _, names = text.partition(":")
     if name not in RECIPES:
-        raise UserError(f"recipe={name} is not one of {', '.join(RECIPES)}")
+        raise not_one_of("recipe", name, RECIPES)
     if not names:
         return RECIPES[name]
     applied = set(names.split(",")) - {"none"}
     if applied - set(AUGMENTATION):
         unknown = ", ".join(sorted(applied - set(AUGMENTATION)))
-        raise UserError(f"augment={unknown} is not one of none, {', '.join(AUGMENTATION)}")
+        raise not_one_of("augment", unknown, ["none", *AUGMENTATION])
     settings: dict[str, Any] = {each: each in applied for each in AUGMENTATION}
     return replace(RECIPES[name], **settings)
 

@@ -66,7 +66,7 @@ def found(request, tmp_path, once):
         "limits=[14ms]",
         "seeds=20",
         "budget=600",
-        f"folder={folder.path}",
+        f"out={folder.path}",
     )
     (family,) = json.loads(folder.results.read_bytes())["scenarios"]
     page = folder.page.read_text(encoding="utf-8")

@@ -71,7 +71,7 @@ def test_a_host_that_could_be_an_option_or_a_command_is_refused(address):
 
 @pytest.mark.parametrize("python", ["-c", "", " "])
 def test_a_python_that_could_be_an_option_is_refused(python):
-    with pytest.raises(UserError, match=r"latency.python="):
+    with pytest.raises(UserError, match=r"python="):
         command_of("ssh://host", Connect(python=python))
 
 

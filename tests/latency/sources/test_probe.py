@@ -12,7 +12,6 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 QUICK = (
     "latency.timing.samples=3",
-    "latency.timing.warm_up_window=1",
     "latency.control_drift=1000",
     "latency.other_load=1000",
     "latency.clock_drop=1",
@@ -62,14 +61,13 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
         (["latency=probe", "device=ssh://a ssh://b c"], "device=ssh://b c is not of the form"),
         (
             ["latency=probe", "device=cmd://", "latency.tries=0"],
-            "latency.tries=0 must be at least 1",
+            "tries=0 must be at least 1",
         ),
-        (["latency=probe", "device=cmd://", "latency.silence_s=0"], "silence_s=0 must be positive"),
         (["latency=probe", "device=cmd://", "latency.unrunnable_ms=17"], "is within T"),
         (["latency=probe", "device=cmd://", "latency.confirm_top=-1"], "must not be negative"),
         (
             ["latency=probe", "device=cmd://", "latency.python=-c"],
-            "latency.python=-c is not the name",
+            "python=-c is not the name",
         ),
     ],
 )

@@ -22,11 +22,9 @@ QUICK = (
     "latency.runtime=onnxruntime",
     f"latency.python={sys.executable}",
     "latency.timing.samples=3",
-    "latency.timing.warm_up_window=1",
     "latency.other_load=1000",
     "latency.clock_drop=1",
     "latency.control_drift=1000",  # other processes may run beside the tests
-    "latency.backoff_s=0.01",
     "reward=constrained",
 )
 

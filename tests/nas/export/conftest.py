@@ -1,6 +1,5 @@
 """A finished run and a trained network to export from, and the export of the latter."""
 
-import dataclasses
 import json
 from io import StringIO
 
@@ -11,10 +10,9 @@ from rich.console import Console
 
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.files.typed_json import write_json
-from edgenas_core.machine.timing import TimingConfig
 from nas.config.build import build, register
 from nas.export.command import export
-from nas.export.config import ExportConfig, ExportFormat
+from nas.export.config import ExportConfig, ExportTiming
 from nas.fit.data.open import open_images
 from nas.fit.training.train_on import TrainOn
 from nas.report.samples import write_record
@@ -64,27 +62,16 @@ def run(tmp_path_factory):
 CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")
 """One convolution: trained in seconds."""
 
-QUICK = TimingConfig(samples=5, warm_up_window=2, warm_up_most=10)
+QUICK = ExportTiming(samples=5)
 
 
 @pytest.fixture(scope="session")
 def config():
-    """Makes the settings of an export from conf/export.yaml's, timed quickly."""
-    plain = {
-        "space": "nas_bench_201",
-        "dataset": "auto",
-        "batch": 1,
-        "sample": 500,
-        "seed": 5,
-        "opset": 13,
-        "tolerance": 1e-4,
-        "formats": [ExportFormat.onnx],
-    }
-    names = [field.name for field in dataclasses.fields(ExportConfig)]
-    nothing = {name: None for name in names if name != "latency"}
+    """Makes the settings of an export, timed quickly."""
+    plain = {"space": "nas_bench_201", "seed": 5, "timing": QUICK}
 
     def make(**changes):
-        return ExportConfig(**{**nothing, **plain, "timing": QUICK, **changes})
+        return ExportConfig(**{**plain, **changes})
 
     return make
 
@@ -100,18 +87,15 @@ def trained(tmp_path_factory):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     settings = TrainConfig(
-        run=None,
         space=SPACE.name,
         arch=SPACE.text(SPACE.from_operations(CELL)),
         data="digits",
         side=8,
         recipe="nas_bench_201",
         epochs=2,
-        hours=None,
         images=TrainOn.train,
-        seed=0,
-        device="cpu",
-        runs=str(tmp_path_factory.mktemp("trained")),
+        accelerator="cpu",
+        out=str(tmp_path_factory.mktemp("trained")),
     )
     folder = train_into_folder(settings, Console(quiet=True))
     torch.set_num_threads(before)

@@ -22,7 +22,6 @@ from torch import nn
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.inference.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
 from edgenas_core.types.errors import UserError
-from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
 from nas.export.accuracy import resized
 from nas.export.command import export
@@ -339,9 +338,7 @@ def test_preprocessing_is_what_the_network_was_trained_with(trained_export, digi
 
 def test_latency_is_measured_on_a_board(trained, trained_export, config):
     folder, _, record = trained_export
-    settings = config(
-        weights=str(trained), batch="dynamic", device="cmd://", latency=BoardsConfig(), board="mine"
-    )
+    settings = config(weights=str(trained), batch="dynamic", device="cmd://", board="mine")
     files = {
         item: (folder / item.file).read_bytes()
         for item in map(ExportForm, (ExportPrecision.fp32, ExportPrecision.int8))
@@ -358,8 +355,7 @@ def test_latency_is_measured_on_a_board(trained, trained_export, config):
 
 
 def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):
-    reach = BoardsConfig(runtime=Runtime.tensorrt)
-    settings = config(weights=str(trained), device="cmd://", latency=reach)
+    settings = config(weights=str(trained), device="cmd://", runtime=Runtime.tensorrt)
 
     with pytest.raises(UserError, match=r"runtime=tensorrt .* onnxruntime"):
         timed_on_board({}, "cmd://", subject_of(settings), settings, pytest.fail)
@@ -399,7 +395,7 @@ def test_tflite_files_are_exported_checked_and_run_by_the_scripts(
     assert len(named.stdout.splitlines()) == 3, named.stderr
     on_board = timed_on_board(
         {form: (folder / form.file).read_bytes() for form in (INT8_TFLITE, FP32_ONNX)},
-        "cmd://", subject_of(settings), replace(settings, latency=BoardsConfig()), [].append,
+        "cmd://", subject_of(settings), settings, [].append,
     )  # fmt: skip
     assert [item.device.split("/")[1] for item in on_board.values()] == ["litert", "onnxruntime"]
 

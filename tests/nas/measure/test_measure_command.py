@@ -30,16 +30,13 @@ QUICK = (
     "dataset=imagenet16",
     "networks=4",
     "repeats=1",
-    "together=4",
     "timing.samples=3",
-    "timing.warm_up_window=1",
-    "timing.warm_up_most=2",
     "timing.settle_s=0.01",
     "on_disturbance=flag",
-    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
-    "quiet.other_load=1000",
-    "quiet.stolen=1000",
-    "quiet.clock_drop=1",
+    "control_drift=1000",  # a test machine is not quiet; this is no measurement
+    "other_load=1000",
+    "stolen=1000",
+    "clock_drop=1",
 )
 
 
@@ -67,7 +64,7 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
     status, stdout, stderr = run()
 
     assert status == 0, stderr
-    assert "(quiet.control_drift=1000" in " ".join(stdout.split())
+    assert "(control_drift=1000" in " ".join(stdout.split())
     table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv", SPACE)
     assert table.columns == ("here/torch/fp32/b1",)
     measured = table.values[0][~np.isnan(table.values[0])]
@@ -85,7 +82,7 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
 @pytest.mark.slow  # a line cut off by a kill and a measurement that goes on are tested in this process, too
 def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     journal = tmp_path / "here-torch-fp32-b1.journal.csv"
-    one_by_one = command(tmp_path, "together=1")
+    one_by_one = command(tmp_path)
     process = subprocess.Popen(one_by_one, stdout=subprocess.DEVNULL)
     while not (journal.exists() and len(read(journal)) >= 2):
         assert process.poll() is None
@@ -94,7 +91,7 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     process.wait()
     before = [row["arch"] for row in read(journal)]
 
-    status, _, stderr = run("together=1")
+    status, _, stderr = run()
 
     assert status == 0, stderr
     after = [row["arch"] for row in read(journal)]
@@ -107,24 +104,24 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     ("overrides", "expected"),
     [
         (("device=cuda",), "no CUDA device"),
-        (("backend=graph",), "device=cpu"),
+        (("runtime=graph",), "device=cpu"),
         (("core=4096",), "core=4096 is not one of"),
-        (("together=0",), "together=0"),
+        (("together=4",), "together= is gone"),
+        (("backend=graph",), "backend= is now runtime="),
         (("timing.samples=0",), "timing.samples=0"),
         (("threads=2", "core=4095"), "core=4095 is not one of"),
-        (("backend=onnxruntime", "precision=bf16"), "int8, not bf16"),
+        (("runtime=onnxruntime", "precision=bf16"), "int8, not bf16"),
         (("precision=int8",), "precision=int8"),
-        (("backend=onnxruntime", "device=cuda"), "no CUDAExecutionProvider"),
+        (("runtime=onnxruntime", "device=cuda"), "no CUDAExecutionProvider"),
         (("batch_size=0",), "batch_size=0"),
         (("board=???",), "board is not set"),
         (("board=null",), "board is not set"),
         (("probes=2", "networks=null"), "probes=2"),
         (("probes=9999", "networks=null"), "probes=9999: 9999 "),
         (("probes=10",), "probes=10"),
-        (("transfer=true", "networks=null", "shard=1/2"), "shard=1/2"),
         (("statistic=mean",), "median"),
         (("scenario=sm16",), "take device=cuda"),
-        (("scenario=sm16", "device=cuda", "backend=onnxruntime"), "scenario=sm16"),
+        (("scenario=sm16", "device=cuda", "runtime=onnxruntime"), "scenario=sm16"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(run, overrides, expected):
@@ -156,13 +153,13 @@ def test_more_networks_can_be_measured_later(run, tmp_path):
 def test_after_its_minutes_a_measurement_ends_with_a_table_and_can_go_on(run, tmp_path):
     journal = tmp_path / "here-torch-fp32-b1.journal.csv"
 
-    status, stdout, stderr = run("together=1", "minutes=1e-9")
+    status, stdout, stderr = run("minutes=1e-9")
 
     assert status == 0, stderr
     assert "minutes=1e-09" in stdout
     assert len(read(journal)) == 1
     assert json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())["measurements"] == 1
-    assert run("together=1")[0] == 0
+    assert run()[0] == 0
     assert len(read(journal)) == 5
 
 
@@ -204,7 +201,7 @@ def test_a_hog_that_dies_is_one_line_and_what_was_measured_is_kept(run, tmp_path
 
     scenario = spinner(tmp_path)
 
-    status, _, stderr = run(scenario, "together=1")
+    status, _, stderr = run(scenario)
 
     assert status == 2
     (line,) = stderr.splitlines()
@@ -231,24 +228,8 @@ def test_a_scenario_is_the_same_under_another_name_and_its_id_is_printed_as_it_i
     assert "0 to go" in stdout
 
 
-def test_parts_on_several_cores_become_one_table(run, tmp_path):
-    cores = os.sched_getaffinity(0)
-    assert run("shard=2/2", "networks=2", "repeats=2")[0] == 0
-    os.sched_setaffinity(0, cores)
-    assert run("shard=1/2", "networks=2", "repeats=2", f"core={max(cores)}")[0] == 0
-
-    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
-    assert (origin["networks_measured"], origin["measurements"]) == (2, 4)
-    assert origin["repeats"] == 2
-    rows = read(tmp_path / "here-torch-fp32-b1.part-1-of-2.journal.csv")
-    assert len(rows) == 2
-    times_ms = [float(ms) for ms in rows[0]["samples_ms"].split()]
-    assert len(times_ms) == 3
-    assert float(rows[0]["median_ms"]) == pytest.approx(np.median(times_ms), abs=1e-5)
-
-
 def test_onnx_runtime_is_measured_by_its_name(run, tmp_path):
-    status, _, stderr = run("backend=onnxruntime", "networks=1", "repeats=0")
+    status, _, stderr = run("runtime=onnxruntime", "networks=1", "repeats=0")
 
     assert status == 0, stderr
     table = read_csv_table(tmp_path / "here-onnxruntime-fp32-b1_ms.csv", SPACE)
@@ -314,7 +295,7 @@ def test_a_known_device_is_not_predicted_from_itself_and_nothing_is_measured_for
 
 @pytest.mark.slow
 def test_the_tail_that_was_measured_here_limits_a_search(here, run, tmp_path, monkeypatch):
-    measured, _, stderr = run("networks=50", "repeats=0", "together=50", "statistic=p95")
+    measured, _, stderr = run("networks=50", "repeats=0", "statistic=p95")
     assert measured == 0, stderr
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
     tail_ms = np.nanmedian(read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv", SPACE).values)
@@ -334,7 +315,7 @@ def test_the_tail_that_was_measured_here_limits_a_search(here, run, tmp_path, mo
 
 
 def test_what_was_disturbed_is_measured_again(run):
-    disturbed, _, stderr = run("quiet.other_load=-1", "networks=2", "repeats=0")
+    disturbed, _, stderr = run("other_load=-1", "networks=2", "repeats=0")
     again, stdout, _ = run("networks=2", "repeats=0")
 
     assert disturbed == 2

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from edgenas_core.files.keyed_table import write_csv_table
-from edgenas_core.inference.backend import Backend
 from edgenas_core.machine.stability import OnDisturbance
 from edgenas_core.machine.timing import Samples, Statistic
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append
 from latency.measuring.settings import MeasureConfig
+from latency.probe.settings import Runtime
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 from nas.measure.next_step import next_step
@@ -39,13 +39,12 @@ def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
     """As if so many networks had been measured: the table, and what is said to do next."""
     config = MeasureConfig(
         board="b3",
-        backend=Backend.torch,
+        runtime=Runtime.torch,
         space="nas_bench_201",
         dataset="cifar100",
         core=0,
         networks=networks,
         repeats=0,
-        together=4,
         statistic=statistic,
         on_disturbance=OnDisturbance.flag,
         out=str(out),
@@ -67,7 +66,7 @@ def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
     tail = "" if statistic is Statistic.median else f"@{statistic.value}"
     write_csv_table(folder.table, SPACE, {f"{device}{tail}": latency_ms}, rows)
     folder.origin.write_text(json.dumps({}))
-    words = ["board=b3", f"out={out}", f"networks={networks}", "shard=1/1"]
+    words = ["board=b3", f"out={out}", f"networks={networks}"]
     scenario = ["scenario=hog"] if "|" in device else []
     return next_step(config, SPACE, folder, latency_ms, [*words, *scenario])
 

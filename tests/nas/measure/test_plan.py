@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgenas_core.inference.backend import Backend, Precision
+from edgenas_core.inference.backend import Precision
 from edgenas_core.machine.stability import OnDisturbance, StabilityConfig, Watch
-from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig
+from edgenas_core.machine.timing import MeasureTiming, Statistic, Stopwatch
 from edgenas_core.types.errors import UserError
 from latency.measuring import machine as machine_module
 from latency.measuring.folder import MeasurementFolder
@@ -24,7 +24,6 @@ from latency.measuring.journal import (
 )
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
-from latency.probe.config import BoardsConfig
 from latency.probe.settings import Runtime
 from nas.measure.plan import chosen_in_words, completed
 from nas.measure.plan import plan as planned
@@ -34,18 +33,16 @@ from nas.spaces.registry import space_named
 
 
 def config(**changes):
-    timing = TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01)
     settings = MeasureConfig(
         board="board",
-        backend=Backend.torch,
+        runtime=Runtime.torch,
         space="nas_bench_201",
         dataset="cifar100",
         core=0,
         networks=6,
         repeats=2,
-        together=4,
         out="unused",
-        timing=timing,
+        timing=MeasureTiming(4, settle_s=0.01),
     )
     return replace(settings, **changes)
 
@@ -80,7 +77,7 @@ def journal(tmp_path):
 @pytest.fixture
 def group(journal):
     """Measurements of networks 5 and 7, which are in the journal."""
-    (measured,) = measure([5, 7], config(), Machine())
+    measured = [each for (each,) in measure([5, 7], config(), Machine())]
     append(journal, measured)
     return measured
 
@@ -124,22 +121,8 @@ def test_the_id_of_a_device_says_its_precision():
 
     assert device_id() == "board/torch/fp32/b1"
     assert device_id(precision=Precision.bf16) == "board/torch/bf16/b1"
-    assert device_id(backend=Backend.onnxruntime) == "board/onnxruntime/fp32/b1"
+    assert device_id(runtime=Runtime.onnxruntime) == "board/onnxruntime/fp32/b1"
     assert device_id(threads=4) == "board/torch-t4/fp32/b1"
-
-
-def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():
-    whole = plan(config(networks=29, repeats=11)).tolist()
-    parts = [plan(config(networks=29, repeats=11, shard=f"{n}/4")).tolist() for n in (1, 2, 3, 4)]
-
-    assert sorted(index for part in parts for index in part) == sorted(whole)
-    assert all(len(set(part)) == len(part) for part in parts)
-
-
-@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
-def test_a_part_that_there_is_not_is_refused(shard):
-    with pytest.raises(UserError, match="shard="):
-        plan(config(shard=shard))
 
 
 def test_every_network_is_measured_once_and_some_are_repeated():
@@ -176,9 +159,9 @@ def test_a_number_of_networks_that_there_is_not_is_refused(changes):
 def test_each_network_gets_its_own_time_and_the_control_of_its_group():
     machine = Machine()
 
-    groups = list(measure([5, 7, 9], config(together=2), machine))
+    groups = list(measure([5, 7, 9], config(), machine))
 
-    assert [len(group) for group in groups] == [2, 1]
+    assert [len(group) for group in groups] == [1, 1, 1]
     for measured in (m for group in groups for m in group):
         assert measured.samples.ms.tolist() == [STRINGS.index(measured.arch) / 1000] * 4
         assert measured.control_ms == CONTROL / 1000
@@ -194,7 +177,7 @@ def disturbed(machine, groups):
 def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measured():
     machine = Machine()
     seen = []
-    groups = measure([5, 7, 9], config(together=1), machine)
+    groups = measure([5, 7, 9], config(), machine)
 
     with pytest.raises(UserError, match=r"\+20.0%.*on_disturbance=flag"):
         seen.extend(disturbed(machine, groups))
@@ -204,7 +187,7 @@ def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measur
 
 def test_a_flagged_measurement_leaves_its_field_empty(journal):
     machine = Machine()
-    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    flagging = config(on_disturbance=OnDisturbance.flag)
     groups = measure([9, 11, 284], flagging, machine)
 
     for group in disturbed(machine, groups):
@@ -222,7 +205,7 @@ def test_a_network_that_takes_no_time_stops_the_measurement():
 def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(journal):
     machine = Machine()
     machine.slowdown = 1.3
-    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    flagging = config(on_disturbance=OnDisturbance.flag)
     for group in measure([5, 7], flagging, machine):
         append(journal, group)
         machine.slowdown = 1.0
@@ -231,23 +214,6 @@ def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_cam
 
     assert "+30.0%" in first["disturbances"]
     assert second["disturbances"] == ""
-
-
-def test_a_drift_of_the_control_is_divided_out_where_that_is_wanted(journal):
-    machine = Machine()
-    correcting = config(together=1, correct_drift=True)  # and so it does not stop
-    for group in measure([500, 700, 900], correcting, machine):
-        append(journal, group)
-        machine.slowdown *= 1.3
-
-    rows = judged(read(journal), 0.05, correct=True)
-
-    assert measured_ms(rows, Statistic.median) == pytest.approx(
-        {STRINGS[n]: n / 1000 for n in (500, 700, 900)}, rel=1e-4
-    )
-    assert [float(row["control_drift"]) for row in rows] == pytest.approx([0, 0.3, 0.69], abs=1e-4)
-    assert float(rows[2]["p95_ms"]) == pytest.approx(0.9, rel=1e-4)
-    assert float(read(journal)[2]["median_ms"]) == pytest.approx(0.9 * 1.69, rel=1e-4)
 
 
 def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_network(journal):
@@ -275,7 +241,7 @@ def beside(machine, journal, *takes):
     taken = iter(takes)
     for group in measure(
         range(500, 500 + len(takes) // 2),
-        config(together=1),
+        config(),
         machine,
         beside_gb_per_s=lambda: next(taken),
     ):
@@ -358,10 +324,8 @@ def test_the_origin_tells_of_networks_that_other_commands_have_measured():
     now = config(networks=6)
     more = {SPACE.text(row) for row in planned(config(networks=9, repeats=0), SPACE)}
     texts = {SPACE.text(row) for row in planned(now, SPACE)}
-    part = config(networks=6, shard="1/2")
 
     assert chosen_in_words(now, SPACE, texts).endswith("(seed 0)")
-    assert chosen_in_words(part, SPACE, texts).endswith("(seed 0)")
     assert "; and 3 " in chosen_in_words(now, SPACE, more)
 
 
@@ -396,15 +360,15 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
         ({"out": ""}, "out= is empty"),
         ({"scenario": "hog", "device": "ssh://jetson"}, "scenario=hog"),
         (
-            {"layers": 5, "device": "cmd://", "latency": BoardsConfig(Runtime.torch)},
-            r"layers=5: latency\.runtime=torch",
+            {"layers": 5, "device": "cmd://", "runtime": Runtime.torch},
+            r"layers=5: runtime=torch",
         ),
         ({"layers": -4, "device": "cmd://"}, "layers=-4 must be at least 1"),
         ({"layers": 5, "device": "cmd://", "networks": None, "probes": 9}, "probes="),
         ({"layers": 5, "device": "cpu"}, "device=cpu times no layers"),
-        ({"layers": 5, "device": "cuda"}, "backend=torch precision=fp32 times no layers"),
+        ({"layers": 5, "device": "cuda"}, "runtime=torch precision=fp32 times no layers"),
         (
-            {"layers": 5, "device": "cuda", "backend": Backend.graph, "scenario": "hog"},
+            {"layers": 5, "device": "cuda", "runtime": Runtime.graph, "scenario": "hog"},
             "leave out scenario=hog",
         ),
     ],

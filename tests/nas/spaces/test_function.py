@@ -144,5 +144,5 @@ def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp
 
     assert run.best.arch == "depth=2 width=8 kernel=5"
     assert run.best.index == space.numbers(space.parse(run.best.arch))
-    folder = run.export(settings={"timing.samples": 3, "timing.warm_up_most": 3}, quiet=True)
+    folder = run.export(settings={"timing.samples": 3}, quiet=True)
     assert (folder / "network.onnx").is_file()

@@ -6,7 +6,6 @@ import csv
 import json
 import shutil
 import signal
-import sys
 import time
 from html import unescape
 
@@ -112,8 +111,8 @@ class TestASmallStudy:
     def test_other_settings_are_refused_in_one_line(self, path, study, change, said):
         before = logs(path)
 
-        with pytest.raises(UserError, match="folder=") as refused:
-            study(f"folder={path}", change)
+        with pytest.raises(UserError, match="out=") as refused:
+            study(f"out={path}", change)
 
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
@@ -127,7 +126,7 @@ class TestASmallStudy:
         config.write_text(yaml.safe_dump(stored))
 
         with pytest.raises(UserError, match=place) as refused:
-            study(f"folder={path}")
+            study(f"out={path}")
 
         assert "\n" not in str(refused.value)
 
@@ -152,7 +151,7 @@ class TestASmallStudy:
         assert f"nas.study resume={path}" not in page
 
     @pytest.mark.parametrize(
-        ("word", "named"), [("folder=elsewhere", "folder="), ("budget=64", "budget=64")]
+        ("word", "named"), [("out=elsewhere", "out="), ("budget=64", "budget=64")]
     )
     def test_resume_takes_no_other_folder_or_settings(self, path, study, word, named):
         with pytest.raises(UserError, match=named):
@@ -174,7 +173,7 @@ class TestASmallStudy:
 
 
 def test_every_setting_is_named_by_all_that_varies(study, tmp_path):
-    printed = study("controllers=[uniform,evolution]", f"folder={tmp_path / 'one'}")
+    printed = study("controllers=[uniform,evolution]", f"out={tmp_path / 'one'}")
 
     rows = [line.split("  ")[0] for line in printed.splitlines()]
     for name in ("proposed, uniform", "proposed, evolution", "mnasnet, uniform"):
@@ -184,7 +183,7 @@ def test_every_setting_is_named_by_all_that_varies(study, tmp_path):
 
 def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
     path = tmp_path / "one"
-    printed = study("accuracy=surrogate", "latency=regression", f"folder={path}", small=PREDICTED)
+    printed = study("accuracy=surrogate", "latency=regression", f"out={path}", small=PREDICTED)
 
     setting = json.loads((path / "results.json").read_text())["settings"][0]
     with (path / "measures.csv").open() as file:
@@ -209,7 +208,7 @@ def test_a_crash_in_one_setting_keeps_the_others_and_is_retried(study, tmp_path,
 
     monkeypatch.setattr("nas.study.work.search_setting", crash)
     with pytest.raises(UserError, match=r"1 of 2 .*mnasnet.*a bug"):
-        study(f"folder={path}")
+        study(f"out={path}")
     assert states(path) == ["failed", "finished"]
     before = logs(path)
 
@@ -246,7 +245,7 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
     (tmp_path / "letter.txt").write_text("Dear")
 
     with pytest.raises(UserError, match=r"letter\.txt"):
-        study(f"folder={tmp_path}")
+        study(f"out={tmp_path}")
     with pytest.raises(UserError, match=r"config\.yaml"):
         study(f"resume={tmp_path}", small=())
 
@@ -298,12 +297,12 @@ def test_a_search_that_diverges_is_a_failed_one(plan_of, tmp_path):
 def test_a_folder_that_another_process_holds_is_refused(study, tmp_path):
     path = tmp_path / "one"
     with StudyFolder(path).held(), pytest.raises(UserError, match=str(path)):
-        study(f"folder={path}")
+        study(f"out={path}")
 
 
 def test_a_killed_study_goes_on(command, study, tmp_path):
     path = tmp_path / "one"
-    many = ("budget=100", "controllers=[rnn,uniform,evolution]", f"folder={path}")
+    many = ("budget=100", "controllers=[rnn,uniform,evolution]", f"out={path}")
     killed = command(*many)
     wait_for(lambda: path.is_dir() and logs(path), killed)
     killed.send_signal(signal.SIGKILL)
@@ -320,7 +319,7 @@ def test_a_killed_study_goes_on(command, study, tmp_path):
 
 def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
     path = tmp_path / "one"
-    running = command("seeds=8", "budget=1000000", "workers=2", f"folder={path}")
+    running = command("seeds=8", "budget=1000000", "workers=2", f"out={path}")
     wait_for(lambda: (path / "study.json").is_file() and states(path) == ["pending"] * 2, running)
 
     running.send_signal(signal.SIGINT)
@@ -329,10 +328,3 @@ def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
     assert running.returncode in {130, -signal.SIGINT}, err  # a shell calls both 130
     assert f"resume={path}" in out
     assert err == "edgenas: interrupted\n"
-
-
-def test_ray_is_asked_for_where_it_is_missing(study, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-
-    with pytest.raises(UserError, match="backend=loky"):
-        study(f"folder={tmp_path / 'one'}", "backend=ray")

@@ -81,7 +81,7 @@ def finished(study, kept, tmp_path_factory):
     """One study for all tests, none of which may change it; its folder, and what was printed."""
     if not kept:
         folder = StudyFolder(tmp_path_factory.mktemp("toy") / "one")
-        kept.extend((folder, study(*TOY, f"folder={folder.path}", small=())))
+        kept.extend((folder, study(*TOY, f"out={folder.path}", small=())))
     return kept
 
 
@@ -138,7 +138,7 @@ def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(stud
     printed = study(
         "latency=by_features",
         "latency.instant=false",
-        f"folder={folder.path}",
+        f"out={folder.path}",
     )
 
     assert "latency=by_features" in printed

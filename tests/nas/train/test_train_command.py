@@ -47,8 +47,8 @@ def config(tmp_path):
         hours=None,
         images=TrainOn.train_and_valid,
         seed=0,
-        device="cpu",
-        runs=str(tmp_path / "runs"),
+        accelerator="cpu",
+        out=str(tmp_path / "runs"),
     )
 
 
@@ -156,7 +156,7 @@ def test_hours_decide_the_number_of_epochs(config, console, monkeypatch):
         ({"epochs": 0}, "epochs=0"),
         ({"hours": -1.0}, "hours=-1"),
         ({"seed": -1}, "seed=-1"),
-        ({"device": "gpu"}, "device=gpu"),
+        ({"accelerator": "gpu"}, "accelerator=gpu"),
         ({"run": "nowhere"}, "run=nowhere"),
     ],
 )
@@ -176,8 +176,8 @@ def test_a_run_on_other_images_than_these_is_not_gone_on_with(config, console, t
 
 def command(tmp_path, *more):
     return [
-        sys.executable, "-m", "nas.train", "arch=1835", "data=digits", "side=4", "device=cpu",
-        f"runs={tmp_path / 'runs'}", *more,
+        sys.executable, "-m", "nas.train", "arch=1835", "data=digits", "side=4", "accelerator=cpu",
+        f"out={tmp_path / 'runs'}", *more,
     ]  # fmt: skip
 
 
@@ -220,7 +220,15 @@ def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
     search = ["budget=200", "accuracy=surrogate", "latency=regression", f"runs={runs}"]
     subprocess.run([sys.executable, "-m", "nas.search", *search], check=True)
     run = next(runs.glob("*/*"))
-    train = [sys.executable, "-m", "nas.train", f"run={run}", "side=4", "epochs=1", "device=cpu"]
+    train = [
+        sys.executable,
+        "-m",
+        "nas.train",
+        f"run={run}",
+        "side=4",
+        "epochs=1",
+        "accelerator=cpu",
+    ]
 
     refused = subprocess.run(train, capture_output=True, text=True, check=False)
     subprocess.run([*train, "data=digits"], check=True)
@@ -233,7 +241,7 @@ def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
 @pytest.mark.slow
 def test_a_process_that_is_killed_costs_two_that_train_together_an_epoch(config, tmp_path):
     output = tmp_path / "printed.txt"
-    together = replace(config, device="auto", processes=2, epochs=6)
+    together = replace(config, accelerator="auto", processes=2, epochs=6)
     with output.open("w") as file:
         running = threading.Thread(
             target=train_into_folder, args=(together, Console(file=file, width=200))

@@ -201,7 +201,7 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
     board_ms, npu_ms = with_an_npu
     folder = StudyFolder(tmp_path / "runs" / "one")
 
-    printed = study(*ON_BOARDS, BOARDS, f"folder={folder.path}", small=())
+    printed = study(*ON_BOARDS, BOARDS, f"out={folder.path}", small=())
 
     (found,) = json.loads(folder.results.read_bytes())["variants"]
     ledger = json.loads(folder.ledger.read_bytes())["settings"]

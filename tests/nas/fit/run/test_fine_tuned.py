@@ -320,16 +320,9 @@ def trained_longer_from_the_same_weights(run, training):
     config = TrainConfig(
         run=str(run),
         space="nas_bench_201",
-        arch=None,
-        data=None,
-        side=None,
-        recipe=None,
         epochs=2,
-        hours=None,
         images=TrainOn.train,
-        seed=0,
-        device="cpu",
-        runs="",
+        accelerator="cpu",
     )
     again = read_training(train_into_folder(config, Console(quiet=True)))
 

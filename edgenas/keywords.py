@@ -1,0 +1,175 @@
+"""Keyword arguments of the functions; `python docs/keywords.py` writes this from the dataclasses of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from controller.base import ControllerConfig
+from latency.base import LatencyConfig, LatencyOracle
+from nas.accuracy.base import Accuracy, AccuracyConfig
+from nas.fit.learners.base import Learner
+from nas.spaces.base import SearchSpace
+from rewards.base import Reward
+
+
+class ExportTimingKeywords(TypedDict, total=False):
+    """Settings of ExportTiming; one that is None has its default."""
+
+    samples: int | None
+
+
+class ExportKeywords(TypedDict, total=False):
+    """Settings of ExportConfig; one that is None has its default."""
+
+    T: str | None
+    arch: str | int | None
+    batch: int | str | None
+    board: str | None
+    data: str | Path | None
+    dataset: str | None
+    device: str | Sequence[str] | None
+    formats: Sequence[Literal["onnx", "tflite"]] | None
+    learner: str | Learner | None
+    network: str | None
+    opset: int | None
+    out: str | Path | None
+    precision: Literal["fp32", "fp16", "int8", "all"] | None
+    python: str | None
+    run: str | Path | None
+    runtime: (
+        Literal[
+            "auto",
+            "tensorrt",
+            "onnxruntime_cuda",
+            "onnxruntime",
+            "torch",
+            "litert",
+            "torch_cuda",
+            "graph",
+        ]
+        | None
+    )
+    seed: int | None
+    side: int | None
+    space: str | SearchSpace | None
+    ssh_config: str | Path | None
+    task: str | None
+    timing: ExportTimingKeywords | None
+    tries: int | None
+    weights: str | Path | None
+    which: Literal["best", "mode", "optimum"] | None
+
+
+class MeasureTimingKeywords(TypedDict, total=False):
+    """Settings of MeasureTiming; one that is None has its default."""
+
+    samples: int | None
+    settle_s: float | None
+
+
+class MeasureKeywords(TypedDict, total=False):
+    """Settings of MeasureConfig; one that is None has its default."""
+
+    batch_size: int | None
+    board: str | None
+    clock_drop: float | None
+    control_drift: float | None
+    core: int | None
+    dataset: str | None
+    device: str | Sequence[str] | None
+    layers: int | None
+    minutes: float | None
+    networks: int | None
+    on_disturbance: Literal["stop", "flag"] | None
+    other_load: float | None
+    out: str | Path | None
+    precision: Literal["fp32", "bf16", "fp16", "int8"] | None
+    probes: int | None
+    python: str | None
+    repeats: int | None
+    runtime: (
+        Literal[
+            "auto",
+            "tensorrt",
+            "onnxruntime_cuda",
+            "onnxruntime",
+            "torch",
+            "litert",
+            "torch_cuda",
+            "graph",
+        ]
+        | None
+    )
+    scenario: str | None
+    seed: int | None
+    space: str | SearchSpace | None
+    ssh_config: str | Path | None
+    statistic: Literal["median", "p95", "p99"] | None
+    stolen: float | None
+    threads: int | None
+    timing: MeasureTimingKeywords | None
+    transfer: bool | None
+    tries: int | None
+
+
+class StudyKeywords(TypedDict, total=False):
+    """Settings of StudyConfig; one that is None has its default."""
+
+    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None
+    budget: int | None
+    compare: Literal["reward", "controller"] | None
+    controllers: Sequence[str | ControllerConfig | Callable[..., Any]] | None
+    dataset: str | None
+    devices: Sequence[str] | None
+    epochs: int | None
+    grid: Sequence[str] | None
+    grid_devices: Sequence[str] | None
+    grid_rewards: Sequence[str] | None
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
+    limits: Sequence[str] | None
+    name: str | None
+    out: str | Path | None
+    problems: Sequence[str] | None
+    reference: str | None
+    resume: str | Path | None
+    rewards: Sequence[str | Reward | Callable[..., Any]] | None
+    scenario: str | None
+    seeds: int | None
+    space: str | SearchSpace | None
+    split: Literal["auto", "valid", "test"] | None
+    workers: int | None
+
+
+class TrainKeywords(TypedDict, total=False):
+    """Settings of TrainConfig; one that is None has its default."""
+
+    accelerator: str | None
+    arch: str | int | None
+    data: str | Path | None
+    epochs: int | None
+    hours: float | None
+    images: Literal["train", "train_and_valid"] | None
+    learner: str | Learner | None
+    network: str | None
+    out: str | Path | None
+    processes: int | None
+    recipe: str | None
+    run: str | Path | None
+    seed: int | None
+    side: int | None
+    space: str | SearchSpace | None
+    task: str | None
+
+
+class TransferKeywords(TypedDict, total=False):
+    """Settings of TransferConfig; one that is None has its default."""
+
+    choose: int | None
+    dataset: str | None
+    device: str | Sequence[str] | None
+    export: str | Path | None
+    out: str | Path | None
+    probes: str | Path | None
+    space: str | SearchSpace | None

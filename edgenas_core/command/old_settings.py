@@ -1,0 +1,74 @@
+"""Settings of earlier versions, each with its new name or with what to do without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from edgenas_core.types.errors import UserError
+
+_BOARD: Mapping[str, str] = {
+    **{f"latency.{name}": f"{name}=" for name in ("runtime", "python", "ssh_config")},
+    "latency.tries": "tries=",
+    "latency.silence_s": "a board is lost after 120 s without an answer",
+    "latency.connect_s": "a connection may take 20 s",
+    "latency.backoff_s": "the first wait between two connections is 2 s",
+}
+"""Of a board, in commands without sources of latencies."""
+
+_QUIET = ("control_drift", "other_load", "stolen", "clock_drop")
+
+_TIMING: Mapping[str, str] = {
+    f"timing.{name}": "it follows timing.samples="
+    for name in ("turn", "warm_up_window", "warm_up_tolerance", "warm_up_most")
+}
+
+_OLD: Mapping[str, Mapping[str, str]] = {
+    "nas.measure": {
+        **_BOARD,
+        **_TIMING,
+        "backend": "runtime=",
+        **{f"quiet.{name}": f"{name}=" for name in _QUIET},
+        "correct_drift": "take on_disturbance=flag, and run the command again when the host is quiet",
+        "together": "each network is timed in turns with the control",
+        "shard": "measure in one process; several slow each other down",
+    },
+    "nas.export": {
+        **_BOARD,
+        **_TIMING,
+        "timing.settle_s": "the files are called until their times are stable",
+        "sample": "500 test images are in the export; remove test_images.npz to keep them to yourself",
+        "tolerance": "logits may differ by 1e-4",
+    },
+    "nas.train": {"device": "accelerator=", "runs": "out="},
+    "nas.study": {
+        "folder": "out=",
+        "runs": "name the folder of the study, out=<folder>",
+        "first_seed": "seeds are counted from 0",
+        "backend": "a study runs on the processors of this machine",
+    },
+    "nas.search": {
+        **{f"latency.{name}": advice for name, advice in _TIMING.items()},
+        **{
+            name: _BOARD[name]
+            for name in ("latency.silence_s", "latency.connect_s", "latency.backoff_s")
+        },
+        "latency.timing.settle_s": "a board is busy while it warms up",
+    },
+}
+"""By command: a new name ends in `=`; anything else is what holds now."""
+
+
+def require_current(command: str, names: Iterable[str]) -> None:
+    """Refuse settings that have another name now, or are gone.
+
+    Raises:
+      UserError: for the first of them, with its new name or with what to do without it.
+    """
+    old = _OLD.get(command, {})
+    for name in names:
+        advice = old.get(name.lstrip("+~"))
+        if advice is not None:
+            is_renamed = advice.endswith("=")
+            raise UserError(
+                f"{name}= is now {advice}" if is_renamed else f"{name}= is gone: {advice}"
+            )
