@@ -30,6 +30,7 @@ def training(labels, probabilities):
     values |= {"versions": {}, "by_class": (), "classes": CLASSES}
     values |= {"losses": (2.0, 1.0), "accuracies": (None, 0.75)}
     values |= {"metric": "accuracy", "class_metrics": (), "pictures": (), "values": ()}
+    values |= {"unit": (0.0, 1.0)}
     values["confusion"] = confusion_of(labels, probabilities.argmax(1), len(CLASSES))
     values["worst"] = worst_of(CLASSES, labels, probabilities)
     return Training(**values)
