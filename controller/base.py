@@ -37,7 +37,7 @@ class Choices(Rows, Protocol):
 
 
 class DivergedError(Exception):
-    """A policy's parameters or probabilities are no longer finite; the search cannot go on."""
+    """Raised if a policy's parameters or probabilities are not finite, so that the search cannot continue."""
 
 
 @runtime_checkable
@@ -148,7 +148,7 @@ class ControllerConfig(ABC):
             self.require(name, f"at least {bound}", fulfilled=getattr(self, name) >= bound)
 
     def require(self, setting: str, what: str, *, fulfilled: bool) -> None:
-        """Check a setting; `what` says what it must be.
+        """Check a setting; `what` describes the allowed values.
 
         Raises:
           ValueError: if that is not fulfilled.

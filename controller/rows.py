@@ -29,12 +29,12 @@ def rows_of(keys: Iterable[bytes], positions: int) -> Int64[ndarray, "n D"]:
 
 
 def all_valid(space: Choices) -> bool:
-    """Return True if every combination of options is known to be an architecture of its own."""
+    """Return True if every combination of options is a distinct architecture of the space."""
     return isinstance(space, Enumerable) and space.size == math.prod(space.num_choices)
 
 
 def switched_on(space: Choices, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
-    """True where another option would make another architecture."""
+    """True where another option would give another architecture."""
     every = np.arange(len(space.num_choices))
     other = np.repeat(architectures[..., None, :], len(every), axis=-2)
     other[..., every, every] = np.array(space.num_choices) - 1

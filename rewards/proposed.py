@@ -40,7 +40,7 @@ class ProposedReward(Reward):
 
     @property
     def caveat(self) -> str:
-        """Names the latencies within T that score like those beyond; below T = 2 ms there are some."""
+        """Sentence on latencies within T that score like latencies beyond T, which exist below T = 2 ms."""
         flat_ms = 1.5 * self.target_ms - 1
         if flat_ms >= self.target_ms:
             return ""

@@ -66,7 +66,7 @@ class OptunaTpe(OneSearch):
         self._pending: list[tuple[bytes, Trial]] = []  # key of each trial's architecture
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
-        """The next trials; Optuna's constant liar keeps them apart from those still running."""
+        """Next trials; Optuna's constant liar keeps them apart from pending trials."""
         self._study.sampler = _SamplerOfOneSpace(
             self._distributions,
             # with nothing else running, it would change the speed only

@@ -1,4 +1,4 @@
-"""The LSTM as a policy: it draws architectures, and is trained by REINFORCE."""
+"""LSTM policy: draws architectures, and is trained by REINFORCE."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Adam:
         gradient: Float[ndarray, "R P"],
         learning_rate: float,
     ) -> None:
-        """Descend along the gradient, which is overwritten."""
+        """Take one step of descent; overwrites the gradient."""
         self.steps += 1
         rate = learning_rate / (1 - self.decay_1**self.steps)
         self.first *= self.decay_1
@@ -146,7 +146,7 @@ class LstmPolicy:
             return _finite(self._lstm.forward(self._weights, batch_size, choose_on))
 
     def _emit_valid(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
-        """Replace the rows that are still invalid by uniform ones."""
+        """Replace invalid rows by uniform draws."""
         wrong: Bool[ndarray, "R B"] = ~self._space.valid(architectures)
         for rows, again, generator in zip(architectures, wrong, self._generators, strict=True):
             rows[again] = self._space.sample(generator, int(again.sum()))
@@ -159,7 +159,7 @@ class LstmPolicy:
         )
 
     def mode(self) -> Int64[ndarray, "R D"]:
-        """The architecture the policy prefers, choice after choice.
+        """Greedy architecture: the most likely option at each position, one position after another.
 
         Where that is invalid, the most likely valid one of 1,000 draws.
 
@@ -236,7 +236,7 @@ class LstmPolicy:
 
 
 def _is_ordered(space: Choices) -> bool:
-    """Return True if positions are switched off by those before them alone, as far as draws show."""
+    """Return True if, in 100 draws, only earlier positions switch a position off."""
     rows = space.sample(np.random.default_rng(0), 100)
     begun = rows[:, None] * np.tri(
         rows.shape[-1], dtype=np.int64

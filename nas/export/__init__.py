@@ -1,1 +1,1 @@
-"""A found network as files that stand alone: PyTorch, ONNX, and how to time them on a board."""
+"""Export of a network as files that stand alone: PyTorch, ONNX, TFLite, and scripts that time them on a board."""

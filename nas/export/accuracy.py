@@ -118,7 +118,7 @@ def classes_of(
 def prepared(
     images: Images, image_set: ImageSet, side: int, which: slice
 ) -> Float32[ndarray, "n c side side"]:
-    """Some of the images as a network for images of this side takes them."""
+    """Images of a slice, resized and normalised for a network of this side."""
     about = {"mean": image_set.mean, "sd": image_set.sd}
     inputs: Float32[ndarray, "n c h w"] = normalised(resized(images.pixels[which], side), about)
     return inputs
@@ -127,7 +127,7 @@ def prepared(
 def resized(
     pixels: UInt8[ndarray, "n h w channels"], side: int
 ) -> UInt8[ndarray, "n side side channels"]:
-    """Images of another side, as `infer.py` makes them; training resizes alike, without rounding."""
+    """Images resized to a side as `infer.py` does; training resizes in the same way without rounding."""
     if pixels.shape[1] == side:
         return pixels
     pictures = (Image.fromarray(image) for image in pixels)

@@ -239,7 +239,7 @@ def _notes(
     accuracies: Mapping[ExportForm, FileAccuracy],
     latencies: Mapping[ExportForm, Latency],
 ) -> Iterator[str]:
-    """What the user should know before relying on the files."""
+    """Cautions about the files, one sentence each."""
     subject, searched = written.subject, written.subject.searched
     yield from subject.notes
     yield from written.notes

@@ -116,7 +116,7 @@ def _work_name(out: Path) -> str:
 
 
 def _remove_former(out: Path, staged: Path) -> None:
-    """Remove files of an earlier export that this one has not, such as those of another precision."""
+    """Remove files of an earlier export that the new one lacks, such as another precision."""
     try:
         former = read_json(out / RECORD, _Files).sha256
     except (OSError, ValueError):

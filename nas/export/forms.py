@@ -134,7 +134,7 @@ def _tflite_files(
 
 
 def int8_source(network: nn.Module, subject: ExportSubject) -> Int8Source | None:
-    """What int8 files are made of; None where nothing says which classes are right."""
+    """Source of int8 files; None if the data have no classes to evaluate them on."""
     images = subject.images
     if images is None or not subject.is_trained or not has_classes(images):
         return None
@@ -163,7 +163,7 @@ def calibration_text(subject: ExportSubject) -> str:
 
 
 def _mixed_text(int8: Int8Onnx) -> str:
-    """What layers in fp32 and weights of 7 bits save; empty without any."""
+    """Sentence on the accuracy that layers in fp32 and 7-bit weights save; empty without them."""
     changes = [f"leaves {', '.join(int8.in_fp32)} in fp32"] if int8.in_fp32 else []
     if int8.in_7_bits:
         changes.append("has weights of 7 bits, whose products cannot saturate")

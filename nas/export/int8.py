@@ -1,4 +1,4 @@
-"""Int8 files of trained networks: calibrated on training images, judged beside fp32."""
+"""Int8 files of trained networks: calibrated on training images, evaluated beside fp32."""
 
 from __future__ import annotations
 

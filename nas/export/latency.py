@@ -153,7 +153,7 @@ def _timed_on_board(  # noqa: PLR0917 - one call
 
 
 def tflite_session(content: bytes) -> Tflite:
-    """Load a .tflite file in LiteRT, which prints that it uses its kernels for this processor."""
+    """Load a .tflite file in LiteRT without its messages."""
     with quiet():
         return Tflite(content=content)
 

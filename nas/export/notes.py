@@ -1,4 +1,4 @@
-"""What a user should know of exported files before relying on them, a line each."""
+"""Cautions about exported files, one line each, and the memory of a .tflite file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def memory_notes(
     computed: tuple[float, ...] | None,
     limits_kb: Mapping[str, float],
 ) -> Iterator[str]:
-    """What the int8 .tflite file takes beyond the run's limits, and beyond what was computed (RAM and flash, bytes)."""
+    """Lines on RAM or flash of the int8 .tflite file beyond the run's limits or the computed size, in bytes."""
     for number, (symbol, size) in enumerate(zip(("RAM", "flash"), memory or (), strict=False)):
         taken = size / 1e3
         file = f"{INT8_TFLITE.file} takes {taken:,.1f} kB of {symbol}"

@@ -34,7 +34,7 @@ class Architecture:
 @final
 @dataclass(frozen=True)
 class Form:
-    """One ONNX file, and what was found out about it."""
+    """One file of the network, with its accuracy and latency."""
 
     precision: str
     file: str
@@ -48,7 +48,7 @@ class Form:
 @final
 @dataclass(frozen=True)
 class FormComparison:
-    """Images on which the forms of the network were compared, and what was allowed."""
+    """Comparison of the files with torch: its images and its tolerance."""
 
     images: int
     of: str  # noise, or test images
@@ -60,7 +60,7 @@ class FormComparison:
 @final
 @dataclass(frozen=True)
 class Export:
-    """All of it."""
+    """Content of `export.json`."""
 
     schema: int
     space: str
@@ -92,7 +92,7 @@ class Export:
 
     @property
     def metric(self) -> str:
-        """Name of what the files are judged by."""
+        """Name of the metric that the files are evaluated by."""
         return "accuracy" if self.training is None else self.training.metric
 
     @property
@@ -121,7 +121,7 @@ class Export:
 
     @property
     def lines(self) -> Iterator[str]:
-        """What to know of the table, a line each, for the terminal."""
+        """Lines for the terminal that explain the table."""
         latency = self.fp32.latency
         compared = f"; {self.comparison}" if self.comparison else ""
         yield f"latency: median on {latency.device}, one thread{compared}"

@@ -1,4 +1,4 @@
-"""The network that is exported, its weights, and what is known of it."""
+"""The network that is exported, with its weights, its data and its numbers in a search."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ExportSubject:
 
     @property
     def index(self) -> int | None:
-        """Its number; None where the space has none."""
+        """Number of the architecture; None if the space has no numbers."""
         if not isinstance(self.space, Enumerable):
             return None
         return int(self.space.numbers(self.architecture))
@@ -67,12 +67,12 @@ class ExportSubject:
 
     @property
     def metric(self) -> str:
-        """Name of the metric that the network is judged by."""
+        """Name of the metric that the network is evaluated by."""
         return "accuracy" if self.images is None else self.images.metric
 
     @property
     def is_labelled(self) -> bool:
-        """Whether it takes images with labels."""
+        """Whether its data are labelled images."""
         return isinstance(self.images, ImageSet)
 
     @property
@@ -103,7 +103,7 @@ class ExportSubject:
 
     @property
     def weights_text(self) -> str:
-        """Where the weights come from, in a sentence."""
+        """Sentence on the origin of the weights."""
         if self.weights is None:
             return (
                 "UNTRAINED: the weights are torch's initialisation, with statistics of noise in the batch "
@@ -134,7 +134,7 @@ class ExportSubject:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has weights other than those it is initialised with."""
+        """Whether it has weights beside its random initialisation."""
         return self.weights is not None
 
 
@@ -220,7 +220,7 @@ def _of_training(
 
 
 def _in_its_run(folder: Path, text: str, config: ExportConfig) -> SearchedNetwork | None:
-    """What the run knows that the folder lies in, or that `run` names beside `weights`."""
+    """Numbers of the network in its run: the run that `run` names, or the one that the folder lies in."""
     if config.run is not None and config.weights is not None:
         return find(Path(config.run).expanduser(), None, text)
     run = folder.resolve().parent.parent

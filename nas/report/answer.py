@@ -34,7 +34,7 @@ _WHY_FLAGGED = {
 
 
 class Status(Enum):
-    """What is known of the best network that was found."""
+    """State of the best network: whether it is confirmed, ranked, and the optimum."""
 
     none = "no trial met the limits"
     unconfirmed = "timed only while its device was disturbed"
@@ -46,7 +46,7 @@ class Status(Enum):
 @final
 @dataclass(frozen=True)
 class Answer:
-    """What a search found, how far that is to be trusted, and where its numbers come from."""
+    """Result of a search, with the certainty and the source of its numbers."""
 
     summary: Summary
 
@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether the network to use is not a trial, but the optimum of the ranked space."""
+        """Whether the network to use is the optimum of the ranked space instead of a trial."""
         return self.network is not None and self.network is not self.best
 
     @property
@@ -83,7 +83,7 @@ class Answer:
 
     @cached_property
     def status(self) -> Status:
-        """What is known of the best network."""
+        """State of the best network."""
         best = self.best
         if best is None:
             return Status.none
@@ -124,7 +124,7 @@ class Answer:
 
     @property
     def expected_loss(self) -> str | None:
-        """How far the true optimum is expected to be above the predicted one; None for an exact one."""
+        """Expected distance of the true optimum above the predicted one, as text; None for an exact optimum."""
         summary, settings = self.summary, self.summary.settings
         if self.optimum_name == "exact optimum":
             return None
@@ -159,7 +159,7 @@ class Answer:
 
     @property
     def is_short(self) -> bool:
-        """Whether the searched accuracies are of a shorter training than the test accuracies."""
+        """Whether the searched accuracies are from a shorter training than the test accuracies."""
         return self.summary.settings.epochs != self.summary.settings.test_epochs
 
     @property
@@ -178,7 +178,7 @@ class Answer:
 
     @property
     def headline(self) -> str:
-        """What the best network is, or that there is none and what to do."""
+        """Sentence that introduces the best network, or says that there is none and what to do."""
         summary = self.summary
         if self.best is None:
             if summary.confirmation:
@@ -193,7 +193,7 @@ class Answer:
 
     @property
     def ranked_headline(self) -> str:
-        """What the network to use is, where it is not the best trial."""
+        """Sentence that introduces the network to use if it is not the best trial."""
         return (
             f"Answer: the {self.optimum_name}, as the whole space was ranked; the search is a study of "
             f"how it would be found"
@@ -201,7 +201,7 @@ class Answer:
 
     @cached_property
     def figures(self) -> list[KeyFigure]:
-        """The numbers of the best network, and its distance from the optimum."""
+        """Numbers of the best network, and its gap to the optimum."""
         best = self.best
         if best is None:
             return []
@@ -217,7 +217,7 @@ class Answer:
 
     @cached_property
     def ranked_figures(self) -> list[KeyFigure]:
-        """The numbers of the network to use, where it is not the best trial."""
+        """Numbers of the network to use if it is not the best trial."""
         if not self.is_ranked or self.summary.optimum is None:
             return []
         return [
@@ -227,7 +227,7 @@ class Answer:
 
     @property
     def rule_of_thumb_figures(self) -> list[KeyFigure]:
-        """The numbers of the user's network and of the rule of thumb, to compare the best network with."""
+        """Numbers of the user's network and of the baseline, to compare the best network with."""
         figures = [
             KeyFigure("your network", f"{stage.accuracy:.2%}", stage.fidelity)
             for stage in self.summary.stages
@@ -241,7 +241,7 @@ class Answer:
 
     @cached_property
     def search_figures(self) -> list[KeyFigure]:
-        """What the search did."""
+        """Counts and shares of the trials of the search."""
         summary = self.summary
         others = "".join(
             f", {count:,} {name}" for name, count in summary.states.items() if name != "done"
@@ -268,7 +268,7 @@ class Answer:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What must be known of the numbers, a sentence each."""
+        """Cautions about the numbers, one sentence each."""
         return tuple(self._notes())
 
     @property
@@ -300,7 +300,7 @@ class Answer:
             yield KeyFigure(f"test {self.metric}", network.test.text, note)
 
     def _class_figures(self) -> Iterator[KeyFigure]:
-        """Of the winner on own images."""
+        """Balanced test accuracy of the winner of a fit, if its classes differ much in size."""
         balanced = balanced_accuracy(self.summary.by_class)
         if balanced is not None:
             note = "mean over the classes, whose test images differ by three times or more"
@@ -354,7 +354,7 @@ class Answer:
             yield KeyFigure(_cost_name(limit.cost), cost_text(cost, limit.unit), note, Tone.good)
 
     def _distance(self, best: Network) -> Iterator[KeyFigure]:
-        """Points of accuracy below the optimum, where that is known."""
+        """Gap to the optimum in points of accuracy, if the optimum is known."""
         optimum = self.summary.optimum
         if self.status is Status.optimum:
             if self.expected_loss is None:
@@ -425,7 +425,7 @@ class Answer:
             yield "the search was on test images, so its test accuracy is no unbiased estimate"
 
     def _predicted(self) -> Iterator[str]:
-        """Which numbers a model gave, by what, and for which share of the trials."""
+        """Texts that name the model behind each predicted number, and its share of the trials."""
         summary = self.summary
         networks = self.networks.values()
         reported = {
@@ -510,7 +510,7 @@ def _limited(text: str, symbol: str, is_within: bool) -> str:
 
 
 def margin_text(summary: Summary) -> str:
-    """What the confidence of predictions means for T; empty without a margin."""
+    """Sentence on the margin that `confidence` keeps below T; empty without a margin."""
     if not summary.margin:
         return ""
     below = 1 - math.exp(-summary.margin)

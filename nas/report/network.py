@@ -13,7 +13,7 @@ from nas.trials.trial import Trials
 
 
 def require_kinds(*names: str) -> None:
-    """Check names of kinds, which may be of a file; ValueError for an unknown one."""
+    """Check names of kinds that a file may hold; raises ValueError for an unknown one."""
     for name in names:
         if name not in Kind.__members__:
             raise ValueError(f"{name[:40]!r} is no kind of a number")
@@ -88,7 +88,7 @@ class Network:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether its latency was taken on a disturbed device, which confirms nothing."""
+        """Whether its latency was measured while the device was under other load, so that it confirms nothing."""
         return self.latency.kind is Kind.disturbed
 
     @property
@@ -99,7 +99,7 @@ class Network:
 
 
 def networks_of(trials: Trials, problem: SearchProblem) -> list[Network]:
-    """Each of some trials as a network, by what is recorded of it."""
+    """Networks of trials, with the recorded numbers only."""
     space, limits = problem.space, problem.limits.each
     numbers = [None] * len(trials)
     if isinstance(space, Enumerable):

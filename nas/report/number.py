@@ -37,7 +37,7 @@ class Number:
 
     @property
     def text_with_sd(self) -> str:
-        """The text, with the standard deviation where it is known."""
+        """Text with the standard deviation, if it is known."""
         if self.sd is None or not self.kind.is_predicted:
             return self.text
         unit = "points" if self.unit == "%" else self.unit

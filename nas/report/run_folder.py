@@ -38,7 +38,7 @@ PACKAGES = (
 @final
 @dataclass(frozen=True)
 class Environment:
-    """What `environment.json` holds."""
+    """Content of `environment.json`."""
 
     date: str
     python: str
@@ -154,7 +154,7 @@ def new_run_folder(
 
 
 def interrupted_run_folder(path: Path) -> RunFolder:
-    """The folder of a run that can go on.
+    """Folder of a run that can be resumed.
 
     Raises:
       UserError: if it is no run, or one that has finished.

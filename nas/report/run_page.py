@@ -1,4 +1,4 @@
-"""The page of one run, from what it sampled and what is known of the space."""
+"""Page of one search, from its samples and the ranking of the space."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _nearest(done: Trials, problem: SearchProblem) -> KeyFigure:
 
 
 def _every_limit(answer: Answer, problem: SearchProblem) -> Iterator[PagePart]:
-    """The answer for each T: of the samples, and of the whole space where it is known."""
+    """Sliders with the answer for each T: among the samples, and in the whole space if it is known."""
     summary = answer.summary
     margin = margin_text(summary)
     sampled = [

@@ -48,7 +48,7 @@ _COLUMNS = ("networks", "go on", "fidelity", "seconds", "favourite", "place befo
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
-    """Print what a stage did and which network it puts first; draws were told."""
+    """Print the result of a stage and its best network; draws are announced elsewhere."""
     if stage.favourite is None:
         return
     accuracy = "" if stage.accuracy is None else f", {stage.accuracy:.2%}"

@@ -143,7 +143,7 @@ def _judged(accuracy: Judged) -> str:
 @final
 @dataclass(frozen=True)
 class Summary:
-    """Every result of a run; accuracies are fractions, times as named."""
+    """All results of a run; accuracies are fractions, units of times are in the names."""
 
     schema: int
     settings: RunSettings
@@ -216,7 +216,7 @@ class Summary:
 
     @property
     def accuracy_is_predicted(self) -> bool:
-        """Whether a model gave any accuracy of a trial or of a reported network."""
+        """Whether any accuracy of a trial or of a reported network is predicted."""
         reported = (self.best, self.optimum, self.mode)
         return bool(predicted_shares(self.accuracy_kinds)) or any(
             network is not None and network.accuracy.kind.is_predicted for network in reported
@@ -229,7 +229,7 @@ class Summary:
 
     @property
     def flagged(self) -> dict[Kind, int]:
-        """Number of times of each flagged kind that there is."""
+        """Number of flagged latencies by kind, without kinds that do not occur."""
         done = self.states.get(State.done.name, 0)
         counts = {kind: round(self.latency_kinds.get(kind.name, 0.0) * done) for kind in FLAGGED}
         return {kind: count for kind, count in counts.items() if count}
@@ -276,7 +276,7 @@ def summarise(
     first_ms: float | None = None,
     int8: Int8Accuracy | None = None,
 ) -> Summary:
-    """The results of finished trials, in the order of the answers."""
+    """Summarise finished trials, given in the order of their answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
     done = trials.rows(trials.state == State.done)
     feasible = problem.feasible(done)
@@ -336,7 +336,7 @@ def _interval(judged: Judged | None) -> tuple[float, float] | None:
 
 
 def predicted_shares(kinds: dict[str, float]) -> dict[Kind, float]:
-    """The shares of those kinds that are predictions."""
+    """Shares of the predicted kinds."""
     named = {Kind[name]: share for name, share in kinds.items()}
     return {kind: share for kind, share in named.items() if kind.is_predicted}
 
@@ -349,7 +349,7 @@ def _shares(kinds: Int8[ndarray, "n"]) -> dict[str, float]:
 @final
 @dataclass(frozen=True)
 class _Reporter:
-    """Makes networks of what is recorded; asks for the test accuracy of those alone."""
+    """Builds the reported networks from the records; asks only for their test accuracies."""
 
     problem: SearchProblem
     done: Trials
@@ -357,7 +357,7 @@ class _Reporter:
     first_ms: float | None = None  # of a winner on own images that a live device timed again
 
     def best(self, confirmed: Confirmation | None) -> Network | None:
-        """The most accurate feasible trial, or of those timed again the one that won.
+        """Most accurate feasible trial, or the confirmed winner if trials were measured again.
 
         Where trials differ in fidelity, those of the highest alone can win; a trial whose latency was
         disturbed only where there is no other.
@@ -420,14 +420,14 @@ class _Reporter:
         return covered / there if there > 0 else None
 
     def optimum(self) -> Network | None:
-        """The most accurate feasible architecture of the space, where that is known."""
+        """Most accurate feasible architecture of the space; None if the space is not ranked."""
         survey = self.problem.survey
         if survey is None or survey.optimum is None:
             return None
         return self.network(self.problem.surveyed(np.array([survey.optimum])))
 
     def rule_of_thumb(self, stages: tuple[StageResult, ...]) -> Network | None:
-        """The trial of the rule of thumb that its stage reports; None where it was not trained."""
+        """Trial of the baseline that its stage reports; None if it was not trained."""
         stage = next((each for each in stages if each.name == "rule"), None)
         if stage is None or stage.favourite is None or stage.accuracy is None:
             return None
@@ -439,7 +439,7 @@ class _Reporter:
         return replace(networks[0], fidelity=fidelity) if networks else None
 
     def preferred(self, mode: Int64[ndarray, "D"]) -> Trials | None:
-        """The numbers of what the policy prefers, or None if no trial or table has them."""
+        """Numbers of the policy's most likely architecture; None if no trial or table has them."""
         space = self.problem.space
         same = (space.normal(self.done.architectures) == space.normal(mode)).all(-1)
         if same.any():
@@ -451,7 +451,7 @@ class _Reporter:
         return self.problem.evaluate(row, first=-1)
 
     def mode_gap(self, preferred: Trials | None) -> float | None:
-        """The reward's maximum over the space less the reward of what the policy prefers."""
+        """Maximum reward over the space minus the reward of the policy's most likely architecture."""
         survey, problem = self.problem.survey, self.problem
         if preferred is None or survey is None or not isinstance(problem, RewardedProblem):
             return None

@@ -55,7 +55,7 @@ def _table(
     *,
     with_sample: bool = False,
 ) -> Table:
-    """A row for each network, which begins with its name and ends with its architecture."""
+    """Table with one row per network: its name, its numbers, its architecture."""
     header, rows = network_columns(answer, [*networks.values()], with_sample=with_sample)
     cells = [
         [name, *row, f"`{network.arch}`"]

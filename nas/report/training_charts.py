@@ -42,7 +42,7 @@ class TrainedWinner:
     pictures: Path  # folder of a learner's
 
     def charts(self) -> Iterator[PagePart]:
-        """What is known of it; nothing for records of earlier versions."""
+        """Charts of everything that the record has; none for records of earlier versions."""
         judged = ((self.training.test, "test"), (self.training.valid, "validation"))
         shown = [f"{each.text} {name} items" for each, name in judged if each and each.interval]
         if shown:
@@ -162,7 +162,7 @@ _COLOURS = (GREY, SKY, GREEN, PURPLE, OLIVE)
 def candidates_chart(
     trials: Trials, fidelities: tuple[Fidelity, ...], problem: SearchProblem, summary: Summary
 ) -> Figure:
-    """A mark for each training, by its length; the winner and the rule of thumb stand out."""
+    """Accuracy against latency of each training, coloured by its length; winner and baseline are marked."""
     traces, lengths = [], sorted({each.epochs for each in fidelities[:-1]})
     for fidelity in sorted({*trials.fidelity[trials.fidelity >= 0].tolist()}):
         done = (trials.fidelity == fidelity) & ~np.isnan(trials.accuracy)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SearchSpace(Choices, Space, Protocol):
-    """Architectures as rows of D choice indices, and what is known of each row.
+    """Search space: architectures as rows of D choice indices, their networks, costs, texts and drawings.
 
     Rows may be more than can be listed. Positions may be conditional on others: the value of such a position
     does not matter while it is switched off.
@@ -95,7 +95,7 @@ class Layered(SearchSpace, Protocol):
 
 @runtime_checkable
 class OnMicrocontroller(Protocol):
-    """A space whose networks' memory on a microcontroller is known."""
+    """Space that knows the memory of its networks on a microcontroller."""
 
     def memories(
         self, architectures: Int64[ndarray, "*n D"], task: Task
@@ -105,7 +105,7 @@ class OnMicrocontroller(Protocol):
 
 @runtime_checkable
 class PartlyKnown(Protocol):
-    """A space of which whole parts may have no latency on a device."""
+    """Space with parts that may have no latency on a device."""
 
     def known_part(
         self, has_latency: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
@@ -114,7 +114,7 @@ class PartlyKnown(Protocol):
 
 
 def searched_part(space: SearchSpace, oracle: LatencyOracle) -> SearchSpace:
-    """The part of a space to search on a device: the whole, or that of which latencies are known."""
+    """Part of a space to search on a device: the part with known latencies, or the whole space."""
     if isinstance(space, PartlyKnown) and oracle.instant:
         return space.known_part(oracle.known)
     return space
@@ -274,7 +274,7 @@ class ChoiceSpace:
         return np.asarray(group.reshape(-1), np.int64)
 
     def count(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[float, float]:
-        """Parameters and multiply-accumulates of the network, which is built for it: 10 ms and more."""
+        """Parameters and multiply-accumulates of the network; builds it, which takes 10 ms and more."""
         from nas.spaces.counted import counted  # noqa: PLC0415 - imports torch
 
         images = self.example_input(architecture, task, 1)

@@ -63,7 +63,7 @@ _OTHER_KERNEL = 266
 @final
 @dataclass(frozen=True)
 class Operation:
-    """One operation: the numbers of the activations that it reads, and the sizes of what it writes and holds."""
+    """One operation, with the activations that it reads and the sizes of its output and constants."""
 
     kind: str  # TFLite's name, or that of torch's operation
     inputs: tuple[int, ...]
@@ -96,7 +96,7 @@ class MicroGraph:
         return stored
 
     def pool_zeros(self, elements: int) -> int:
-        """Append an average pool of zeros, which the converter does not compute itself."""
+        """Append an average pool of zeros, which the converter does not fold."""
         stored = self.zeros(elements)
         pooled = self.add("AVERAGE_POOL_2D", elements=elements, weights=stored)
         return self.add("QUANTIZE", pooled, elements=elements)
@@ -158,7 +158,7 @@ class MicroGraph:
         )
 
     def _distinct(self) -> MicroGraph:
-        """The same without equal operations and those whose output is not read."""
+        """Graph without duplicate operations and operations whose output is not read."""
         first: dict[tuple[str, bool, int, tuple[int, ...]], int] = {}
         same = {IMAGE: IMAGE}
         for number, operation in enumerate(self.operations):

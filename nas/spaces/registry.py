@@ -36,14 +36,14 @@ _GIVEN: dict[str, SearchSpace] = {}
 
 
 def plug_ins_of(setting: str) -> dict[str, EntryPoint]:
-    """Entry points that extend a setting, those of the package's own spaces first."""
+    """Entry points that extend a setting, the package's own first."""
     ours = _FALLBACK.get(setting, {})
     points = {name: EntryPoint(name, value, GROUPS[setting]) for name, value in ours.items()}
     return points | plug_ins(setting)
 
 
 def space_names() -> tuple[str, ...]:
-    """Names that `space=` takes, those of the package first."""
+    """Names that `space=` takes, the package's own first."""
     return tuple(dict.fromkeys([*plug_ins_of("space"), *_GIVEN]))
 
 
@@ -131,7 +131,7 @@ def _checked(setting: str, what: str, part: object) -> SearchSpace:
 
 
 def _members() -> set[str]:
-    """Names that a search space has, from the protocol and those it inherits from."""
+    """Names of the members of the search space protocol and of its bases."""
     parts = [part for part in SearchSpace.__mro__ if part.__module__ not in {"typing", "builtins"}]
     names = {name for part in parts for name in (*part.__annotations__, *vars(part))}
     return {name for name in names if not name.startswith("_")}

@@ -19,7 +19,7 @@ _MOST_WIDTH, _MOST_PLAIN_WIDTH = 64, 128
 
 @final
 class _Block(nn.Module):
-    """Two convolutions beside a shortcut, which is a convolution where the shape changes."""
+    """Two convolutions and a shortcut; the shortcut is a convolution if the shape changes."""
 
     def __init__(self, inputs: int, width: int, kernel: int, stride: int) -> None:
         super().__init__()

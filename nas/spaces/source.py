@@ -33,7 +33,7 @@ _LISTS = (nn.Sequential, nn.ModuleList)
 
 
 def class_source(kind: type[nn.Module], **arguments: object) -> str:
-    """Source of the file of a class, and of `Network()`, which is the class with these arguments.
+    """Source of the file of a class, followed by a class `Network` that passes these arguments to it.
 
     The file may import torch and the standard library.
     """

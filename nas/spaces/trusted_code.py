@@ -14,7 +14,7 @@ _TRUSTED: set[str] = set()
 
 
 def absolute(text: str) -> str:
-    """The text with the path of a file that it begins with, from any folder."""
+    """Text with its leading file path made absolute."""
     path, mark, name = text.partition(":")
     file = Path(path).expanduser()
     return f"{file.absolute()}{mark}{name}" if path and (mark or file.exists()) else text

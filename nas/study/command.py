@@ -242,7 +242,7 @@ def _begin(
 
 
 def _fingerprints(plan: Plan) -> dict[str, Any]:
-    """Sources of the numbers, with digests of their answers about the whole space if it is known."""
+    """Sources of the numbers, with digests of their answers for the whole space if it is known."""
     digests = {name: fingerprints(answers) for name, answers in plan.answers.items()}
     accuracy = {
         "source": plan.accuracy.source,

@@ -45,7 +45,7 @@ def _train(config: TrainConfig) -> None:
 
 
 def train_into_folder(config: TrainConfig, console: Console) -> Path:
-    """Train a network, or go on with its training; returns its folder.
+    """Train a network, or resume its training; returns its folder.
 
     Raises:
       UserError: if the settings cannot work, the training diverges, or memory is too small.
@@ -98,7 +98,7 @@ def _require_room(config: TrainConfig, device: torch.device) -> None:
 
 
 def _member(config: TrainConfig, rank: int) -> None:
-    """Take part in a training; the first process tells of it and writes."""
+    """Take part in a training of several processes; only the first one prints and writes."""
     import torch  # noqa: PLC0415 - takes seconds
 
     from nas.fit.training.evaluation import device_named  # noqa: PLC0415 - imports torch

@@ -1,4 +1,4 @@
-"""One training of the command: planned within its time, run, judged and written."""
+"""One training of the command: plan it within its time, run it, evaluate the network and write it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TrainingJob:
         start: Start | None = None,
         ends_s: float = math.inf,
     ) -> None:
-        """Builds the network, by default with new weights of the seed.
+        """Builds the network, by default with a random initialisation by the seed.
 
         No epoch begins that would end after `ends_s` on the monotonic clock.
         """
@@ -125,7 +125,7 @@ class TrainingJob:
         shutil.rmtree(subject.folder / _HEADS, ignore_errors=True)
 
     def run(self) -> Training:
-        """Train, or go on with the training, and write the results; returns the record.
+        """Train or resume, and write the results; returns the record.
 
         Raises:
           UserError: if the time is too short, or the training diverges.
@@ -210,7 +210,7 @@ class TrainingJob:
             return train(self._network, images, recipe, options, device=device, on=on)
 
     def _write(self, recipe: Recipe, trained: Trained) -> Training:
-        """Judge the network on the test images, write it, and say what came of it."""
+        """Evaluate the network on the test images, write it, and print the result."""
         subject, images = self._subject, self._subject.images
         valid = None
         if self._config.images is TrainOn.train:
@@ -327,7 +327,7 @@ class TrainingJob:
         return Judged(float((answers == labels).mean()), len(images.test)), about
 
     def _findings(self) -> dict[str, Any]:
-        """What a learner shows of the trained network: in the record, and pictures beside it."""
+        """Findings of a learner about the trained network, for the record, with pictures in its folder."""
         data, folder = self._subject.images, self._subject.folder / PICTURES
         learner = data.learner if isinstance(data, LearnerData) else learner_of(data)
         if not isinstance(learner, HasFindings) or not len(data.test):
@@ -350,7 +350,7 @@ class TrainingJob:
 
 
 def _is_rising(trained: Trained) -> bool:
-    """Whether the last epoch was better than all before, and than the weights it began with."""
+    """Whether the last epoch is better than all earlier ones and than the initial weights."""
     *before, last = [accuracy for accuracy in trained.accuracies if accuracy is not None] or [0.0]
     return bool(before) and max(before) < last == trained.accuracy < 1
 
@@ -368,7 +368,7 @@ def pretrained_start(
 
 
 def _start_of(config: TrainConfig, subject: TrainSubject) -> Start:
-    """New weights, or pretrained ones with the classifier and the rate that a search found."""
+    """Random initialisation, or pretrained weights with the classifier and learning rate that a search found."""
     space, row = subject.space, subject.architecture
     if not isinstance(space, HasWeights):
         return Start(partial(untrained, space))

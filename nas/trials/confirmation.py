@@ -29,7 +29,7 @@ class Confirmation:
 
     @property
     def within_limit(self) -> Bool[ndarray, "n"]:
-        """True where the network was within the limit again, disturbed or not."""
+        """True where the second latency was within the limit, also under other load."""
         return np.asarray(self.again.ms <= self.limit_ms)
 
     @property
@@ -39,7 +39,7 @@ class Confirmation:
 
     @property
     def winner(self) -> int | None:
-        """Place of the most accurate confirmed network, else of one within the limit while disturbed.
+        """Index of the most accurate confirmed network, or else of one within the limit under other load.
 
         None if no network was within the limit again.
         """

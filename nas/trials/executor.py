@@ -116,7 +116,7 @@ class Evaluated:
 
 @final
 class Simulated:
-    """A `SlowAccuracySource` whose answers are known; only the order of their ends is simulated."""
+    """A `SlowAccuracySource` with known answers that simulates the order in which they arrive."""
 
     def __init__(
         self,

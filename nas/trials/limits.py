@@ -31,7 +31,7 @@ def share_text(share: float) -> str:
 
 
 def label_of(symbols: Iterable[str]) -> str:
-    """Symbols of all limits in words, given those beside T: T, or T, E and P."""
+    """Symbols of all limits, T and these others, as text: T, or T, E and P."""
     *first, last = ("T", *symbols)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -54,7 +54,7 @@ class Limit:
 
     @property
     def title(self) -> str:
-        """Its name without underscores, with the unit: energy (mJ)."""
+        """Name without underscores, with the unit: energy (mJ)."""
         return f"{self.name.split('_')[0]} ({self.unit})" if self.unit else self.name
 
     def __str__(self) -> str:

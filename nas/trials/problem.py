@@ -53,7 +53,7 @@ class SearchProblem:
 
     @property
     def is_for_tflite(self) -> bool:
-        """Whether device or limits are of .tflite files."""
+        """Whether the device or the limits belong to .tflite files."""
         return "/litert/" in self.oracle.device or bool({"RAM", "flash"} & set(self.limits.symbols))
 
     def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
@@ -61,14 +61,14 @@ class SearchProblem:
         return with_margin(latencies.ms, latencies.kind, self.margin)
 
     def within_limits(self, trials: Trials) -> Bool[ndarray, "*n"]:
-        """True where a finished trial is within every limit, even if its latency was disturbed."""
+        """True where a finished trial is within every limit, also by a latency measured under other load."""
         within = (
             self.compared_ms(Latencies(trials.latency_ms, trials.latency_kind)) <= self.limit_ms
         )
         return np.asarray(within & (trials.state == State.done) & self.limits.met(trials.costs))
 
     def feasible(self, trials: Trials) -> Bool[ndarray, "*n"]:
-        """True where a finished trial is within every limit, by a latency that was not disturbed."""
+        """True where a finished trial is within every limit, by a latency without other load."""
         return np.asarray(self.within_limits(trials) & (trials.latency_kind != Kind.disturbed))
 
     @cached_property

@@ -107,7 +107,7 @@ class Tracker:
 
     @property
     def has_recent(self) -> bool:
-        """Whether any trial was done, so that there are means."""
+        """Whether any trial is done, so that there are means."""
         return bool(self._recent)
 
     def recent_means(self) -> tuple[float, float, float]:
@@ -137,7 +137,7 @@ class ChoiceHistory:
 
     @property
     def has_policy(self) -> bool:
-        """Whether these are probabilities rather than shares."""
+        """Whether the values are probabilities of a policy instead of shares of samples."""
         return self._policy is not None
 
     def __call__(self, first: int, architectures: Int64[ndarray, "R B D"]) -> None:

@@ -65,7 +65,7 @@ class Survey:
 
     @property
     def feasible_share(self) -> float:
-        """Share of the whole space that is known to meet every limit."""
+        """Share of the whole space that meets every limit."""
         return float(self.feasible.mean())
 
     @property
@@ -80,7 +80,7 @@ class Survey:
 
     @property
     def optimum_is_exact(self) -> bool | None:
-        """Whether no prediction can change the optimum; None if there is none.
+        """Whether no prediction can change the optimum; None without an optimum.
 
         It is exact where the accuracies, and the latencies of itself and of every more accurate
         architecture within the further limits, were measured.
@@ -121,7 +121,7 @@ class Survey:
 def with_margin(
     latency_ms: Float64[ndarray, "*n"], kinds: Int8[ndarray, "*n"], margin: float
 ) -> Float64[ndarray, "*n"]:
-    """Latencies, those that are predicted times exp(margin)."""
+    """Latencies, with predictions multiplied by exp(margin)."""
     if not margin:
         return latency_ms
     return np.asarray(np.where(is_predicted(kinds), latency_ms * math.exp(margin), latency_ms))
@@ -151,7 +151,7 @@ class EstimatedShare:
 def pareto_front(
     accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"]
 ) -> Int64[ndarray, "front"]:
-    """Positions of those that none beats in both, from fast to slow; a NaN latency is beaten."""
+    """Indices of the Pareto front, from fast to slow; architectures with a NaN latency are not on it."""
     order = np.lexsort((-accuracy, latency_ms))
     order = order[~np.isnan(latency_ms[order])]
     best_before = np.maximum.accumulate(np.concatenate([[-np.inf], accuracy[order]]))[:-1]

@@ -75,7 +75,7 @@ class Trials:
         return self._each(lambda column: column[None])
 
     def rows(self, which: ndarray | slice) -> Trials:
-        """Some trials of the record of one search, by position or by mask."""
+        """Subset of the trials of one search, by indices or by mask."""
         return self._each(lambda column: column[which])
 
     @classmethod

@@ -203,7 +203,7 @@ def _folders(path: Path) -> list[str]:
 
 
 def _is_file(root: Path, path: Path, most: int | None = None) -> bool:
-    """Whether it is a plain file within the folder, of so many bytes at most."""
+    """Whether the path is a regular file inside the folder with at most this many bytes."""
     try:
         status = path.stat()
         is_within = path.resolve(strict=True).is_relative_to(root.resolve(strict=True))

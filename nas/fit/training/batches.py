@@ -92,7 +92,7 @@ class DeviceImages:
     def __init__(
         self, splits: Sequence[Images], device: torch.device, *, is_balanced: bool = True
     ) -> None:
-        """Without `is_balanced`, images count alike however uneven their classes are."""
+        """Without `is_balanced`, all images have the same weight, even if classes differ in size."""
         self._splits = splits
         self._begins = np.cumsum([0, *map(len, splits)])
         self._device = device
@@ -131,7 +131,7 @@ class DeviceImages:
         return pixels.to(self._device), self._labels[which].to(self._device)
 
     def order(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
-        """Positions of images to train on; of uneven classes equally many, some of them repeatedly."""
+        """Indices of images to train on; uneven classes are drawn equally often, with replacement."""
         if self.is_uneven:
             weights = torch.from_numpy(self._weights)
             return torch.multinomial(weights, count, replacement=True, generator=generator)

@@ -49,7 +49,7 @@ class GpuSlot:
             yield
 
     def captured(self, step: Step) -> Callable[[], None]:
-        """Capture a step, which a call of the result replays; within `current`, with a segment loaded.
+        """Capture a step; calling the result replays it. Call this within `current`, after a segment is loaded.
 
         State and counters are as before. What was captured here earlier is not to be replayed any
         more: its memory is used again.
@@ -87,7 +87,7 @@ class GpuSlot:
 
 @contextmanager
 def opened_slot(device: torch.device, kernels: Kernels) -> Iterator[GpuSlot | None]:
-    """A slot while the block runs, which is on its stream; None on a CPU, where freed memory is kept."""
+    """Open a slot and run the block on its stream; None on a CPU, where freed memory is kept."""
     if device.type != "cuda":
         with freed_memory_kept():
             yield None

@@ -56,7 +56,7 @@ def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -
 
 
 def has_many_shapes(network: nn.Module) -> bool:
-    """Whether finding kernels for another size of batch takes longer than the work."""
+    """Whether a network has so many different convolutions that choosing kernels takes longer than the work."""
     different = {
         (conv.in_channels, conv.out_channels, conv.kernel_size, conv.stride, conv.groups)
         for conv in network.modules()
@@ -106,7 +106,7 @@ def computed_by(kernels: Kernels, device: torch.device) -> Iterator[None]:
 
 @final
 class Products(TorchFunctionMode):
-    """Computes 1x1 convolutions, and those of images, as matrix products while the block runs.
+    """Computes 1x1 convolutions and convolutions of images as matrix products while the block runs.
 
     Torch's own convolution would take the images of a batch one after another.
     """
@@ -140,7 +140,7 @@ _MOST_THREADS = torch.get_num_threads()  # as OMP_NUM_THREADS says
 
 
 def take_share(slot: int, slots: int) -> None:
-    """Let this thread or process train on one GPU of those that there are, in turn, or on the CPU.
+    """Assign this thread or process one of the GPUs, in turn, or the CPU.
 
     Several workers take a core each: one small network gains little from a second core.
 
@@ -155,7 +155,7 @@ def take_share(slot: int, slots: int) -> None:
 
 
 def _idle_cores() -> int:
-    """Cores that have nothing else to do now, one at least.
+    """Number of idle cores now, at least one.
 
     Threads that wait for each other lose much where the machine has other work: beside it, two threads
     on two cores train a small network a quarter as fast as one.

@@ -20,7 +20,7 @@ from latency.base import Space
 def untrained(
     space: Space, architecture: Int64[ndarray, "D"], task: Task, side: int | None = None
 ) -> nn.Module:
-    """The space's network, which resizes the task's images to the side that the architecture chose.
+    """Build the untrained network, which resizes the task's images to its own side.
 
     Resizing is a hook: names and values of the weights are those of `space.network`. With `side`,
     the network is that of a task with images of this side.
@@ -76,13 +76,13 @@ def renew_statistics(
 
 
 class HasHeads(nn.Module):
-    """A network that names its modules which are new where its classes are others."""
+    """Network that names the modules that are initialised anew for other classes."""
 
     heads: tuple[str, ...]
 
 
 def classifiers(network: nn.Module) -> tuple[str, ...]:
-    """Names of these modules: by its `heads`, by timm, or the last linear layer.
+    """Names of the classifier modules: by `heads`, by timm, or the last linear layer.
 
     Where timm names two, their answers are averaged.
     """

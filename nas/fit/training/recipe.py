@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def augmentation(self) -> tuple[str, ...]:
-        """What is applied to training images."""
+        """Augmentations that are applied to training images."""
         left_out = {"rand_augment"} if self.epochs < self.rand_augment_from else set()
         return tuple(name for name in AUGMENTATION if getattr(self, name) and name not in left_out)
 
@@ -141,7 +141,7 @@ def recipe_named(text: str) -> Recipe:
 
 
 def usual_recipe(space: str) -> str:
-    """Name of the recipe for new weights: a benchmark's networks have its protocol."""
+    """Name of the recipe for random initialisation: the protocol of a benchmark, or `from_scratch`."""
     return space if space in RECIPES else "from_scratch"
 
 

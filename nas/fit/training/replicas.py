@@ -14,7 +14,7 @@ _LONGEST_WAIT = timedelta(minutes=10)
 
 
 def join(rank: int, count: int, meeting: Path) -> None:
-    """Meet the other processes of this machine by a file, which must be new; on GPUs by NCCL.
+    """Join the process group of this machine through a new file; uses NCCL on GPUs and gloo on CPUs.
 
     Raises:
       RuntimeError: if they do not come.
@@ -32,12 +32,12 @@ def join(rank: int, count: int, meeting: Path) -> None:
 
 
 def leave() -> None:
-    """End the meeting."""
+    """Leave the process group."""
     distributed.destroy_process_group()
 
 
 def place() -> tuple[int, int]:
-    """Number of this process and number of all: 0 and 1 without others."""
+    """Rank of this process and number of processes; (0, 1) without a group."""
     if not distributed.is_available() or not distributed.is_initialized():
         return 0, 1
     return distributed.get_rank(), distributed.get_world_size()
@@ -62,7 +62,7 @@ def sum_over_processes(tensors: Iterable[Tensor]) -> None:
 
 
 def average_statistics(state: Mapping[str, Tensor]) -> None:
-    """Give all processes the means of what each knows of its own parts of the batches.
+    """Average the floating-point state over all processes, such as statistics of batch normalisation.
 
     Weights are the same everywhere already; statistics of batch normalisation are not.
     """
@@ -77,7 +77,7 @@ def average_statistics(state: Mapping[str, Tensor]) -> None:
 
 
 def agreed(value: float) -> float:
-    """The first process's value, so that all decide alike."""
+    """Value of the first process, so that all processes decide the same."""
     if place()[1] == 1:
         return value
     values = [value]

@@ -153,7 +153,7 @@ class LearnerSources:
     def begin(
         self, network: nn.Module, recipe: Recipe, seed: int, _teacher: nn.Module | None
     ) -> tuple[LearnerBatches, LearnerStep]:
-        """Batches of a training and its step; nothing is known of outputs that a teacher could teach."""
+        """Batches of a training and its step; the teacher is ignored, because a learner's outputs are unknown."""
         splits = self.on.training(self.data)
         batches = LearnerBatches(splits, recipe, seed, self.device, self.steps)
         model = Normalised(network, None, None, self.device)

@@ -98,7 +98,7 @@ def normalised_for(images: ImageSet, network: nn.Module, device: torch.device) -
 
 
 def needs_contiguous(error: RuntimeError) -> bool:
-    """Whether torch says that `view` cannot merge the dimensions of feature maps in channels last."""
+    """Whether the error is that of `view` on feature maps in channels last."""
     return "view size is not compatible" in str(error)
 
 
@@ -222,14 +222,14 @@ class Step(ABC):
 
     @abstractmethod
     def _parts(self) -> Sequence[tuple[Any, float]]:
-        """Parts of the next batch, and the share of the batch that each is."""
+        """Parts of the next batch, each with its share of the batch."""
 
     @abstractmethod
     def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
         """Add the gradients of each subnetwork's loss; returns the first one's mean loss."""
 
     def go_to(self, step: int) -> None:
-        """Set the number of the next step, which the learning rate depends on."""
+        """Set the number of the next step, which determines the learning rate."""
         self._step.fill_(step)
 
     def reschedule(self, step: int, steps: int) -> None:
@@ -297,7 +297,7 @@ class Step(ABC):
 
 @final
 class ImageStep(Step):
-    """A step on labelled images, of which a segment of batches lies on the device."""
+    """Training step on labelled images; a segment of batches is on the device."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class ImageStep(Step):
         device: torch.device,
         teacher: Normalised | None = None,
     ) -> None:
-        """As every step, for a learner and segments of batches of images of a size.
+        """Allocates a segment of batches, in addition to the memory of every step.
 
         A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
         """
@@ -328,7 +328,7 @@ class ImageStep(Step):
         self._in_batch = torch.arange(batch_size, device=device)
 
     def load(self, *segment: Any) -> None:
-        """Begin a segment of pixels and labels, which may be shorter than the longest."""
+        """Copy a segment of pixels and labels to the device; it may be shorter than the allocated one."""
         pixels, labels = segment
         self._pixels[: len(pixels)] = pixels
         self._labels[: len(labels)] = labels
@@ -372,14 +372,14 @@ class LearnerStep(Step):
         device: torch.device,
         is_captured: bool = False,
     ) -> None:
-        """As every step, by the loss of a learner; captured, its batches are tuples of tensors of one shape."""
+        """Trains by the loss of a learner. A captured step needs batches that are tuples of tensors of fixed shapes."""
         model.choose_layout(data.example.to(device).repeat_interleave(2, 0))
         super().__init__(model, recipe, batch_size=1, steps=steps, device=device)
         self.is_captured, self._data = is_captured, data
         self._segment: tuple[Any, ...] = ()
 
     def load(self, *segment: Any) -> None:
-        """Begin with a batch, whose size is the learner's.
+        """Take one batch, whose size the learner decides.
 
         Raises:
           UserError: if a step is captured, and the batch has other shapes than the first.

@@ -1,4 +1,4 @@
-"""Several trainings side by side on one GPU, which a small network leaves mostly idle."""
+"""Several trainings side by side on one GPU, because a small network leaves it mostly idle."""
 
 from __future__ import annotations
 

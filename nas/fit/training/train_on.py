@@ -1,4 +1,4 @@
-"""Choice of the images that are trained on, and of those that judge."""
+"""Choice of the images for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TrainOn(Enum):
-    """Images that are trained on; accuracy is measured on others."""
+    """Images for training; accuracy is measured on other images."""
 
     train = "train"  # and judged on the validation split
     train_and_valid = "train_and_valid"  # and judged on the test split

@@ -169,7 +169,7 @@ def kernels_of(
 
 
 def drained(steps: Waits[Result]) -> Result:
-    """Run to the end, and wait wherever it would."""
+    """Run to the end, and wait at every event."""
     while True:
         try:
             next(steps).synchronize()
@@ -272,7 +272,7 @@ def seconds_an_epoch(
 
 @final
 class _Best:
-    """Weights of the most accurate epoch, or of the beginning; none where that cannot be surpassed."""
+    """Weights of the most accurate epoch or of the beginning; empty if no epoch can be better."""
 
     def __init__(self, network: nn.Module, accuracy: float) -> None:
         self._network, self._accuracy = network, accuracy
@@ -280,13 +280,13 @@ class _Best:
         self.is_beginning = True
 
     def consider(self, accuracy: float | None, *, is_beginning: bool = False) -> None:
-        """Keep the weights of now, if they are better; or later, where a metric that is cut at 0 tells nothing."""
+        """Keep the current weights if they are better, or if the best metric is 0, where it cannot compare."""
         if accuracy is not None and (accuracy > self._accuracy or self._accuracy == 0):
             self._accuracy, self._state = accuracy, copied(self._network.state_dict())
             self.is_beginning = is_beginning
 
     def restored(self) -> float:
-        """Put the best weights into the network; returns their accuracy."""
+        """Load the best weights into the network; returns their accuracy."""
         restore(self._network.state_dict(), self._state)
         return self._accuracy
 
@@ -390,7 +390,7 @@ class _Training:
             restore(self.step.state(), before)
 
     def _is_divisible(self, error: RuntimeError) -> bool:
-        """Whether memory is short, for parts of a batch that can be halved."""
+        """Whether the error is a lack of memory and the parts of a batch can be halved."""
         alone = place()[1] == 1  # others would wait for this one's gradients
         is_least = self.step.micro_batches >= self.step.batch_size
         return alone and not is_least and gpu_memory_line(error) is not None
@@ -455,7 +455,7 @@ class _Training:
         return loss
 
     def _choose(self, step: int) -> None:
-        """Let a supernet compute what it trains in this step."""
+        """Choose the sub-networks that a supernet trains in this step."""
         if self._subnetworks is not None:
             self.step.subnetworks = self._subnetworks(self.step.model.network, step)
 

@@ -32,7 +32,7 @@ NetworkOf = Callable[[Int64[ndarray, "D"], Task], nn.Module]
 @final
 @dataclass(frozen=True)
 class TrialTraining:
-    """Trains the network of an architecture from new weights, to the epochs of a fidelity.
+    """Trains the network of an architecture from a random initialisation, for the epochs of a fidelity.
 
     It can be sent to another process or machine, which reads the images from the same path. With
     `checkpoints`, a training whose worker died goes on from its last whole epoch, and one that has
@@ -179,14 +179,14 @@ class SideBySide:
         return time.monotonic()
 
     def close(self) -> None:
-        """End the trainings that still run at their next epoch, and wait for that."""
+        """Stop running trainings at their next epoch, and wait for them."""
         if not self._closed:
             self._closed = True
             self._pool.__exit__(None, None, None)
 
 
 def proxy_batch(images: TrainingData, count: int) -> Float[Tensor, "n c h w"]:
-    """The first training images, which are in random order, normalised."""
+    """First training images, normalised; they are in random order."""
     if isinstance(images, LearnerData):
         return images.inputs(count)
     pixels = np.asarray(images.train.pixels[:count], np.float32) / 255

@@ -55,7 +55,7 @@ class BlockShape:
 
     @property
     def expands(self) -> bool:
-        """Whether it has the 1x1 convolution that expands."""
+        """Whether the block has a 1x1 convolution that expands its input."""
         return self.hidden != self.inputs
 
     @property
@@ -73,7 +73,7 @@ class BlockShape:
 
     @property
     def skips(self) -> bool:
-        """Whether its input is added to its output."""
+        """Whether the block adds its input to its output."""
         return self.stride == 1 and self.inputs == self.outputs
 
 

@@ -1,4 +1,4 @@
-"""RAM and flash of networks on a microcontroller, from their blocks, each of which is traced once."""
+"""RAM and flash of networks on a microcontroller, from their blocks; each block is traced once."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4
 
 
 class MobileNetV3Space(MobileNetV3):
-    """The networks of one width multiplier, with their costs and what is known of them.
+    """Networks of one width multiplier, with their costs, supernet and drawings.
 
     A width is a space of its own: supernets, look-ups and predictors are made for one width.
     """
@@ -212,15 +212,15 @@ class PublishedMobileNetV3Space(MobileNetV3Space):
             raise UserError(f"weights={self._file} are of another network: {reason}") from error
 
     def original(self, task: Task) -> nn.Module | None:  # noqa: ARG002 - it is of ImageNet
-        """None: what it was trained on is not at hand."""
+        """None, because the network with its original classes is not available."""
         return None
 
     def smallest(self) -> Int64[ndarray, "D"]:
-        """The least of every part."""
+        """Network with the first option of every choice."""
         return self.normal(np.zeros(len(self.num_choices), np.int64))
 
     def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
-        """All blocks alike, at every eighth side."""
+        """Baselines with the same depth, kernel and expansion in all blocks, at every eighth side."""
         sides = range(0, len(self.choices["side"]), 8)
         alike = [
             [side, *[depth, *[kernel, expansion] * MOST_BLOCKS] * STAGES]
@@ -231,7 +231,7 @@ class PublishedMobileNetV3Space(MobileNetV3Space):
 
 @final
 class WideMobileNetV3Space(MobileNetV3Space):
-    """The networks of width 1.2, of which a predictor and look-ups were published."""
+    """Networks of width 1.2, with the published predictor and look-ups."""
 
     default_device = "h200/torch-graph/fp32/b1"
 

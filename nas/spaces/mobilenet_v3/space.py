@@ -68,7 +68,7 @@ class MobileNetV3(ChoiceSpace):
     def known_part(
         self, has_latency: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
     ) -> MobileNetV3:
-        """The networks on those sides of which every block is known; all where none is.
+        """Part with the image sides whose blocks are all known; the whole space if there is no such side.
 
         A model of the other sides would predict the networks that a search finds there too fast.
         """
@@ -174,7 +174,7 @@ def stages_of(architecture: Int64[ndarray, "D"]) -> list[list[tuple[int, int]]]:
 
 
 def _stages_of_settings(depths: str, expansions: str, kernels: str) -> list[str]:
-    """The stages of the public encoding; what it holds beyond a stage's depth means nothing."""
+    """Stages of the public encoding; its settings beyond the depth of a stage are ignored."""
     starts = range(0, STAGES * MOST_BLOCKS, MOST_BLOCKS)
     return [
         "-".join(

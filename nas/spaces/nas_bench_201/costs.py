@@ -97,7 +97,7 @@ def _weights(kernel: int, inputs: int, outputs: int) -> int:
 
 
 def _residual_block(inputs: int, outputs: int) -> int:
-    """Weights of its two convolutions and of its shortcut, which is not normalised.
+    """Number of weights of the two convolutions and of the shortcut, which has no normalisation.
 
     All three compute the smaller image: the first convolution has stride 2, the shortcut pools first.
     """

@@ -131,7 +131,7 @@ _TASK = TASKS["cifar10"]  # the others differ in the classifier and the side
 def cell_descriptions() -> tuple[
     Float64[ndarray, "15625 41"], Float64[ndarray, "15625 17"], Float64[ndarray, "15625 4"]
 ]:
-    """Descriptions of every cell; cells that are alike in one of them are about as accurate.
+    """Descriptions of every cell; cells with similar descriptions have similar accuracies.
 
     Paths as in the path encoding of BANANAS (White et al., AAAI 2021), with skips left out; counts of
     operations and lengths of paths; parameters and FLOPs. Counts and costs are in standard deviations.

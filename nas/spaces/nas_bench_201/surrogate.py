@@ -92,7 +92,7 @@ def surrogate(space: Enumerable, task: Task, split: Split, epochs: int) -> Tabul
 def _standard_deviations(
     predicted: Float64[ndarray, "size"], rmse_of_all: float, rmse_of_better: float
 ) -> Float64[ndarray, "size"]:
-    """Held-out root mean square error, in fractions, of the half that each cell is in by prediction."""
+    """Held-out root mean square error (a fraction) of the predicted half that each cell belongs to."""
     rmse_of_others = math.sqrt(max(0.0, 2 * rmse_of_all**2 - rmse_of_better**2))
     better = predicted >= np.median(predicted)
     return np.asarray(np.where(better, rmse_of_better, rmse_of_others) / 100)

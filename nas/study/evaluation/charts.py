@@ -109,7 +109,7 @@ def _banded(
 
 
 def fronts(curves: Curves, problem: str, limit_ms: float) -> Figure:
-    """Front of the whole space, if it is known, and the one that each name's median search found."""
+    """Pareto front of the whole space, if it is known, and that of each name's median search."""
     first = next(iter(curves.values()))
     data, title = [], "Fronts found"
     if first.survey:

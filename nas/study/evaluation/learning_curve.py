@@ -60,7 +60,7 @@ class LearningCurve:
         return f"{'predicted' if self._predicted(front) else 'true'} front"
 
     def _predicted(self, numbers: Int64[ndarray, "k"]) -> bool:
-        """Whether a model gave any accuracy, or one of these latencies."""
+        """Whether any accuracy or any of these latencies is predicted."""
         return bool(
             is_predicted(self.answers.accuracy_kind).any()
             or is_predicted(self.answers.latency_kind[numbers]).any()

@@ -75,7 +75,7 @@ class Comparison:
 @final
 @dataclass(frozen=True)
 class Results:
-    """Everything a report is made of."""
+    """Measures of all searches of a study, with their medians and tests."""
 
     config: StudyConfig
     space: SearchSpace
@@ -113,7 +113,7 @@ class Results:
         return ", ".join(varied) or compared
 
     def known(self, setting: Setting, measure: str) -> int:
-        """Number of seeds for which a measure is known; its median leaves out the others."""
+        """Number of seeds that have a measure; its median leaves out the others."""
         return int((~np.isnan(self.values[setting][measure])).sum())
 
     @property
@@ -159,7 +159,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
 
 
 def _medians(values: Mapping[str, Float64[ndarray, "R"]]) -> dict[str, Interval | None]:
-    """Medians over the seeds for which each measure is known."""
+    """Median of each measure over the seeds that have it."""
     whole = [name for name, measured in values.items() if not np.isnan(measured).any()]
     medians: dict[str, Interval | None] = dict.fromkeys(values)
     medians.update(

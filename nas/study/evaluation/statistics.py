@@ -1,4 +1,4 @@
-"""Statistics over seeds. Infinite values stand for what never happened; they rank last.
+"""Statistics over seeds. Infinite values are events that did not happen; they rank last.
 
 The tests and the bootstrap are SciPy's; the probability of improvement is that of Agarwal et al.
 (NeurIPS 2021), as their library rliable computes it.
@@ -157,7 +157,7 @@ def paired_p(first: Float64[ndarray, "n"], second: Float64[ndarray, "n"]) -> flo
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's (1979) adjusted p values, which bound the chance of any false rejection."""
+    """Adjusted p values of Holm (1979), which bound the probability of any false rejection."""
     order = np.argsort(p_values, kind="stable")
     adjusted = [0.0] * len(p_values)
     least = 0.0

@@ -53,7 +53,7 @@ def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
 
 
 def _reaches(node: Any, begin: Any) -> bool:
-    """Whether an input is added to a result, both by the nodes that computed them."""
+    """Whether an input is added to a result, given the autograd nodes of both."""
     added = False
     pending = [node]
     while pending:

@@ -23,7 +23,7 @@ NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.InstanceNorm1d, nn.Instance
 @final
 @dataclass(frozen=True)
 class ChannelCut:
-    """Part of a tensor that goes with each channel of a group."""
+    """Slices of a tensor that belong to each channel of a group."""
 
     tensor: str  # name among parameters and buffers
     dim: int
@@ -34,7 +34,7 @@ class ChannelCut:
 @final
 @dataclass(frozen=True)
 class ChannelGroup:
-    """Channels of several layers of which the same ones are kept."""
+    """Channels of several layers that are kept or pruned together."""
 
     name: str  # first layer that writes them
     channels: int
@@ -89,7 +89,7 @@ def channel_groups(
 
 
 def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
-    """Whether channels that a layer writes become others twice, in which an analysis may not end."""
+    """Whether the output channels of a layer are reshaped twice, where the analysis may not terminate."""
     if not isinstance(module, nn.Conv2d | nn.Linear) or module not in graph.module2node:
         return False
     write = graph.get_pruner_of_module(module).prune_out_channels

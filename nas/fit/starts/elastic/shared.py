@@ -49,7 +49,7 @@ class SharedElastic(nn.Module):
         self.choose(largest)
 
     def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "4 D"]:
-        """The largest, which teaches, the smallest, and two random networks."""
+        """Largest network (the teacher), smallest network, and two random ones."""
         largest = self._largest
         return np.stack([largest, np.zeros_like(largest), *self._sample(rng, 2)])
 

@@ -44,7 +44,7 @@ _UNIFORM = 0.1
 
 @final
 class ElasticSpace(ChoiceSpace):
-    """Sub-networks of a network, which inherit its weights."""
+    """Sub-networks of a network that inherit its weights."""
 
     default_device = "here"
 
@@ -58,7 +58,7 @@ class ElasticSpace(ChoiceSpace):
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         name: str = "",
     ) -> None:
-        """Analyses a copy of a trained network, which stays as it is.
+        """Analyses a copy of a trained network; the network itself is not changed.
 
         Args:
           network: gives logits (n, classes); others can be built and exported, but not searched.
@@ -114,7 +114,7 @@ class ElasticSpace(ChoiceSpace):
         vars(self).update(cloudpickle.loads(state["state"]))
 
     def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
-        """Networks of which all widths are scaled alike, at every side."""
+        """Baselines with uniform width scaling, at every side."""
         shares = np.array([*FRACTIONS, 1.0])
         rows: Int64[ndarray, "sides shares D"] = np.array(
             np.broadcast_to(
@@ -178,7 +178,7 @@ class ElasticSpace(ChoiceSpace):
         ]
 
     def remaining(self, architecture: Int64[ndarray, "D"]) -> Remaining:
-        """What a row leaves of the network."""
+        """Part of the network that an architecture keeps."""
         row = self.normal(architecture)
         _, depths, kernels, widths = self._parts
         stages = zip(self.structure.stages.values(), row[depths].tolist(), strict=True)
@@ -283,7 +283,7 @@ class ElasticSpace(ChoiceSpace):
 
     @cached_property
     def _removed(self) -> dict[str, list[tuple[int, tuple[int, Float64[ndarray, "_"]]]]]:
-        """What each choice takes from a dimension of a tensor, by the tensor and the position."""
+        """Slices of each tensor dimension that each choice removes."""
         structure = self.structure
         removed: dict[str, list[tuple[int, tuple[int, Any]]]] = {}
         for position, (name, sizes) in enumerate(structure.kernels.items(), self._parts[2].start):
@@ -314,7 +314,7 @@ class ElasticSpace(ChoiceSpace):
         return np.stack([*parts, *(quarter.sum(-1) for quarter in quarters)], -1).astype(float)
 
     def text(self, architecture: Int64[ndarray, "D"]) -> str:
-        """Write the chosen options, those of one kind behind each other."""
+        """Write the chosen options, grouped by kind."""
         chosen = [str(each) for each in self.chosen(architecture).values()]
         parts = zip(("side", "depth", "kernel", "width"), self._parts, strict=True)
         return " ".join(f"{name}={'-'.join(chosen[part])}" for name, part in parts if chosen[part])
@@ -343,5 +343,5 @@ class ElasticSpace(ChoiceSpace):
         return np.zeros_like(self.largest)
 
     def control(self) -> Int64[ndarray, "D"]:
-        """The whole network, which the others are parts of."""
+        """The whole network."""
         return self.largest

@@ -1,4 +1,4 @@
-"""Networks that a task other than classification begins with: torchvision's, or its heads on timm's features."""
+"""Start networks of tasks other than classification: torchvision's, or its heads on timm's features."""
 
 from __future__ import annotations
 
@@ -177,12 +177,12 @@ _MOMENTUM = 0.1
 
 
 def is_start(name: str) -> bool:
-    """Whether a network is known by this name."""
+    """Whether this is the name of a start network."""
     return name in STARTS or name.partition("-")[0] in HEADS
 
 
 def start_named(name: str, classes: int, side: int) -> HasHeads:
-    """A network for so many classes with new weights, always the same ones.
+    """Start network for a number of classes, with the same random initialisation every time.
 
     Its statistics of batch normalisation follow the last ten steps: torchvision's follow 30 and 100, and had
     mAP at 1 % after 150 steps where statistics of the batches had 98 %.

@@ -1,4 +1,4 @@
-"""What of a network may be left out, each part tried on the network itself."""
+"""Parts of a network that can be removed, each tested on the network itself."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Structure:
     def remaining(
         self, widths: Sequence[int], skipped: Sequence[str], kernels: Mapping[str, int]
     ) -> Remaining:
-        """What is left with so many channels of each group."""
+        """Part of the network that remains with these numbers of channels."""
         places_of: dict[str, dict[int, Int64[ndarray, "_"]]] = {}
         for (tensor, dim), cuts in self._cuts.items():
             kept = tuple(widths[group] for group, _ in cuts)
@@ -97,7 +97,7 @@ class Structure:
 
     @cached_property
     def _places(self) -> dict[tuple[str, int, tuple[int, ...]], Int64[ndarray, "_"]]:
-        """What was left of a dimension of a tensor, by the widths of the groups that cut it."""
+        """Remaining slices of a tensor dimension, by the widths of the groups that cut it."""
         return {}
 
 

@@ -19,7 +19,7 @@ from nas.fit.starts.elastic.groups import NORMALISATIONS, is_depthwise
 @final
 @dataclass(frozen=True)
 class Remaining:
-    """What is left of a network."""
+    """Remaining part of a network."""
 
     places: Mapping[
         str, Mapping[int, Int64[ndarray, "k"]]
@@ -29,7 +29,7 @@ class Remaining:
 
 
 def remaining_tensors(whole: Mapping[str, Tensor], remaining: Remaining) -> dict[str, Tensor]:
-    """What is left of each tensor; gradients go through to the whole ones."""
+    """Remaining part of each tensor; gradients flow to the whole tensors."""
     tensors = {}
     for name, tensor in whole.items():
         if name.startswith(tuple(f"{block}." for block in remaining.skipped)):
@@ -53,7 +53,7 @@ def _index(places: bytes, device: torch.device) -> Int64[Tensor, "k"]:
 
 
 def sub_network(network: nn.Module, remaining: Remaining) -> nn.Module:
-    """A copy of what is left, with weights of its own."""
+    """Copy of the remaining part, with weights of its own."""
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     copies: dict[int, object] = {
         id(network.get_submodule(block)): nn.Identity() for block in remaining.skipped

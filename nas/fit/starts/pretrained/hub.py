@@ -21,7 +21,7 @@ _SHA256 = 64
 
 @cache
 def hub_answers() -> bool:
-    """Whether timm is installed, and its hub, or the mirror `HF_ENDPOINT`, answers."""
+    """Whether timm is installed and its hub (or the mirror `HF_ENDPOINT`) answers."""
     if find_spec("timm") is None or os.environ.get("HF_HUB_OFFLINE", "0") not in {"", "0"}:
         return False
     address = os.environ.get("HF_ENDPOINT") or _HUB
@@ -35,7 +35,7 @@ def hub_answers() -> bool:
 
 
 def is_fetched(name: str) -> bool:
-    """Whether the weights of a network of timm are in the cache of the hub's library."""
+    """Whether the cache of the hub's library has the weights of a timm network."""
     if find_spec("huggingface_hub") is None:
         return False
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - comes with timm

@@ -84,7 +84,7 @@ def weights_of(name: str, file: Path | None) -> Any:
 
 
 def checked_file(entry: Any, file: Path | None) -> Path:
-    """The file of the weights, fetched unless torch's cache has it; its name tells its digest.
+    """File of the weights, downloaded unless torch's cache has it; its name contains its digest.
 
     Raises:
       UserError: if it cannot be fetched, or its SHA-256 is another.
@@ -128,7 +128,7 @@ def function_named(function: str) -> Callable[[int], Any]:
 
 
 def example_of(function: str) -> Any:
-    """A network of two classes, by the function; its `pretrained_cfg` says what is known, `top1` too.
+    """Network of two classes built by the function; its `pretrained_cfg` may have input size, `top1` and more.
 
     Raises:
       UserError: if it is no network, or does not classify an image of its side.

@@ -65,7 +65,7 @@ _SIDES = (8, 2048)
 @final
 @dataclass(frozen=True)
 class PooledNetwork:
-    """A network with weights, and what is known of it before it is tried."""
+    """Pretrained network of the pool, with its published facts."""
 
     name: str  # timm's, with the tag of the weights; of a function, the function's
     side: int  # that it was trained with, pixels
@@ -83,7 +83,7 @@ class PooledNetwork:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether its weights are here, or can be fetched."""
+        """Whether its weights are here or can be downloaded."""
         return bool(self.file or self.function) or hub_answers() or is_fetched(self.name)
 
     @property
@@ -161,7 +161,7 @@ NEW = tuple(
 
 
 def any_at_hand() -> bool:
-    """Whether the weights of a network of the default pool are here, or can be fetched."""
+    """Whether the weights of any network of the default pool are here or can be downloaded."""
     return find_spec("timm") is not None and any(each.is_at_hand for each in hub_pool())
 
 

@@ -73,7 +73,7 @@ class PretrainedSpace(ChoiceSpace):
         return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether the choices are options, and the network takes this side."""
+        """True where each choice is an option and the network takes this side."""
         inside = super().valid(architectures)
         rows = np.where(inside[..., None], architectures, 0)
         sides = np.array(self.choices["side"])[rows[..., 1]]
@@ -99,7 +99,7 @@ class PretrainedSpace(ChoiceSpace):
         return np.array([layers.index(each) for each in layers])
 
     def every_network(self) -> Int64[ndarray, "n 3"]:
-        """All networks at hand at all their sides, of which the classifier alone is tuned."""
+        """Every available network at each of its sides, with only the classifier tuned."""
         return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
 
     def require_weights(self, architectures: Int64[ndarray, "n 3"]) -> None:
@@ -117,12 +117,12 @@ class PretrainedSpace(ChoiceSpace):
             require_weights(pooled)
 
     def new_networks(self) -> Int64[ndarray, "n 3"]:
-        """Networks that begin with new weights, the smallest first."""
+        """Networks with random initialisation, the smallest first."""
         rows = self._at_all_sides(range(len(self.pool), len(self._networks)))
         return self.tuned_to(rows, len(TUNING) - 1)
 
     def is_new(self, architectures: Int64[ndarray, "*n 3"]) -> Bool[ndarray, "*n"]:
-        """Whether each begins with new weights."""
+        """True for networks with random initialisation."""
         return np.asarray(architectures[..., 0] >= len(self.pool))
 
     def _at_all_sides(self, networks: Sequence[int]) -> Int64[ndarray, "n 3"]:
@@ -190,7 +190,7 @@ class PretrainedSpace(ChoiceSpace):
         return np.array(expected)
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """Build the network with new weights, for images of its side."""
+        """Build the network with a random initialisation, for images of its side."""
         from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - imports torch
 
         network = self.pooled(architecture).built(task.num_classes)

@@ -30,7 +30,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
 
 
 def require_weights(pooled: PooledNetwork) -> None:
-    """Check the digest of the file and the shapes of its weights, of which none is computed with.
+    """Check the digest of the file and the shapes of its weights, without computing with them.
 
     Raises:
       UserError: as `load_weights`.
@@ -42,7 +42,7 @@ def require_weights(pooled: PooledNetwork) -> None:
 
 
 def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> dict[str, Tensor]:
-    """The weights of all but the classifier, which are those of the network."""
+    """Weights of all layers but the classifier, after checking that the file is of this network."""
     wanted, copied = network.state_dict(), {}
     new = tuple(f"{name}." for name in classifiers(network))
     for name in sorted(wanted.keys() | weights.keys()):
@@ -62,7 +62,7 @@ class PaddedConvolution(nn.Module):
     """A convolution after a padding that is larger on the right and below."""
 
     def __init__(self, convolution: nn.Conv2d, height: int, width: int) -> None:
-        """Takes over the weights; `height` and `width` are those of the input, pixels."""
+        """Shares the weights; `height` and `width` are the size of the input in pixels."""
         super().__init__()
         self.weight = convolution.weight
         self.bias = convolution.bias
