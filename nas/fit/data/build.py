@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt8, UInt64
+from jaxtyping import Bool, Int8, Int64, UInt8, UInt64
 from numpy import ndarray
 
 from edgenas_core.files.atomic_file import naming
@@ -37,6 +37,7 @@ from nas.fit.data.faults import (
     images_of_classes,
     images_repeated,
 )
+from nas.fit.data.groups import grouped, near_pairs, near_text, thumbnail
 from nas.fit.data.image_set import CHANNELS
 from nas.fit.data.source import Encoded, ImageListing, Source
 from nas.fit.data.splits import Draw, ImagePart
@@ -52,7 +53,13 @@ _COMPARED_AT = 32
 
 
 def build(
-    source: Source, side: int, draw: Draw, on_decoded: Callable[[int, int], object], folder: Path
+    source: Source,
+    side: int,
+    draw: Draw,
+    on_decoded: Callable[[int, int], object],
+    folder: Path,
+    *,
+    limits: Limits = None,
 ) -> None:
     """Write a data set into an empty folder.
 
@@ -62,6 +69,7 @@ def build(
       draw: how missing splits are drawn.
       on_decoded: called with the numbers of decoded and of all images.
       folder: to write to.
+      limits: pixel values of deep images that become 0 and 255; by default the range of the set.
 
     Raises:
       UserError: if the data set cannot be trained on.
@@ -70,14 +78,15 @@ def build(
     listing = source.listing()
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
-    limits = limits_of_all(listing.encoded)
+    limits = limits or limits_of_all(listing.encoded)
     decoded = _decode_all(listing, side, limits, decoded_file, on_decoded)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
     _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
     equal_to = first[inverse]
-    parts, drawn_splits = draw.missing_splits(labels, parts, equal_to, listing.classes)
+    groups, told = _groups(listing, decoded, equal_to, parts)
+    parts, drawn_splits = draw.missing_splits(labels, parts, groups, listing.classes)
     repeated = images_repeated(labels, parts, equal_to)
     generator = np.random.default_rng(draw.seed)
     orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
@@ -98,8 +107,9 @@ def build(
         *limits_text(limits),
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
+        *told,
         *drawn_splits,
-        images_of_classes(labels, listing.classes, np.array(decoded.sizes), side),
+        images_of_classes(labels, parts, listing.classes, np.array(decoded.sizes), side),
     )
     write_json(
         folder / DESCRIPTION,
@@ -126,6 +136,7 @@ class _Decoded:
 
     usable: Bool[ndarray, "listed"]
     digests: UInt64[ndarray, "decoded"]  # of the pixels at `_COMPARED_AT`
+    thumbnails: UInt8[ndarray, "decoded 16 16"]
     reasons: dict[str, str]  # why an image is left out, by name
     treatments: Counter[Treatment]
     sizes: list[tuple[int, int]]  # width and height of each photo, pixels
@@ -142,17 +153,18 @@ def _decode_all(
     count = len(listing.labels)
     usable = np.zeros(count, bool)
     digests = np.zeros(count, np.uint64)
+    thumbnails = np.zeros((count, 16, 16), np.uint8)
     reasons: dict[str, str] = {}
     treatments: Counter[Treatment] = Counter()
     sizes: list[tuple[int, int]] = []
 
-    def attempt(image: Encoded) -> tuple[Decoded, bytes] | str:
+    def attempt(image: Encoded) -> tuple[Decoded, UInt8[ndarray, "32 32 3"]] | str:
         try:
             decoded = decode(image, side, limits)
             small = decoded if side == _COMPARED_AT else decode(image, _COMPARED_AT, limits)
-            return decoded, sha256(small.pixels.tobytes()).digest()
         except UndecodableError as error:
             return str(error)
+        return decoded, small.pixels
 
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     index = 0
@@ -170,15 +182,39 @@ def _decode_all(
                 elif isinstance(outcome, str):
                     reasons[listing.names[index]] = outcome
                 else:
-                    image, digest = outcome
+                    image, small = outcome
+                    digest = sha256(small.tobytes()).digest()
                     output.write(image.pixels.tobytes())
                     usable[index] = True
                     digests[index] = int.from_bytes(digest[:8], "little")
+                    thumbnails[index] = thumbnail(small)
                     treatments[image.treatment] += 1
                     sizes.append(image.size)
                 index += 1
             on_decoded(index, count)
-    return _Decoded(usable, digests[usable], reasons, treatments, sizes)
+    return _Decoded(usable, digests[usable], thumbnails[usable], reasons, treatments, sizes)
+
+
+def _groups(
+    listing: ImageListing,
+    decoded: _Decoded,
+    equal_to: Int64[ndarray, "n"],
+    parts: Int8[ndarray, "n"],
+) -> tuple[Int64[ndarray, "n"], list[str]]:
+    """First image of each image's group, which a drawn split keeps together, and a line on the groups.
+
+    A rule of the user replaces the search for images that are nearly equal.
+    """
+    if all((parts == part).any() for part in ImagePart):
+        return equal_to, []
+    names = listing.groups
+    if names is not None:
+        chosen = [name for name, is_usable in zip(names, decoded.usable, strict=True) if is_usable]
+        groups = grouped(equal_to, chosen, np.zeros((0, 2), np.int64))
+        return groups, [f"images in groups, each in one split: {len(np.unique(groups)):,} groups"]
+    near = near_pairs(decoded.thumbnails) if listing.has_files else np.zeros((0, 2), np.int64)
+    groups = grouped(equal_to, None, near)
+    return groups, near_text(equal_to, groups)
 
 
 def _copy(

@@ -65,9 +65,14 @@ def check_classes(
 
 
 def images_of_classes(
-    labels: Int64[ndarray, "n"], classes: Sequence[str], sizes: Int64[ndarray, "n 2"], side: int
+    labels: Int64[ndarray, "n"],
+    parts: Int8[ndarray, "n"],
+    classes: Sequence[str],
+    sizes: Int64[ndarray, "n 2"],
+    side: int,
 ) -> str:
-    """Line on the number of images of each class, their median size, and those that are enlarged."""
+    """Line on the number of images of each split and class, their median size, and those that are enlarged."""
+    splits = ", ".join(f"{int((parts == part).sum()):,} {part.words}" for part in ImagePart)
     counts = np.bincount(labels, minlength=len(classes))
     order = np.argsort(-counts, kind="stable")
     ends = order if len(order) <= _COUNTED else [*order[: _COUNTED - 1], order[-1]]
@@ -76,7 +81,7 @@ def images_of_classes(
     width, height = np.median(sizes, axis=0)
     enlarged = int((sizes.min(1) < side).sum())
     return (
-        f"{len(labels):,} images of {len(classes):,} classes: {', '.join(each)}"
+        f"{len(labels):,} images ({splits}) of {len(classes):,} classes: {', '.join(each)}"
         f"{f' ({more:,} classes between)' if more else ''}; median size {width:g} x {height:g} pixels"
         f"{f', {enlarged:,} are enlarged to {side}' if enlarged else ''}"
     )

@@ -37,7 +37,21 @@ NO_LABEL = "none"
 
 def labels_of(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Labels that names of classes join by `+`, sorted."""
-    return tuple(sorted({label for name in classes for label in name.split("+")} - {NO_LABEL}))
+    return tuple(sorted({label for name in classes for label in parts_of(name)} - {NO_LABEL}))
+
+
+def parts_of(name: str) -> list[str]:
+    """Labels that a name joins by `+`.
+
+    Raises:
+      UserError: if one of them is empty, as in C++.
+    """
+    parts = [part.strip() for part in name.split("+")]
+    if not all(parts):
+        raise UserError(
+            f"task=multilabel: the name {name!r} joins an empty label by +; rename it, as to {name.replace('+', 'p')}"
+        )
+    return parts
 
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -174,6 +188,8 @@ class ImageSet:
                     f"two or more values below 1e150 are needed"
                 )
         if target is Target.multilabel:
+            if labels_of(self.classes) == ():
+                raise UserError(f"task=multilabel: {', '.join(self.classes)} name no label")
             shown = labels_of(tuple(self.classes[at] for at in np.unique(self.train.labels)))
             if missing := set(labels_of(self.classes)).difference(shown):
                 raise UserError(f"no training image shows the label {min(missing)}; add some")

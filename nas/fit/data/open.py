@@ -14,6 +14,7 @@ import platformdirs
 from edgenas_core.types.errors import UserError
 from nas.fit.data.build import build
 from nas.fit.data.class_folders import ClassFolders
+from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.data.parquet import ParquetImages
 from nas.fit.data.source import Digits, Source
@@ -41,6 +42,7 @@ def open_images(
     seed: int = SPLIT_SEED,
     share: float = DEFAULT_SHARE,
     target: Target = Target.classification,
+    least: int = 1,
     cache: Path | None = None,
     on_decoded: Callable[[int, int], object] | None = None,
 ) -> ImageSet:
@@ -50,13 +52,14 @@ def open_images(
     and the images are read as they are used, so that they may be more than the memory holds.
 
     Args:
-      data: a folder of class folders, a Parquet file, or `digits`.
+      data: a folder of class folders, a Parquet file, or `digits`, perhaps with options: ?groups=..., ?range=...
       side: height and width in pixels, 32 by default.
       seed: of the validation and test images that are drawn where the data set has none, and of the
         order of the images.
       share: fraction of the training images that each missing split is drawn with, of each class
         for classification.
       target: what is learnt of the names of the classes.
+      least: images of each class that each missing split is drawn with, at least.
       cache: folder of the decoded images; that of the user's caches by default.
       on_decoded: called with the numbers of decoded and of all images while they are decoded; by
         default a terminal shows them.
@@ -68,15 +71,16 @@ def open_images(
     chosen = DEFAULT_SIDE if side is None else side
     if chosen not in _SIDES:
         raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
-    source = _source(data)
+    options = DataOptions.of(data)
+    source = _source(options)
     is_stratified = target is Target.classification
-    decides = [_VERSION, source.key(), chosen, seed, share, *([] if is_stratified else ["any"])]
+    decides = [_VERSION, source.key(), options.text, chosen, seed, share, is_stratified, least]
     digest = sha256(json.dumps(decides).encode()).hexdigest()[:16]
     folder = (cache or Path(platformdirs.user_cache_dir("edgenas")) / "images").absolute()
-    draw = Draw(share, seed, is_stratified)
+    draw = Draw(share, seed, is_stratified, least)
     return stored(
         folder / f"{source.name}-{chosen}px-{digest}",
-        partial(build, source, chosen, draw, on_decoded or _show),
+        partial(build, source, chosen, draw, on_decoded or _show, limits=options.limits),
     ).learnt_as(target)
 
 
@@ -88,14 +92,15 @@ def _show(done: int, count: int) -> None:
         sys.stderr.flush()
 
 
-def _source(data: str) -> Source:
+def _source(options: DataOptions) -> Source:
+    data = options.data
     if data == Digits.name:
         return Digits()
     path = Path(data).expanduser()
     if data and path.is_dir():
-        return ClassFolders(path)
+        return ClassFolders(path, options.groups)
     if not path.is_file():
         raise UserError(f"data={data}: there is no such file or folder; choose {_KINDS}")
     if path.suffix == ".parquet":
-        return ParquetImages(path)
+        return ParquetImages(path, options.groups)
     raise UserError(f"data={data} is none of these: {_KINDS}")

@@ -3,15 +3,16 @@
 | column | holds |
 |---|---|
 | the first of bytes (or, as Hugging Face writes it, of a struct with `bytes`) | a file's content: JPEG, PNG, ... |
-| `label` | a whole number or a text |
+| `label` | a whole number, a text, or a list of them; numbers have the names of Hugging Face's schema |
 | `name`, if there is one | the class of the label, as text |
 | `split`, if there is one | `train`, `val` or `test` |
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,9 @@ import numpy as np
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.class_folders import SPLITS
+from nas.fit.data.class_folders import SPLITS, clean_name
+from nas.fit.data.groups import GroupRule
+from nas.fit.data.image_set import NO_LABEL
 from nas.fit.data.source import ImageListing, safe_name, stamp
 from nas.fit.data.splits import ImagePart
 
@@ -38,8 +41,8 @@ _FEW_ROWS = 100_000  # whose memory does no harm
 class ParquetImages:
     """The rows of one file."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, groups: GroupRule | None = None) -> None:
+        self._path, self._groups = path, groups
         self.title = printable(path.stem)
         self.name = safe_name(path.stem)
 
@@ -56,10 +59,11 @@ class ParquetImages:
                 raise UserError(
                     f"{self._path} has no column `label`; name the column of the labels so"
                 )
-            columns = file.read(names).to_pydict()
-        texts = [
-            None if text is None else str(text) for text in columns.get("name", columns["label"])
-        ]
+            names += [self._rule.text] * (self._rule.text in file.schema_arrow.names)
+            columns = file.read(list(dict.fromkeys(names))).to_pydict()
+            labelled = "name" if "name" in columns else "label"
+            known = _class_names(file.schema_arrow, labelled)
+        texts = [self._text(value, known) for value in columns[labelled]]
         classes = _ordered({text for text in texts if text is not None})
         numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
         return ImageListing(
@@ -68,7 +72,56 @@ class ParquetImages:
             np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
             [f"row {number}" for number in range(len(texts))],
             _ParquetPixels(self, image),
+            groups=self._group_names(columns, len(texts)),
         )
+
+    @property
+    def _rule(self) -> GroupRule:
+        return self._groups or GroupRule("")
+
+    def _group_names(self, columns: dict[str, list[Any]], count: int) -> list[str] | None:
+        rule = self._rule.text
+        if rule and rule != NONE and rule not in columns:
+            raise UserError(f"groups={rule} is no column of {self._path}")
+        if not rule:
+            return None
+        rows = [f"row {number}" for number in range(count)]
+        values = rows if rule == NONE else columns[rule]
+        return [
+            row if value is None else str(value) for value, row in zip(values, rows, strict=True)
+        ]
+
+    def _text(self, value: Any, known: Sequence[str]) -> str | None:
+        """Name of the class of a label; labels in a list are joined, as names of class folders are.
+
+        Raises:
+          UserError: if it is none.
+        """
+        if isinstance(value, list):
+            texts = [self._text(each, known) for each in value]
+            if any(text is None or "+" in text or not text for text in texts):
+                raise UserError(
+                    f"{self._path}: the list of labels {value!r:.80} has an empty one, or one with a +"
+                )
+            if known or not (len(value) > 1 and {*value} <= {0, 1}):
+                return "+".join(sorted({str(text) for text in texts})) or NO_LABEL
+            raise UserError(
+                f"{self._path}: the label {value!r:.80} is a vector of 0 and 1; write the names of the labels "
+                f"instead, as a list of texts"
+            )
+        if isinstance(value, dict | bytes):
+            raise UserError(
+                f"{self._path}: the label {value!r:.80} is no number, text or list of them"
+            )
+        if value is None or value != value or (known and value == -1):  # noqa: PLR0124 - NaN
+            return None
+        if known and isinstance(value, int):
+            if not 0 <= value < len(known):
+                raise UserError(
+                    f"{self._path}: the label {value} has no name among {len(known)} of the schema"
+                )
+            return clean_name(known[value])
+        return clean_name(str(value)) or None
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
@@ -113,11 +166,24 @@ class ParquetImages:
                     yield image.as_py() or b""
 
     def _part(self, split: object) -> ImagePart:
-        if split not in SPLITS:
+        name = str(split).casefold()
+        if name not in SPLITS:
             raise UserError(
-                f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"
+                f"{self._path}: split {printable(str(split))!r} is none of train, val and test"
             )
-        return SPLITS[str(split)]
+        return SPLITS[name]
+
+
+def _class_names(schema: pa.Schema, column: str) -> list[str]:
+    """Names of a column's classes, by the features that Hugging Face writes into a schema; empty without any."""
+    try:
+        content = json.loads((schema.metadata or {})[b"huggingface"])
+        feature = content["info"]["features"][column]
+        feature = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
+        names = feature["names"]
+    except (KeyError, ValueError, TypeError, LookupError, RecursionError):
+        return []
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 @final

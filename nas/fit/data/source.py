@@ -32,6 +32,8 @@ class ImageListing:
         Encoded
     ]  # each image in turn, read as it is iterated over, any number of times
     report: tuple[str, ...] = ()  # lines for the user
+    groups: Sequence[str] | None = None  # name of each image's group by a rule; None: near copies
+    has_files: bool = True  # photos, among which copies are looked for
 
 
 @runtime_checkable
@@ -85,6 +87,7 @@ class Digits:
             np.full(len(grey), ImagePart.train, np.int8),
             [f"digit {number}" for number in range(len(grey))],
             grey[..., None].repeat(CHANNELS, -1),
+            has_files=False,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -18,7 +19,10 @@ from nas.fit.learners.base import LearnerDescription, Metric, mean_metric
 from nas.fit.learners.of_images import Classification
 
 OUTPUTS, NEIGHBOURS = 64, 5
-"""Numbers of an embedding, and other images of the split whose most frequent class is the answer."""
+"""Numbers of an embedding, and other images of the split whose most frequent class is the answer.
+
+There are fewer neighbours where the smallest class has fewer other images: else a perfect embedding fails.
+"""
 
 _TEMPERATURE = 0.1
 _ROWS = 1024
@@ -33,9 +37,16 @@ class Embedding:
         """Opens the images of classes.
 
         Raises:
-          UserError: if they cannot be trained on.
+          UserError: if they cannot be trained on, or no class has two images in a split.
         """
-        self._labelled = Classification(open_images(data, side=side))
+        images = open_images(data, side=side, least=2)
+        for words, split in (("validation", images.valid), ("test", images.test)):
+            if np.bincount(split.labels).max() < 2:
+                raise UserError(
+                    f"task=embedding is judged by the nearest other images of a class, and each class has one "
+                    f"{words} image; add some"
+                )
+        self._labelled = Classification(images)
 
     def batches(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
         """Images with the numbers of their classes; those to train on are shuffled."""
@@ -60,20 +71,25 @@ class Embedding:
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
         """Share of the images whose nearest others, by the cosine, are mostly of their class.
 
+        Images that are alone in their class are no queries.
+
         Raises:
-          UserError: if there is one image alone.
+          UserError: if each image is.
         """
         pairs = [(normalize(network(images).float()), labels) for images, labels in batches]
         embedded, labels = (torch.cat(each) for each in zip(*pairs, strict=True))
-        if len(labels) < 2:
+        others = torch.bincount(labels)[labels] - 1
+        queries = torch.nonzero(others)[:, 0]
+        if not len(queries):
             raise UserError(
-                "an embedding is judged by the nearest other images; there is one alone"
+                "an embedding is judged by the nearest other images; each is alone in its class"
             )
+        neighbours = min(NEIGHBOURS, int(others[queries].min()))
         right = []
-        for at in torch.arange(len(labels), device=labels.device).split(_ROWS):
+        for at in queries.split(_ROWS):
             alike = embedded[at] @ embedded.T
             alike[torch.arange(len(at)), at] = -2  # not of itself
-            nearest = alike.topk(min(NEIGHBOURS, len(labels) - 1)).indices
+            nearest = alike.topk(neighbours).indices
             right.append(labels[nearest].mode(1).values == labels[at])
         return mean_metric("k-NN accuracy", torch.cat(right))
 

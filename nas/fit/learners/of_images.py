@@ -19,7 +19,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nas.fit.data.image_set import NO_LABEL, ImageSet, Target, labels_of, values_of
+from nas.fit.data.image_set import NO_LABEL, ImageSet, Target, labels_of, parts_of, values_of
 from nas.fit.learners.base import (
     ClassMetric,
     Findings,
@@ -233,7 +233,7 @@ class Multilabel(ShownLearner):
     def _membership(self) -> Tensor:
         labels = labels_of(self.images.classes)
         return torch.tensor(
-            [[float(label in name.split("+")) for label in labels] for name in self.images.classes]
+            [[float(label in parts_of(name)) for label in labels] for name in self.images.classes]
         )
 
     def _target(self, labels: Int64[Tensor, "n"]) -> Float[Tensor, "n o"]:

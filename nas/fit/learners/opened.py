@@ -14,6 +14,7 @@ from typing import Any
 
 from edgenas_core.files.python_file import object_of
 from edgenas_core.types.errors import UserError, not_one_of
+from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import Target
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
@@ -84,8 +85,9 @@ def data_text(
 def absolute_text(text: str) -> str:
     """The text with the path that it names, from any folder."""
     task, mark, data = text.partition(":") if is_task(text) else ("", "", text)
-    path = Path(data).expanduser()
-    return f"{task}{mark}{path.absolute() if path.exists() else data}"
+    options = DataOptions.of(data)
+    path = Path(options.data).expanduser()
+    return f"{task}{mark}{path.absolute() if path.exists() else options.data}{options.text}"
 
 
 def is_task(text: str | None) -> bool:

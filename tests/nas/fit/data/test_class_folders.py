@@ -91,10 +91,11 @@ def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
     images = opened(folder)
 
     assert np.sum(counts(images), axis=0).tolist() == [6, 6]
-    loose, left_out, _drawn = images.report[:-1]
-    assert loose.endswith(": 1")
-    assert "3 of 15" in left_out
-    assert all(f"({name})" in left_out for name in ("a/notes.txt", "b/empty.png", "b/half.png"))
+    other, loose, left_out, _drawn = images.report[:-1]
+    assert loose.endswith("class folders: readme.txt")
+    assert other.endswith("a/notes.txt")
+    assert "2 of 14" in left_out
+    assert all(f"({name})" in left_out for name in ("b/empty.png", "b/half.png"))
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,123 @@ def test_a_class_in_the_training_split_only_is_told(class_folders, opened):
     valid, test = images.report[:-1]
     assert valid.endswith("1 of 3 (c)")
     assert test.endswith("2 of 3 (b, c)")
+
+
+@pytest.mark.parametrize(
+    ("counted", "left_out"),
+    [
+        ({"Train/a": 8, "Train/b": 8, "TEST/a": 4, "TEST/b": 4}, []),
+        ({"data/train/a": 8, "data/train/b": 8, "data/test/a": 4, "data/test/b": 4}, []),
+        ({"train/train/a": 8, "train/train/b": 8, "test/test/a": 4, "test/test/b": 4}, []),
+        ({"train/a": 8, "train/b": 8, "test/a": 4, "test/b": 4, "extra": 3}, ["extra"]),
+        ({"train/a": 8, "train/b": 8, "test/a": 4, "test/b": 4, "x/y/z": 3}, ["x"]),
+        ({"a/train": 8, "b/train": 8, "a/test": 4, "b/test": 4}, []),
+        ({"a/train": 8, "b/train": 8, "a/test": 4, "b/test": 4, "a/more": 2}, ["a/more"]),
+    ],
+)
+def test_splits_are_found_in_any_case_deeper_and_below_classes(
+    class_folders, opened, counted, left_out
+):
+    images = opened(class_folders(counted))
+
+    assert images.classes == ("a", "b")
+    train, valid, test = counts(images)
+    assert np.add(train, valid).tolist() == [8, 8]
+    assert test == [4, 4]
+    lines = [line for line in images.report[:-1] if line.startswith("left out")]
+    assert [line.rpartition(": ")[2] for line in lines] == left_out
+
+
+def test_what_holds_no_image_or_is_a_programs_is_no_class(class_folders, opened):
+    folder = class_folders(
+        {
+            "a": 6,
+            "b": 6,
+            "a/@eaDir/0.png": 3,
+            "b/.thumbnails": 3,
+            "__MACOSX/a": 2,
+            "runs/x/pictures": 2,
+        }
+    )
+    (folder / "runs" / "x" / "training.json").write_text("{}")
+    (folder / "labels").mkdir()
+    (folder / "labels" / "0.txt").write_text("0")
+    (folder / "a" / "._0.png").write_bytes(b"x")
+
+    images = opened(folder)
+
+    assert images.classes == ("a", "b")
+    assert np.sum(counts(images), axis=0).tolist() == [6, 6]
+    text = "\n".join(images.report)
+    assert all(name in text for name in ("@eaDir", "__MACOSX", "runs/x", "labels"))
+
+
+def test_a_folder_of_loose_files_beside_class_folders_is_told(class_folders, opened):
+    images = opened(class_folders({"train/a": 8, "train/b": 8, "test": 6, "val/a": 2, "val/b": 2}))
+
+    assert [len(images.train), len(images.valid), len(images.test)] == [14, 4, 2]
+    assert any("test/" in line and "beside" in line for line in images.report)
+
+
+def test_linked_folders_are_followed_but_in_no_circle(class_folders, opened, tmp_path):
+    folder = class_folders({"a": 6})
+    class_folders({"b": 6}, folder="elsewhere")
+    (folder / "b").symlink_to(tmp_path / "elsewhere" / "b")
+    (tmp_path / "elsewhere" / "b" / "up").symlink_to(folder)
+
+    images = opened(folder)
+
+    assert images.classes == ("a", "b")
+    assert np.sum(counts(images), axis=0).tolist() == [6, 6]
+
+
+def test_folds_days_and_cameras_above_the_classes_stay_in_one_split(class_folders, opened):
+    folder = class_folders({f"fold{at}/{name}": 4 for at in range(5) for name in "ab"})
+    origin = {}
+    for file in folder.rglob("*.png"):
+        with Image.open(file) as image:
+            pixels = np.asarray(image.convert("RGB").resize((8, 8), Image.Resampling.BILINEAR))
+        origin[np.asarray(pixels).tobytes()] = file.parent.parent.name
+
+    images = opened(folder, side=12)
+
+    assert images.classes == ("a", "b")
+    assert np.sum(counts(images), axis=0).tolist() == [20, 20]
+    assert [len(images.valid), len(images.test)] == [8, 8]  # a fold of both classes each
+    assert any("fold0" in line for line in images.report)
+
+
+def test_names_of_one_look_are_one_class(class_folders, opened):
+    names = ["train/caf\u00e9", "train/b", "test/cafe\u0301\u200b", "test/b"]
+
+    images = opened(class_folders(dict.fromkeys(names, 6)))
+
+    assert images.classes == ("b", "caf\u00e9")
+
+
+@pytest.mark.parametrize(
+    ("counted", "files", "message"),
+    [
+        ({"images": 4, "masks": 4}, [], "task=segmentation"),
+        ({"images": 4, "other": 4}, ["annotations.json"], "task=detection"),
+        ({"images/train": 4, "labels/train": 0}, ["data.yaml"], "task=detection"),
+        (
+            {"train/good": 4, "test/good": 2, "test/cut": 2, "ground_truth/cut": 2},
+            [],
+            "test has classes|/test",
+        ),
+        ({"train": 4, "test": 4}, [], "train, test have images, but no class folders|test, train"),
+    ],
+)
+def test_layouts_of_other_tasks_are_refused_with_the_way_out(
+    class_folders, opened, counted, files, message
+):
+    folder = class_folders(counted)
+    for file in files:
+        (folder / file).write_text("{}")
+
+    with pytest.raises(UserError, match=message):
+        opened(folder)
 
 
 @pytest.mark.parametrize("data", ["nowhere", "", "some.txt"])

@@ -1,6 +1,7 @@
 """A Parquet file with encoded images."""
 
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgenas_core.types.errors import UserError
+from nas.fit.data.image_set import Target
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_rows_without_label_or_image_are_left_out(written, encoded, opened):
     [
         ({"label": [0, 1]}, "no column of bytes"),
         ({"jpeg": [b"x", b"y"]}, "no column `label`"),
-        ({"jpeg": [b"x"], "label": [0], "split": ["tent"]}, "split 'tent' is none of train, val, "),
+        ({"jpeg": [b"x"], "label": [0], "split": ["tent"]}, "split 'tent' is none of train, val "),
     ],
 )
 def test_a_file_of_another_form_is_refused(written, opened, columns, message):
@@ -104,3 +106,71 @@ def test_a_small_file_of_very_many_equal_rows_is_refused(tmp_path, opened):
 
     with pytest.raises(UserError, match="200,000 rows"):
         opened(tmp_path / "x.parquet")
+
+
+def features(**names):
+    """Metadata as Hugging Face's datasets writes it."""
+    columns = {name: {"names": values, "_type": "ClassLabel"} for name, values in names.items()}
+    return {"huggingface": json.dumps({"info": {"features": columns}})}
+
+
+def test_numbers_have_the_names_of_hugging_faces_schema(tmp_path, encoded, opened):
+    table = pa.table({"jpeg": encoded(13), "label": [0, 1] * 6 + [-1]})
+    file = tmp_path / "named.parquet"
+    pq.write_table(table.replace_schema_metadata(features(label=["cat", "dog"])), file)
+
+    images = opened(file)
+
+    assert images.classes == ("cat", "dog")
+    assert "1 of 13" in images.report[0]
+
+
+def test_lists_of_labels_are_several_labels_an_image(written, encoded, opened):
+    labels = [["cat"], ["ship", "cat"], ["ship"], []] * 5
+
+    images = opened(written(jpeg=encoded(20), label=labels), target=Target.multilabel)
+
+    assert images.outputs == ("cat", "ship")
+    assert images.classes == ("cat", "cat+ship", "none", "ship")
+
+
+def test_blanks_around_joined_labels_are_none_of_theirs(written, encoded, opened):
+    images = opened(
+        written(jpeg=encoded(12), label=["a + b", "a", " b "] * 4), target=Target.multilabel
+    )
+
+    assert images.outputs == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("label", "named"),
+    [
+        ([[0.0, 1.0], [1.0, 0.0]] * 6, "vector"),
+        ([{"a": 1}, {"a": 2}] * 6, "no number, text or list"),
+        ([["C++"], ["C"]] * 6, r"\+"),
+        (["C++", "C"] * 6, r"C\+\+"),
+    ],
+)
+def test_labels_that_say_nothing_certain_are_refused(written, encoded, opened, label, named):
+    with pytest.raises(UserError, match=named):
+        opened(written(jpeg=encoded(12), label=label), target=Target.multilabel)
+
+
+def test_what_is_no_number_is_no_class(written, encoded, opened):
+    images = opened(written(jpeg=encoded(14), label=[1.0, 2.0] * 6 + [float("nan"), None]))
+
+    assert images.classes == ("1.0", "2.0")
+    assert "2 of 14" in images.report[0]
+
+
+def test_a_column_names_the_groups(written, encoded, opened):
+    file = written(
+        jpeg=encoded(24), label=["a", "b"] * 12, patient=[f"p{at // 4}" for at in range(24)]
+    )
+
+    images = opened(f"{file}?groups=patient")
+
+    assert [len(split) for split in (images.train, images.valid, images.test)] == [16, 4, 4]
+    assert any("6 groups" in line for line in images.report)
+    with pytest.raises(UserError, match="groups=doctor"):
+        opened(f"{file}?groups=doctor")

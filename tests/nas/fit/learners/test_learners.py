@@ -183,14 +183,22 @@ def test_the_neighbours_of_an_embedding_by_hand():
     )  # an image itself is none of its neighbours
     points = torch.stack([angles.cos(), angles.sin()], 1)
 
-    metric = learner.metric(nn.Identity(), [(points, torch.tensor([0, 0, 0, 1, 1, 0]))])
+    metric = learner.metric(nn.Identity(), [(points, torch.tensor([0, 0, 0, 1, 1, 1]))])
+    few_labels = torch.tensor([0, 0, 2, 1, 1, 2])
+    few_points = torch.tensor(
+        [[1.0, 0.0], [0.9, 0.1], [0.8, 0.4], [-1.0, 0.0], [-0.9, 0.1], [-0.8, 0.4]]
+    )
+    few = learner.metric(nn.Identity(), [(few_points, few_labels)])
+    wrong = learner.metric(nn.Identity(), [(points[:4], torch.tensor([0, 1, 0, 1]))])
     loss = learner.loss(nn.Identity(), (points[:3], torch.tensor([0, 0, 1])))
 
-    assert metric.value == pytest.approx(4 / 6)  # a 1 has one other and four 0
+    assert metric.value == 1  # of two neighbours both
+    assert few.value == pytest.approx(4 / 6)  # of one neighbour: a 2 is far from the other
+    assert wrong.value == 0
     cosines = torch.tensor([0.1, 0.2]).cos() * 10
     surprise = [-(cosines[:1] - cosines.logsumexp(0)), -(cosines[0] - cosines[[0, 0]].logsumexp(0))]
     assert loss.item() == pytest.approx(float(surprise[0] + surprise[1]) / 2)
-    with pytest.raises(UserError, match="one alone"):
+    with pytest.raises(UserError, match="is alone"):
         learner.metric(nn.Identity(), [(points[:1], torch.tensor([0]))])
 
 
