@@ -24,7 +24,7 @@ from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from nas.fit.data.class_folders import SPLITS, clean_name
-from nas.fit.data.groups import GroupRule
+from nas.fit.data.groups import NONE, GroupRule
 from nas.fit.data.image_set import NO_LABEL
 from nas.fit.data.source import ImageListing, safe_name, stamp
 from nas.fit.data.splits import ImagePart
