@@ -11,6 +11,7 @@ import io
 import posixpath
 import re
 import subprocess
+import sys
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from edgenas.__main__ import _COMMANDS
-from edgenas_core.command.plug_ins import COMMANDS, optional
 
 _ROOT = Path(__file__).parent.parent
 _DOCS = "docs/"
@@ -70,10 +70,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _help(name: str) -> str:
     """Section of a command with what its `--help` prints, which is made of its dataclass of settings."""
-    command = _COMMANDS.get(name) or optional(COMMANDS, name, f"edgenas {name}")
+    sys.path.append(str(_ROOT / "runtime"))  # its pages are part of the site, installed or not
+    modules = {"map": "edgenas_runtime.mapping.command"}
+    modules |= {each: command.module for each, command in _COMMANDS.items()}
     printed = io.StringIO()
     with redirect_stdout(printed):
-        import_module(command.module).main(["--help"])
+        import_module(modules[name]).main(["--help"])
     return f"### `edgenas {name} --help`\n\n```text\n{printed.getvalue().strip()}\n```\n"
 
 
