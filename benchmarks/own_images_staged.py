@@ -96,7 +96,7 @@ def searched(images: ImageSet, source: SideBySide, arguments: argparse.Namespace
     """Search for the device, and write what the table says of the network found."""
     where = DEVICES[arguments.device]
     problem = problem_of(*where, 12, Split.valid)
-    draws = 40 if arguments.tiny else StagedConfig().draws
+    draws = 40 if arguments.tiny else StagedConfig.draws
     candidates = draw(problem, arguments.seed, draws, math.inf)
     score = ProxyScores(SPACE, images, arguments.seed)
     seconds = SHARES["scores"] * 60 * arguments.minutes

@@ -32,7 +32,7 @@ import edgenas
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
-from nas.config.build import STARTS
+from nas.fit.build import STARTS
 from nas.fit.learners.opened import open_data
 from nas.fit.training.captured import opened_slot
 from nas.fit.training.device import Kernels
@@ -100,10 +100,10 @@ def compare(chosen):
     epoch_s = trained("start", start, chosen.start_epochs, ends_s)
     save_file({name: each.cpu().contiguous() for name, each in start.state_dict().items()}, weights)
     del start
-    searched = edgenas.search(
+    searched = edgenas.fit(
         network=STARTS[task],
         T=f"{clock.reference_ms:.4f}ms",
-        accuracy="inherited",
+        start="network",
         latency=clock,
         device=DEVICE,
         hours=SEARCH * chosen.seconds / 3600,
@@ -116,8 +116,7 @@ def compare(chosen):
         settings={
             "side": side,
             "weights": weights,
-            "accuracy.draws": 200,
-            "accuracy.recipe": RECIPE,
+            "recipe": RECIPE,
             "epochs": chosen.search_epochs,
         },
     )

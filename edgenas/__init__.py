@@ -1,4 +1,4 @@
-"""Hardware-aware neural architecture search as a library: `edgenas.search(T="17ms")`.
+"""Hardware-aware neural architecture search as a library: `edgenas.search(T="17ms")`, `edgenas.fit(data="photos/")`.
 
 Each function is the command of its name, with typed keyword arguments: the same defaults, messages and
 folders. What the command prints in one line is raised as `UserError`.
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import edgenas_core as _edgenas_core  # noqa: F401 - checks that no file of the user hides a package
 
 if TYPE_CHECKING:
+    from edgenas.api import fit as fit
     from edgenas.api import measure as measure
     from edgenas.api import search as search
     from edgenas.api import study as study
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from nas.spaces.function import space as space
 
 _MODULES = {
-    "edgenas.api": ("measure", "search", "study", "suggest", "transfer"),
+    "edgenas.api": ("fit", "measure", "search", "study", "suggest", "transfer"),
     "edgenas.networks": ("export", "train"),
     "edgenas.found": ("Found", "Page", "Study"),
     "edgenas.suggestions": ("Suggestions",),

@@ -13,7 +13,11 @@ from edgenas_core.types.errors import UserError, not_one_of
 
 _COMMANDS = {
     "search": Command(
-        "nas.search.command", "find the most accurate network that meets a time limit on a device"
+        "nas.search.command",
+        "find the most accurate architecture that meets a time limit on a device",
+    ),
+    "fit": Command(
+        "nas.fit.command", "train the most accurate network within a time limit on your own data"
     ),
     "study": Command(
         "nas.study.command", "compare rewards or searchers over devices, limits and seeds"
@@ -91,7 +95,7 @@ def _help() -> str:
     ]
     return (
         "Find the most accurate network that meets a time limit on your device.\n\n"
-        "  edgenas search T=17ms\n\n"
+        "  edgenas search T=17ms\n  edgenas fit data=photos/ T=8ms\n\n"
         "Commands (edgenas <command> --help):\n" + "\n".join(lines) + "\n"
     )
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,23 @@ from edgenas.arguments import takes_settings
 from edgenas.found import Found, Study
 from edgenas.networks import File, Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
-from edgenas_core.command.console import PlainConsole
+from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.hydra_command import called, chosen_names, typed_call, word
 from edgenas_core.types.errors import UserError
 from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
 from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.config.build import NAMES, add_part, build, live_settings, register, space_of_network
+from nas.config.build import NAMES, add_part, build, register
+from nas.config.moved_settings import as_fit, is_fit, require_fit_settings, require_search_settings
+from nas.config.run_config import live_settings
+from nas.fit import command as fit_command
+from nas.fit.build import live_settings_of_fit, register_fit, space_of_network
 from nas.fit.learners.base import Learner
 from nas.measure import command as measure_command
-from nas.runs.run import OnTrials, nothing
+from nas.runs.begin import RunKind
+from nas.runs.command import USER_ERRORS, complete_run
+from nas.runs.run import OnTrials
 from nas.search import command as search_command
 from nas.spaces.base import SearchSpace
 from nas.study import command as study_command
@@ -49,11 +56,7 @@ def search(
     T: str | None = None,  # noqa: N803 - the name of the limit
     device: str | Sequence[str] | None = None,
     space: str | SearchSpace | None = None,
-    network: object = None,
     dataset: str | None = None,
-    data: File | None = None,
-    task: str | None = None,
-    learner: str | Learner | None = None,
     reward: str | Reward | Callable[..., Any] | None = None,
     controller: str | ControllerConfig | Callable[..., Any] | None = None,
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
@@ -63,29 +66,23 @@ def search(
     RAM: str | None = None,  # noqa: N803 - as T
     flash: str | None = None,
     budget: int | None = None,
-    hours: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
     runs: File | None = None,
-    report: bool | None = None,
     resume: File | None = None,
     settings: Settings | None = None,
     progress: OnTrials | None = None,
     quiet: bool = False,
+    **of_fit: Any,
 ) -> Found:
-    """Find the most accurate network that meets a time limit on a device: `python -m nas.search`.
+    """Find the most accurate architecture that meets a time limit on a device: `python -m nas.search`.
 
     Args:
       T: time limit with its unit, "17ms".
-      device: board/[runtime/]precision/batch, or with latency="probe" one address or several.
+      device: board/[runtime/]precision/batch, or with latency="probe" one address or several; not needed
+        with a latency of your own.
       space: name of a search space, or a `SearchSpace`.
-      network: a trained `torch.nn.Module` to make smaller, or FILE.py:FUNCTION that builds it;
-        `settings` have the side of its images, {"side": 96}.
       dataset: a data set of the space.
-      data: own images instead; the search ends with a trained network.
-      task: what they are for: "classification", "regression", "multilabel", "embedding", "segmentation",
-        "detection".
-      learner: instead, a `Learner`, `edgenas.learner(loss, metric, train, valid)`, or FILE.py:NAME.
       reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
       controller: name, a `ControllerConfig`, or a function (space, seeds) -> `Controller`.
       accuracy: name, an `AccuracyConfig`, an `Accuracy`, or a function from rows of choice indices
@@ -96,34 +93,136 @@ def search(
       RAM: limit on the memory of a microcontroller, "256kB".
       flash: limit on the size of the int8 .tflite file, "1MB".
       budget: number of architectures to sample.
-      hours: time of a search on own images.
       seed: same seed, same samples.
       workers: evaluations at once, of an asynchronous search.
       runs: folder of all runs.
-      report: whether to draw the page.
       resume: folder of an interrupted run; give own parts again, and nothing else.
       settings: further settings by name.
       progress: called with each batch of finished trials; what it raises stops the search, which
         `resume` continues.
       quiet: print nothing.
+      of_fit: until 1.0, arguments of `fit`, such as data=, which takes over.
 
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
-    arguments = dict(locals())
-    if progress is not None and not callable(progress):
-        raise UserError(f"progress={progress!r:.200} is no function of finished trials")
+    arguments = {name: value for name, value in locals().items() if name != "of_fit"}
+    if is_fit(of_fit):
+        say(PlainConsole(quiet=quiet), search_command.HANDED_OVER)
+        return _fit_of_search({**arguments, **of_fit})
+    require_search_settings(of_fit)
+    if of_fit:
+        raise TypeError(f"search() has no argument {next(iter(of_fit))}")
+    _require_progress(progress)
     register()
+    chosen = chosen_settings(_with_own_parts(arguments))
+    require_search_settings(chosen)
+    chosen = {**live_settings(chosen), **chosen}
+    return _run("nas.search", "search", search_command.search_kind(), chosen, progress, quiet=quiet)
+
+
+def fit(
+    *,
+    data: File | None = None,
+    T: str | None = None,  # noqa: N803 - the name of the limit
+    device: str | Sequence[str] | None = None,
+    task: str | None = None,
+    learner: str | Learner | None = None,
+    network: object = None,
+    space: str | SearchSpace | None = None,
+    start: str | None = None,
+    recipe: str | None = None,
+    weights: File | None = None,
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
+    E: str | None = None,  # noqa: N803 - as T
+    P: str | None = None,  # noqa: N803 - as T
+    RAM: str | None = None,  # noqa: N803 - as T
+    flash: str | None = None,
+    hours: float | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    runs: File | None = None,
+    resume: File | None = None,
+    settings: Settings | None = None,
+    progress: OnTrials | None = None,
+    quiet: bool = False,
+) -> Found:
+    """Train the most accurate network within a time limit on your own data: `python -m nas.fit`.
+
+    Args:
+      data: a folder of images, a .parquet file, or "digits".
+      T: time limit with its unit, "17ms".
+      device: address of a board, "here", or a known device.
+      task: what the data are for: "classification", "regression", "multilabel", "embedding",
+        "segmentation", "detection".
+      learner: instead of data, a `Learner`, `edgenas.learner(loss, metric, train, valid)`, or FILE.py:NAME.
+      network: a trained `torch.nn.Module` to make smaller, or FILE.py:FUNCTION that builds it;
+        `settings` have the side of its images, {"side": 96}.
+      space: name of a search space, or a `SearchSpace`.
+      start: what networks begin with: "pretrained", "scratch", or "network".
+      recipe: of every training, such as "adamw".
+      weights: folder of pretrained networks, or the file of `network`.
+      latency: as in `search`.
+      E: as in `search`.
+      P: as in `search`.
+      RAM: as in `search`.
+      flash: as in `search`.
+      hours: time of everything, the training of the winner included.
+      seed: of the candidates and the trainings.
+      workers: trainings at once.
+      runs: folder of all runs.
+      resume: folder of an interrupted fit; give own parts again, and nothing else.
+      settings: further settings by name.
+      progress: as in `search`, for each training.
+      quiet: print nothing.
+
+    Raises:
+      UserError: if a setting cannot work, the data cannot be read, or a file cannot be written.
+    """
+    arguments = dict(locals())
+    _require_progress(progress)
+    register_fit()
     if network is not None and not isinstance(network, str):
         arguments |= {"space": space_of_network(network, settings or {}), "network": None}
     chosen = chosen_settings(_with_own_parts(arguments))
-    chosen = {**live_settings(chosen), **chosen}
-    with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
+    require_fit_settings(chosen)
+    chosen = {**live_settings_of_fit(chosen), **chosen}
+    return _run("nas.fit", "fit", fit_command.fit_kind(), chosen, progress, quiet=quiet)
+
+
+def _fit_of_search(arguments: Settings) -> Found:
+    """Fit as a search on own images of an earlier version did."""
+    settings = dict(arguments["settings"] or {})
+    given = {name: value for name, value in arguments.items() if value is not None}
+    named = dict(filter(None, (as_fit(*each) for each in given.items() if each[0] != "settings")))
+    further = dict(filter(None, (as_fit(*each) for each in settings.items())))
+    parameters = signature(fit).parameters
+    further |= {name: value for name, value in named.items() if name not in parameters}
+    named = {name: value for name, value in named.items() if name in parameters}
+    return fit(**named, settings=further)
+
+
+def _run(
+    module: str,
+    file: str,
+    kind: RunKind[Any],
+    chosen: Settings,
+    progress: OnTrials | None,
+    *,
+    quiet: bool,
+) -> Found:
+    """Run to the end with the chosen settings."""
+    with called(module, file, chosen, *USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
-        folder = search_command.search(
-            composed, chosen_names(), _words(chosen), console, progress or nothing
+        folder = complete_run(
+            kind, composed, chosen_names(), _words(chosen), console, on_trials=progress
         )
     return Found(folder.path)
+
+
+def _require_progress(progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise UserError(f"progress={progress!r:.200} is no function of finished trials")
 
 
 def suggest(
@@ -167,7 +266,7 @@ def suggest(
     arguments = {**locals(), "accuracy": _no_accuracy}
     register()
     chosen = chosen_settings(_with_own_parts(arguments))
-    with called("nas.search", "search", chosen, *search_command.USER_ERRORS) as composed:
+    with called("nas.search", "search", chosen, *USER_ERRORS) as composed:
         experiment = build(composed)
     return Suggestions(experiment.problem, experiment.controller)
 

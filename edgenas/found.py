@@ -141,9 +141,7 @@ class Found:
 
         return train(run=self.folder, **settings)
 
-    def _repr_html_(self) -> str | None:
-        if self.summary and not self.report.path.is_file():  # report=False
-            return None
+    def _repr_html_(self) -> str:
         return self.report._repr_html_()
 
 

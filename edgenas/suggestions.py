@@ -18,7 +18,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from nas.accuracy.base import Accuracies
 from nas.report.samples import record
-from nas.search.command import USER_ERRORS
+from nas.runs.command import USER_ERRORS
 from nas.trials.problem import RewardedProblem
 from nas.trials.trial import State, Trials
 

@@ -248,6 +248,7 @@ class LatencyConfig(ABC):
 
     is_live: ClassVar[bool] = False  # asks a board, whose address `device` is
     any_side: ClassVar[bool] = False  # predicts networks for images of any side
+    needs_device: ClassVar[bool] = True  # answers for the device that is named, which has to be
 
     def require_limit(self, limit_ms: float) -> None:  # noqa: B027 - most go with every limit
         """Refuse settings that do not go with the limit of a search; UserError names them."""

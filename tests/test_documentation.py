@@ -30,6 +30,7 @@ from nas.study import command as study_command
 ROOT = Path(__file__).parents[1]
 COMPOSED = {  # module -> module of its `main`, file of its settings
     "nas.search": ("nas.search.command", "search"),
+    "nas.fit": ("nas.fit.command", "fit"),
     "nas.study": ("nas.study.command", "study"),
     "nas.train": ("nas.train.command", "train"),
     "nas.measure": ("nas.measure.command", "measure"),

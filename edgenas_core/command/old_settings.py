@@ -22,6 +22,16 @@ _TIMING: Mapping[str, str] = {
     for name in ("turn", "warm_up_window", "warm_up_tolerance", "warm_up_most")
 }
 
+_LIVE: Mapping[str, str] = {
+    **{f"latency.{name}": advice for name, advice in _TIMING.items()},
+    **{
+        name: _BOARD[name]
+        for name in ("latency.silence_s", "latency.connect_s", "latency.backoff_s")
+    },
+    "latency.timing.settle_s": "a board is busy while it warms up",
+}
+"""Of the latencies of a live board."""
+
 _OLD: Mapping[str, Mapping[str, str]] = {
     "nas.measure": {
         **_BOARD,
@@ -46,14 +56,8 @@ _OLD: Mapping[str, Mapping[str, str]] = {
         "first_seed": "seeds are counted from 0",
         "backend": "a study runs on the processors of this machine",
     },
-    "nas.search": {
-        **{f"latency.{name}": advice for name, advice in _TIMING.items()},
-        **{
-            name: _BOARD[name]
-            for name in ("latency.silence_s", "latency.connect_s", "latency.backoff_s")
-        },
-        "latency.timing.settle_s": "a board is busy while it warms up",
-    },
+    "nas.search": _LIVE,
+    "nas.fit": _LIVE,
 }
 """By command: a new name ends in `=`; anything else is what holds now."""
 

@@ -115,7 +115,7 @@ class SharedNetwork(Protocol):
 
 @runtime_checkable
 class HasSupernet(Space, Protocol):
-    """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
+    """A space with a weight-sharing network."""
 
     def supernet(self, task: Task) -> SharedNetwork:
         """Build the untrained supernet."""

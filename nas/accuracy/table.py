@@ -110,7 +110,7 @@ class SurrogateAccuracyConfig(AccuracyConfig):
         if not isinstance(space, HasSurrogate):
             raise UserError(
                 f"accuracy=surrogate: space={space.name} has no embedded model of accuracy; choose "
-                f"another source, or train on your images with data=<folder>"
+                f"another source, or train on your data: python -m nas.fit data=<folder>"
             )
         return space.surrogate(task, split, epochs)
 

@@ -66,11 +66,14 @@ def config_of(group: str, part: Any) -> type[Any]:
             part if isinstance(part, LatencyOracle) else FunctionLatency(part, device)
         ),
     }
+    namespace: dict[str, Any] = {"score" if group == "reward" else "build": methods[group]}
+    if group == "latency":
+        namespace["needs_device"] = False
     made: type[Any] = make_dataclass(
         _name(part).replace("lambda", "own"),
         [("batch_size", int, field(default=1))] if base is ControllerConfig else [],
         bases=(base,),
-        namespace={"score" if group == "reward" else "build": methods[group]},
+        namespace=namespace,
     )
     return made
 

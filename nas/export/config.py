@@ -92,7 +92,7 @@ class ExportConfig(BoardsConfig):
         unit="path",
     )
     data: str | None = setting(
-        None, "Images, as nas.search takes them.", unset="those of the training", unit="path"
+        None, "Images, as nas.fit takes them.", unset="those of the training", unit="path"
     )
     task: str | None = setting(None, "What they are for.", unset="that of the training")
     learner: str | None = setting(None, "FILE.py:NAME of a task of your own instead.")

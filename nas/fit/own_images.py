@@ -1,26 +1,17 @@
-"""`data=`: accuracies of networks that the search itself trains on the user's images."""
+"""Accuracies of networks that a fit itself trains on the user's images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NoReturn, final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.types.architectures import Keys
-from edgenas_core.types.errors import UserError
-from edgenas_core.types.task import Task
-from nas.accuracy.base import (
-    Accuracies,
-    Accuracy,
-    AccuracyConfig,
-    HasSupernet,
-    HasWeights,
-    Split,
-)
+from nas.accuracy.base import Accuracies, Accuracy, HasWeights, Split
 from nas.fit.data.image_set import class_weights
 from nas.fit.learners.data import TrainingData, has_classes
 
@@ -70,38 +61,18 @@ class OwnImages:
 
 
 @dataclass
-class OwnImagesConfig(AccuracyConfig):
-    """Settings of a search on own images."""
+class OwnImagesConfig:
+    """How networks are ranked on own images."""
 
-    draws: int = 20_000  # uniform draws from the space, asked for their latency
-    recipe: str = "auto"  # of every training; auto: that of the space
+    recipe: str  # of every training
 
+    draws: ClassVar[int] = 20_000  # uniform draws from the space, asked for their latency
     by: ClassVar[str]
     inherits: ClassVar[bool] = False  # weights of a supernet
     shares: ClassVar[Mapping[str, float]] = SHARES
 
-    def build(self, space: Keys, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
-        """Refuse to search without images.
-
-        Raises:
-          UserError: always.
-        """
-        raise UserError(
-            f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
-        )
-
     def of(self, images: TrainingData, space: Keys) -> Accuracy:
-        """The accuracies of networks that are trained on these images.
-
-        Raises:
-          UserError: if a setting is out of its range.
-        """
-        if self.draws < 2:
-            raise UserError(f"accuracy.draws={self.draws} must be at least 2")
-        if self.inherits and not isinstance(space, HasSupernet):
-            raise UserError(
-                f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
-            )
+        """The accuracies of networks that are trained on these images."""
         is_uneven = has_classes(images) and (class_weights(images.valid.labels) != 1).any()
         balanced = ", the mean over the classes" if is_uneven else ""
         pixels = "" if isinstance(space, HasWeights) else f"{images.side} pixels, "
@@ -116,7 +87,7 @@ class OwnImagesConfig(AccuracyConfig):
 @final
 @dataclass
 class StagedConfig(OwnImagesConfig):
-    """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
+    """`start=scratch`: proxies, short trainings in the order of a predictor, longer ones."""
 
     by: ClassVar[str] = "staged"
 
@@ -124,7 +95,7 @@ class StagedConfig(OwnImagesConfig):
 @final
 @dataclass
 class SupernetConfig(OwnImagesConfig):
-    """`accuracy=supernet`: the best with inherited weights, which all trainings begin with."""
+    """The best with inherited weights, which all trainings begin with."""
 
     by: ClassVar[str] = "supernet"
     inherits: ClassVar[bool] = True
@@ -134,9 +105,7 @@ class SupernetConfig(OwnImagesConfig):
 @final
 @dataclass
 class InheritedConfig(OwnImagesConfig):
-    """`accuracy=inherited`: as `supernet`, of a space whose supernet was trained before."""
-
-    recipe: str = "fine_tuning"
+    """`start=network`: as `supernet`, of a space whose supernet was trained before."""
 
     by: ClassVar[str] = "inherited"
     inherits: ClassVar[bool] = True
@@ -146,9 +115,7 @@ class InheritedConfig(OwnImagesConfig):
 @final
 @dataclass
 class FineTuningConfig(OwnImagesConfig):
-    """`accuracy=fine_tuning`: frozen features, then fine-tunings, of a space with weights."""
-
-    recipe: str = "fine_tuning"
+    """`start=pretrained`: frozen features, then fine-tunings, of a space with weights."""
 
     by: ClassVar[str] = "fine_tuning"
     shares: ClassVar[Mapping[str, float]] = {

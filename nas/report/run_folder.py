@@ -125,7 +125,7 @@ class RunFolder:
             )
         if not self.summary.is_file():
             raise UserError(
-                f"run={run} has not finished; go on with python -m nas.search resume={run}"
+                f"run={run} has not finished; go on with python -m nas.search or nas.fit resume={run}"
             )
         return read_summary(self.summary)
 

@@ -14,6 +14,7 @@ from edgenas_core.files.atomic_file import remove_unfinished, write_whole
 from edgenas_core.files.file_lock import held
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError, gpu_memory_line
+from nas.config.run_config import Experiment
 from nas.report.answer import Answer
 from nas.report.run_folder import environment
 from nas.report.samples import write_record
@@ -36,7 +37,7 @@ def nothing(_trials: Trials) -> None:
 class Run:
     """One search in its folder, by a strategy."""
 
-    begun: Begun
+    begun: Begun[Experiment]
     strategy: Strategy
     on_trials: OnTrials = nothing
 
@@ -101,7 +102,7 @@ class Run:
                 remove_unfinished(folder.path)
                 yield
         except KeyboardInterrupt:
-            text = f"go on with: python -m nas.search {again}"
+            text = f"go on with: python -m {self.begun.module} {again}"
             self.begun.console.print(text, soft_wrap=True, markup=False)
             raise
         except (OSError, RuntimeError) as error:
@@ -122,7 +123,8 @@ class Run:
     def _finish(self, outcome: Outcome, seconds: float, before: int) -> Summary:
         """Write the results, the summary last: where there is one, the run has finished."""
         folder, console, trials = self.begun.folder, self.begun.console, outcome.trials
-        problem, config = self.begun.experiment.problem, self.begun.experiment.config
+        experiment = self.begun.experiment
+        problem = experiment.problem
         summary = summarise(
             trials,
             outcome.mode,
@@ -138,15 +140,19 @@ class Run:
             int8=outcome.int8,
         )
         write_record(folder.samples, trials, problem)
-        if config.report:
-            html = self.strategy.page(summary, trials)
-            write_whole(folder.report, html)
+        write_whole(folder.report, self.strategy.page(summary, trials))
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
         self.strategy.clean(summary)
-        print_summary(console, summary, verbose=config.verbose)
-        if config.objectives is not None and summary.front:
+        print_summary(console, summary)
+        if experiment.shows_front and summary.front:
             print_front(console, summary)
-        page = folder.report if config.report else None
-        print_next(console, summary, folder.path, page, data=config.data, is_exported=config.export)
+        print_next(
+            console,
+            summary,
+            folder.path,
+            folder.report,
+            data=experiment.data,
+            is_exported=experiment.config.export,
+        )
         return summary

@@ -1,17 +1,17 @@
-"""How a run searches: by a controller or in stages, on the same journal."""
+"""How a run searches: by a controller, or by trainings on the user's data, on the same journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import Generic, Protocol, TypeVar, final, runtime_checkable
 
 from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from nas.config.build import Experiment
+from nas.config.run_config import Experiment
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.training.trained_folder import Training
 from nas.report.run_folder import RunFolder
@@ -20,13 +20,16 @@ from nas.runs.journal import Event, Journal
 from nas.trials.confirmation import Confirmation
 from nas.trials.trial import Trials
 
+Experiment_co = TypeVar("Experiment_co", bound=Experiment, covariant=True)
+
 
 @final
 @dataclass(frozen=True)
-class Begun:
+class Begun(Generic[Experiment_co]):
     """An experiment, the names it was asked for by, and the folder it is written to."""
 
-    experiment: Experiment
+    module: str  # of the command: nas.search or nas.fit
+    experiment: Experiment_co
     choices: Mapping[str, str]  # group -> name, as in reward -> proposed
     folder: RunFolder
     console: Console

@@ -32,7 +32,7 @@ _begun: list[Path] = []
 
 @final
 class BegunJob(Callback):
-    """Hydra's callback (conf/search.yaml): notes the folder of a sweep."""
+    """Hydra's callback (conf/search.yaml, conf/fit.yaml): notes the folder of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Note the folder that all jobs share."""

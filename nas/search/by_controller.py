@@ -13,12 +13,13 @@ from edgenas_core.command.progress import progress_bar
 from edgenas_core.types.kind import is_predicted
 from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
+from nas.config.build import SearchExperiment
 from nas.report.number import PREDICTED
 from nas.report.summary import RunSettings, Summary
 from nas.report.tensorboard_log import TensorBoardLog
+from nas.runs.announcement import sources
 from nas.runs.journal import Event, Journal, cut_journal
 from nas.runs.strategy import Begun, Outcome
-from nas.search.announcement import sources
 from nas.search.replay import NOTHING, check_answers, complete, replay
 from nas.trials.asynchronous import Asynchronous, ControllerProposer
 from nas.trials.confirmation import Confirmation, confirm
@@ -34,7 +35,7 @@ class ByController:
     The loop is instant, or asynchronous where the experiment has a slow accuracy source.
     """
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: Begun[SearchExperiment]) -> None:
         self._begun = begun
         self._experiment, self._folder = begun.experiment, begun.folder
         self._problem, self._config = begun.experiment.problem, begun.experiment.config
@@ -50,7 +51,7 @@ class ByController:
         self._log = TensorBoardLog(
             self._folder.tensorboard,
             self._tracker,
-            sources=sources(problem),
+            sources="; ".join(sources(problem)),
             limit_ms=problem.limit_ms,
             budget=self._config.budget,
             survey=problem.survey,

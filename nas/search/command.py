@@ -1,90 +1,49 @@
-"""`python -m nas.search`: Hydra composes, one run follows; every error is one line."""
+"""`python -m nas.search`: the most accurate architecture, by tables, predictors and boards."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import psutil
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig
-from rich.console import Console
-
-from controller.base import DivergedError
 from edgenas_core.command.console import PlainConsole, say
-from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
-from edgenas_core.command.hydra_command import chosen_names, hydra_command, user_errors
-from latency.base import UnmeasuredError
-from nas.config.build import live_settings, register
+from edgenas_core.command.exit_status import one_line_errors, run_command
+from nas.config.build import register
+from nas.config.moved_settings import fit_words, require_search_settings
+from nas.config.run_config import live_settings
+from nas.runs.command import run_command_line
+
+HANDED_OVER = "training on your own data is the command nas.fit now; starting it"
+"""The line that tells so."""
 
 if TYPE_CHECKING:
-    from nas.report.run_folder import RunFolder
-    from nas.runs.run import OnTrials
-
-USER_ERRORS = (DivergedError, UnmeasuredError)
-"""Errors of the user, besides `UserError` and `OSError`."""
+    from nas.config.build import SearchExperiment
+    from nas.runs.begin import RunKind
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
-    register()
-    words = sys.argv[1:] if words is None else list(words)
-    live = live_settings({name: value for name, _, value in (w.partition("=") for w in words)})
-    words = [*(f"{name}={value}" for name, value in live.items()), *words]
-    hydra_command("nas.search", "search", _run, *USER_ERRORS, words=words)
-    if "nas.runs.sweep" not in sys.modules:  # no job of a sweep has run
-        return
-    with one_line_errors():
-        from nas.runs.sweep import compare_runs  # noqa: PLC0415 - `--help` does not wait for it
+    """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made.
 
-        if not compare_runs(PlainConsole()):
-            sys.exit(USER_ERROR)
-
-
-def _run(composed: DictConfig) -> None:
-    """Begin and complete the run that Hydra composed, or the job of a sweep."""
-    hydra = HydraConfig.get()
-    choices, words = chosen_names(), list(hydra.overrides.task)
-
-    def job(console: Console) -> RunFolder:
-        with user_errors("nas.search", *USER_ERRORS):
-            return search(composed, choices, words, console)
-
-    if hydra.mode is RunMode.MULTIRUN:
-        from nas.runs.sweep import run_job  # noqa: PLC0415 - as above
-
-        run_job(job)
-    else:
-        console = PlainConsole()
-        read = next(filter(None, map(composed.get, ("resume", "data", "learner"))), None)
-        if read is not None:  # which, with the libraries for it, takes a while
-            say(console, f"reading {read}")
-        from nas.search.begin import begin  # noqa: PLC0415 - as above
-
-        age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
-        began_s = time.monotonic() - max(0.0, age_s)
-        begin(composed, choices, words, console, began_s=began_s).complete()
-
-
-def search(
-    composed: DictConfig,
-    choices: Mapping[str, str],
-    words: Sequence[str],
-    console: Console,
-    on_trials: OnTrials | None = None,
-) -> RunFolder:
-    """Search to the end, in a folder of its own or in the one to resume; returns the folder.
-
-    Raises:
-      UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
-      OSError: if a folder cannot be written.
+    Settings of a fit, such as data=, are handed over to nas.fit.
     """
-    from nas.runs.run import nothing  # noqa: PLC0415 - as above
-    from nas.search.begin import begin  # noqa: PLC0415 - as above
+    words = sys.argv[1:] if words is None else list(words)
+    with one_line_errors():
+        of_fit = fit_words(words)
+    if of_fit is not None:
+        say(PlainConsole(), HANDED_OVER)
+        run_command("nas.fit.command", of_fit)
+        return
+    register()
+    settings = dict(word.partition("=")[::2] for word in words)
+    with one_line_errors():
+        require_search_settings(settings)
+    live = live_settings(settings)
+    words = [*(f"{name}={value}" for name, value in live.items()), *words]
+    run_command_line("nas.search", "search", words, search_kind)
 
-    run = begin(composed, choices, words, console, on_trials or nothing)
-    run.complete()
-    return run.begun.folder
+
+def search_kind() -> RunKind[SearchExperiment]:
+    """What a search is made of."""
+    from nas.search.kind import SEARCH  # noqa: PLC0415 - `--help` does not wait for it
+
+    return SEARCH

@@ -40,7 +40,7 @@ class TrainConfig:
     )
     task: str | None = setting(
         None,
-        "What they are for, as nas.search takes it.",
+        "What they are for, as nas.fit takes it.",
         unset="that of the search, or classification",
     )
     learner: str | None = setting(

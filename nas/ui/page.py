@@ -35,20 +35,21 @@ _END = 1 << 18  # bytes at each end of a journal that are looked at
 _ASKED = re.compile(rb'^\["asked",(\d{1,12}),', re.MULTILINE)
 _NOTED = re.compile(rb'^\["noted","(candidates|winner)",', re.MULTILINE)
 _STAGES = {b"": "scoring", b"candidates": "ranking", b"winner": "training the winner"}
-"""Stage of a search on own images by the last decision in its journal."""
+"""Stage of a fit by the last decision in its journal."""
 
 
 @final
 @dataclass(frozen=True)
 class _RunValues:
-    """Settings of a search."""
+    """Settings of a search or a fit."""
 
     T: str
     E: str | None
     P: str | None
-    budget: int
     seed: int
-    data: str | None
+    budget: int = 0
+    data: str | None = None
+    learner: str | None = None
     RAM: str | None = None
     flash: str | None = None
 
@@ -56,7 +57,7 @@ class _RunValues:
 @final
 @dataclass(frozen=True)
 class _StoredRun:
-    """Part of the `config.yaml` of a search."""
+    """Part of the `config.yaml` of a search or a fit."""
 
     choices: dict[str, str]
     sources: dict[str, str]
@@ -150,13 +151,14 @@ def _finished(answer: Answer) -> list[Cell]:
 
 
 def _unfinished(root: Path, run: Path) -> list[Cell]:
-    """The last cells of a search that goes on or was interrupted."""
+    """The last cells of a run that goes on or was interrupted."""
     stored = typed_record(load_settings(run / "config.yaml"), _StoredRun)
     values, choices = stored.values, stored.choices
     journal = run / "journal.jsonl"
     ends = _ends(journal) if _is_file(root, journal) else b""
     asked = max(map(int, _ASKED.findall(ends)), default=0)
-    if values.data is None:
+    is_fit = not (values.data is None and values.learner is None)
+    if not is_fit:
         done = f"{asked:,} of {values.budget:,}, {asked / max(1, values.budget):.0%}"
         how = f"{choices.get('controller')}, {choices.get('reward')}, seed {values.seed}"
     else:
@@ -168,7 +170,7 @@ def _unfinished(root: Path, run: Path) -> list[Cell]:
         stored.sources.get("device"),
         how,
         done,
-        _state(run / "config.yaml", "search"),
+        _state(run / "config.yaml", "fit" if is_fit else "search"),
     ]
 
 

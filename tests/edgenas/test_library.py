@@ -15,6 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 import edgenas
+import edgenas.api
 import nas.search.command
 from controller.uniform import UniformConfig
 from edgenas_core.command import plug_ins
@@ -22,6 +23,7 @@ from edgenas_core.command.hydra_command import word
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import NAMES, SearchConfig
 from nas.export.config import ExportConfig
+from nas.fit.config import FitConfig
 from nas.spaces.registry import space_named
 from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
@@ -125,8 +127,8 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
         ({"settings": [("budget", 3)]}, "settings="),
         ({"settings": {1: 3}}, "settings="),
         ({"settings": {"controller": []}}, "controller"),
-        ({"hours": 10**400}, "hours"),
-        ({"hours": "many"}, "hours"),
+        ({"hours": 1}, "hours= is a setting of nas.fit"),
+        ({"report": False}, "report= was removed"),
         ({"runs": "a\0b"}, "runs"),
         ({"runs": "\ud800"}, "runs"),
     ],
@@ -136,6 +138,43 @@ def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said)
         search(**given)
 
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "data is not set"),
+        ({"data": "digits", "hours": 10**400}, "hours"),
+        ({"data": "digits", "hours": "many"}, "hours"),
+        ({"data": "digits", "start": "staged"}, "scratch"),
+        ({"data": "digits", "settings": {"budget": 3}}, "nas.search"),
+        ({"data": "digits", "settings": {"dat": 3}}, "did you mean data?"),
+        ({"data": "digits", "start": "pretrained", "space": "residual"}, "start=scratch"),
+        ({"resume": "nowhere"}, "resume=nowhere is not the folder of a run"),
+    ],
+)
+def test_what_a_fit_refuses_in_a_line_is_an_exception(tmp_path, given, said):
+    with pytest.raises(edgenas.UserError, match=r"^[^\n]*$") as raised:
+        edgenas.fit(runs=tmp_path, quiet=True, **given)
+
+    assert said in str(raised.value)
+
+
+def test_a_search_on_own_data_is_handed_over_with_todays_names(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        edgenas.api,
+        "_run",
+        lambda module, _file, _kind, chosen, *_, **__: seen.append((module, chosen)),
+    )
+
+    edgenas.search(
+        data="digits", accuracy="staged", report=False, quiet=True,
+        settings={"accuracy.recipe": "adamw", "side": 8, "verbose": True},
+    )  # fmt: skip
+
+    settings = {"data": "digits", "start": "scratch", "recipe": "adamw", "side": 8}
+    assert seen == [("nas.fit", settings)]
 
 
 def test_an_interrupted_search_goes_on_with_the_same_parts(found):
@@ -263,20 +302,18 @@ def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_pat
         quiet=True,
     )
     device = study.trials["device"][0].as_py()
-    alone = search(device=device, reward="mnasnet", controller="uniform", budget=10, report=False)
+    alone = search(device=device, reward="mnasnet", controller="uniform", budget=10)
 
     for name in ("arch", "accuracy", "accuracy_kind", "latency_ms", "latency_kind"):
         assert study.trials[name].to_pylist()[:10] == alone.trials[name].to_pylist()
     assert study.trials["controller"].to_pylist() == ["uniform"] * 10 + ["evolution"] * 10
-    assert not alone.report.path.exists()
-    assert alone._repr_html_() is None
 
 
 @pytest.mark.parametrize("controller", ["guided", "evolution", "rnn"])
 def test_a_loop_of_ones_own_that_asks_and_tells_is_the_search(search, controller):
     common = {"T": "11ms", "controller": controller, "seed": 2}
     common["settings"] = {"controller.batch_size": 4}
-    expected = search(**common, accuracy=own_accuracy, report=False)
+    expected = search(**common, accuracy=own_accuracy)
 
     loop = edgenas.suggest(**common)
     for _ in range(10):
@@ -373,7 +410,8 @@ def test_a_network_is_trained_in_full(tmp_path):
 @pytest.mark.parametrize(
     ("function", "schema", "other"),
     [
-        (edgenas.search, SearchConfig, {"settings", "progress", "quiet"}),
+        (edgenas.search, SearchConfig, {"settings", "progress", "quiet", "of_fit"}),
+        (edgenas.fit, FitConfig, {"settings", "progress", "quiet"}),
         (edgenas.suggest, SearchConfig, {"settings"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),
         (edgenas.measure, MeasureConfig, {"settings", "quiet"}),

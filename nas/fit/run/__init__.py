@@ -1,1 +1,1 @@
-"""A search on the user's images: `python -m nas.search data=digits`; it ends with a trained network."""
+"""A fit on the user's data: `python -m nas.fit data=digits`; it ends with a trained network."""

@@ -18,6 +18,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import Inherits, at_chance
+from nas.fit.config import Begun
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import has_classes
 from nas.fit.ranking.candidates import Candidates
@@ -29,7 +30,6 @@ from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.network import own_side, untrained
 from nas.fit.training.trained_folder import Training
-from nas.runs.strategy import Begun
 from nas.spaces.base import SearchSpace
 from nas.train.job import Start
 

@@ -23,8 +23,9 @@ from latency.base import Latencies, LiveOracle
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
+from nas.fit.config import Begun
 from nas.fit.learners.data import TrainingData
-from nas.fit.own_images import OwnImages, OwnImagesConfig
+from nas.fit.own_images import OwnImages
 from nas.fit.ranking.candidates import Candidates, candidates_of
 from nas.fit.ranking.proposer import StagedProposer
 from nas.fit.ranking.stage_result import StageResult
@@ -49,7 +50,7 @@ from nas.report.staged_page import print_stage, staged_page
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.report.training_charts import TrainedWinner
 from nas.runs.journal import Asked, Event, Journal, JournalNote
-from nas.runs.strategy import Begun, Outcome
+from nas.runs.strategy import Outcome
 from nas.train.job import Start
 from nas.trials.asynchronous import Asynchronous
 from nas.trials.executor import Workers
@@ -84,8 +85,8 @@ class StagedSearch(ABC):
     def __init__(self, begun: Begun) -> None:
         self._begun = begun
         self._problem, self._config = begun.experiment.problem, begun.experiment.config
-        rule, accuracy = self._config.accuracy, self._problem.accuracy
-        if not isinstance(rule, OwnImagesConfig) or not isinstance(accuracy, OwnImages):
+        rule, accuracy = begun.experiment.rule, self._problem.accuracy
+        if not isinstance(accuracy, OwnImages):
             raise TypeError(f"{type(accuracy).__name__} is not of own images")
         self._rule, self._accuracy, self._images = rule, accuracy, accuracy.images
         self._folder = begun.folder.path.absolute()  # as other processes see it

@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from nas.config.build import Experiment
+from nas.fit.config import FitExperiment
 from nas.fit.learners.data import TrainingData
 from nas.fit.training.checkpoint import seconds_done
 from nas.fit.training.device import take_share
@@ -57,7 +57,7 @@ class Winner:
 
 
 def train_winner(
-    experiment: Experiment,
+    experiment: FitExperiment,
     images: TrainingData,
     run: Path,
     winner: Winner,

@@ -1,6 +1,6 @@
 """Folder of a trained network: `weights.safetensors`, and `training.json` with the record of its training.
 
-`nas.search` and `nas.train` write it, `nas.export` reads it. In the folder of a run it is
+`nas.fit` and `nas.train` write it, `nas.export` reads it. In the folder of a run it is
 `trained/<key of the architecture>`.
 """
 

@@ -70,8 +70,8 @@ def published_weights(file: Path, multiplier: float, digest: str | None) -> dict
         blob = git_blob_id(content)
         if blob != (digest or BLOBS[multiplier]):
             raise UserError(
-                f"weights={file} has the git blob id {blob}, not {digest or BLOBS[multiplier]}; if you "
-                f"trust the file, add weights_digest={blob}"
+                f"weights={file} has the git blob id {blob}, not {digest or BLOBS[multiplier]} of "
+                f"Once-for-All's published file; fetch that one"
             )
         stored: Any = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:

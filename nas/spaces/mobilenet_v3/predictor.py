@@ -143,7 +143,7 @@ class OfaAccuracyConfig(AccuracyConfig):
         if not path.is_file():
             raise UserError(
                 f"there is no {path}; `python -m nas.data space={space.name} fetch` downloads the "
-                f"published accuracy predictor (it may not be shipped with this package), and data=<folder "
+                f"published accuracy predictor (it may not be shipped with this package), and nas.fit data=<folder "
                 f"of images> trains and ranks networks on your own images instead (data=digits needs no download)"
             )
         return read_predictor(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
@@ -15,9 +15,10 @@ from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
-from nas.config.build import _own_images, add_part, build, live_settings, register
-from nas.fit.data.open import open_images
-from nas.spaces.registry import space_named
+from nas.config.build import SearchConfig, add_part, build, register
+from nas.config.moved_settings import fit_words, require_fit_settings, require_search_settings
+from nas.config.run_config import RunConfig, live_settings
+from nas.fit.config import FitConfig
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 
@@ -87,18 +88,13 @@ def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkey
     assert reward == MnasReward(17.0, exponent_within=0.0, exponent_beyond=-1.0)
 
 
-def test_a_search_of_another_seed_sees_the_same_split_of_the_images(composed):
-    config = OmegaConf.to_object(composed("data=digits", "side=4", "seed=1"))
-
-    images = _own_images(config, space_named(config.space))
-
-    assert images.digest == open_images("digits", side=4).digest
-
-
 def test_with_two_objectives_guided_searches_for_the_front(composed):
-    experiment = build(composed("controller=guided", "objectives=[latency,accuracy]"))
+    settings = composed("controller=guided", "objectives=[latency,accuracy]")
+
+    experiment = build(settings)
 
     assert experiment.config.controller.front
+    assert not settings.controller.front
 
 
 @pytest.mark.parametrize(
@@ -117,9 +113,7 @@ def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, mes
     ("chosen", "added"),
     [
         ("device=here latency.tries=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
-        ("data=a latency.tries=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
-        ("data=a device=ssh://b latency.tries=3", {"latency": "probe"}),
-        ("data=a space=nas_bench_201 latency.statistic=p95", {}),
+        ("device=ssh://b latency.tries=3", {}),
         ("device=here", {}),
         ("device=here latency=corun latency.tries=3", {}),
         ("device=h200/torch-graph/fp32/b1 latency.statistic=p95", {}),
@@ -127,3 +121,46 @@ def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, mes
 )
 def test_settings_of_a_live_board_name_the_source_of_latencies(chosen, added):
     assert live_settings(dict(word.split("=") for word in chosen.split())) == added
+
+
+@pytest.mark.parametrize(
+    ("words", "current"),
+    [
+        ("T=3ms budget=4", None),
+        ("data=null budget=4", None),
+        ("-m data=a accuracy=staged seed=0,1", ["-m", "data=a", "start=scratch", "seed=0,1"]),
+        ("network=n.py:f accuracy=inherited accuracy.draws=9", ["network=n.py:f", "start=network"]),
+        (
+            "learner=l.py:f accuracy=fine_tuning accuracy.recipe=adamw report=false",
+            ["learner=l.py:f", "start=pretrained", "recipe=adamw"],
+        ),
+        ("data=a accuracy=auto", ["data=a", "start=auto"]),
+    ],
+)
+def test_a_search_on_own_data_is_a_fit_with_the_names_of_today(words, current):
+    assert fit_words(words.split()) == current
+
+
+@pytest.mark.parametrize(
+    ("refuse", "settings", "hint"),
+    [
+        (require_search_settings, {"side": "3"}, "nas.fit"),
+        (require_search_settings, {"verbose": "true"}, "verbose"),
+        (require_fit_settings, {"reward": "mnasnet"}, "nas.search"),
+        (require_fit_settings, {"controller.lr": "1"}, "nas.search"),
+        (require_fit_settings, {"accuracy": "fine_tuning"}, "start=pretrained"),
+        (require_fit_settings, {"accuracy.recipe": "adamw"}, "recipe=adamw"),
+        (require_fit_settings, {"accuracy": "supernet"}, "supernet was removed"),
+    ],
+)
+def test_a_setting_of_the_other_command_is_answered_with_its_name(refuse, settings, hint):
+    with pytest.raises(UserError, match=hint):
+        refuse(settings)
+
+
+def test_the_two_commands_share_the_settings_of_a_run_and_no_others():
+    search, fit, run = (
+        {field.name for field in fields(kind)} for kind in (SearchConfig, FitConfig, RunConfig)
+    )
+
+    assert search & fit == run

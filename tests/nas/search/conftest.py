@@ -56,7 +56,7 @@ def interrupted_here(search_here):
         waiting = threading.Thread(target=interrupt)
         waiting.start()
         try:
-            finished = search_here(runs, *LONG, "report=false", *overrides, data=data)
+            finished = search_here(runs, *LONG, *overrides, data=data)
         finally:
             over.set()
             waiting.join()

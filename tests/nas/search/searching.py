@@ -29,15 +29,17 @@ LONG = ("budget=500", "controller.batch_size=2")
 """Of a search that takes long enough to be interrupted."""
 
 
-def command(runs, *overrides):
-    return [sys.executable, "-m", "nas.search", *overrides, f"runs={runs}"]
+def command(runs, *overrides, module="nas.search"):
+    return [sys.executable, "-m", module, *overrides, f"runs={runs}"]
 
 
-def resume(folder, *overrides, data):
+def resume(folder, *overrides, data, module="nas.search"):
     environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
     if data is not None:
         environment["NAS_DATA"] = str(data)
-    return commands.run([*command(folder)[:3], f"resume={folder}", *overrides], env=environment)
+    return commands.run(
+        [*command(folder, module=module)[:3], f"resume={folder}", *overrides], env=environment
+    )
 
 
 def search(runs, *overrides, data=None, **options):
@@ -86,13 +88,15 @@ def wait_until(condition, process):
         time.sleep(0.03)
 
 
-def interrupted(runs, data, when, *overrides, send=signal.SIGKILL, resumed=()):
-    """Start a search, or resume one, and stop it as soon as `when(folder)` holds.
+def interrupted(runs, data, when, *overrides, module="nas.search", send=signal.SIGKILL, resumed=()):
+    """Start a run, or resume one, and stop it as soon as `when(folder)` holds.
 
     A resumed search is not stopped before it printed where it goes on.
     """
     settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()
-    words = [sys.executable, "-m", "nas.search", *resumed] if resumed else command(runs, *settings)
+    words = command(runs, *settings, module=module)
+    if resumed:
+        words = [*words[:3], *resumed]
     output = runs.with_suffix(".out")
     with output.open("w") as file:
         process = subprocess.Popen(

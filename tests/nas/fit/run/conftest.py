@@ -7,28 +7,28 @@ import subprocess
 import pytest
 from searching import command
 
-import nas.search.command
+import nas.fit.command
 
 
 @pytest.fixture
-def search_here(in_process, monkeypatch):
-    """A search in this process, which costs no import of torch."""
+def fit_here(in_process, monkeypatch):
+    """A fit in this process, which costs no import of torch."""
 
     def call(runs, *overrides, data=None):
         monkeypatch.setenv("NAS_DATA", str(runs if data is None else data))
-        words = command(runs, *overrides)[2:]
-        return subprocess.CompletedProcess(words, *in_process(nas.search.command.main, words))
+        words = command(runs, *overrides, module="nas.fit")[2:]
+        return subprocess.CompletedProcess(words, *in_process(nas.fit.command.main, words))
 
     return call
 
 
 @pytest.fixture
 def resume_here(in_process, monkeypatch):
-    """An interrupted search that goes on in this process."""
+    """An interrupted fit that goes on in this process."""
 
     def call(folder, *overrides, data):
         monkeypatch.setenv("NAS_DATA", str(data))
-        words = ["nas.search", f"resume={folder}", *overrides]
-        return subprocess.CompletedProcess(words, *in_process(nas.search.command.main, words))
+        words = ["nas.fit", f"resume={folder}", *overrides]
+        return subprocess.CompletedProcess(words, *in_process(nas.fit.command.main, words))
 
     return call

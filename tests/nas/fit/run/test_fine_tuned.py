@@ -100,13 +100,13 @@ def images(tmp_path_factory):
 
 
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
-    tmp_path, weights, images, search_here, monkeypatch
+    tmp_path, weights, images, fit_here, monkeypatch
 ):
     monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
     runs = tmp_path / "runs"
 
     settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")
-    done = search_here(runs, images, f"weights={weights}", *HERE, *settings)
+    done = fit_here(runs, images, f"weights={weights}", *HERE, *settings)
 
     assert done.returncode == 0, done.stderr
     summary = json.loads((only_run(runs) / "summary.json").read_text())
@@ -134,12 +134,12 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
 
 
 @pytest.fixture
-def searched(tmp_path, weights, images, search_here):
+def searched(tmp_path, weights, images, fit_here):
     """Folder and summary of a search for two epochs, when it is called."""
     settings = ("pool=test_resnet", "epochs=2", "T=1s", *UNTIMED)
 
     def search():
-        done = search_here(tmp_path / "runs", images, f"weights={weights}", *HERE, *settings)
+        done = fit_here(tmp_path / "runs", images, f"weights={weights}", *HERE, *settings)
         assert done.returncode == 0, done.stderr
         folder = only_run(tmp_path / "runs")
         return folder, json.loads((folder / "summary.json").read_text())
@@ -344,47 +344,47 @@ def trained_longer_from_the_same_weights(run, training):
         (["data=digits", "weights=none"], "weights="),
         (["data=digits", "pool=none"], "pool=none"),
         (["data=digits", "space=pretrained"], "weights=weights"),
-        (["weights=none"], "weights="),
+        (["weights=none"], "data="),
         (["data=digits", "space=nas_bench_201", "augment=blur"], "augment=blur"),
         (["data=digits", "space=nas_bench_201", "augment=blur", *HERE], "augment=blur"),
-        (["augment=flip"], "augment=flip"),
+        (["augment=flip"], "data="),
         (["data=digits", "task=regression", "precision=int8"], "precision=int8"),
         (["data=digits", "task=regression", "space=pretrained"], "space=pretrained"),
-        (["data=digits", "reward=mnasnet"], "reward=mnasnet"),
-        (["data=digits", "controller=guided"], "controller=guided"),
-        (["data=digits", "accuracy=fine_tuning"], "accuracy="),
+        (["data=digits", "reward=mnasnet"], "reward="),
+        (["data=digits", "controller=guided"], "controller="),
+        (["data=digits", "accuracy=fine_tuning"], "start=pretrained"),
     ],
 )
-def test_settings_that_do_not_go_with_weights_are_one_line(search_here, tmp_path, settings, hint):
-    assert hint in one_line(search_here(tmp_path, "device=jetson-nano/fp32/b1", *settings))
+def test_settings_that_do_not_go_with_weights_are_one_line(fit_here, tmp_path, settings, hint):
+    assert hint in one_line(fit_here(tmp_path, "device=jetson-nano/fp32/b1", *settings))
 
 
 @pytest.mark.parametrize("source", ["raise SystemExit", "def build(_): raise SystemExit"])
-def test_a_file_of_networks_that_leaves_is_one_line(search_here, tmp_path, source):
+def test_a_file_of_networks_that_leaves_is_one_line(fit_here, tmp_path, source):
     (tmp_path / "nets.py").write_text(source)
     settings = (f"pool={tmp_path}/nets.py:build", "data=digits", "device=jetson-nano/fp32/b1")
 
-    assert "nets.py:build" in one_line(search_here(tmp_path / "runs", *settings))
+    assert "nets.py:build" in one_line(fit_here(tmp_path / "runs", *settings))
 
 
 @pytest.mark.parametrize(
     ("limit", "named"), [("T=0.01ms", "the fastest took"), ("RAM=1kB", "their smallest RAM is")]
 )
 def test_a_limit_that_no_network_meets_names_the_smallest(
-    search_here, tmp_path, weights, limit, named
+    fit_here, tmp_path, weights, limit, named
 ):
     settings = ("data=digits", f"weights={weights}", *HERE, limit)
 
-    assert named in one_line(search_here(tmp_path, *settings))
+    assert named in one_line(fit_here(tmp_path, *settings))
 
 
 @pytest.mark.parametrize(
     ("board", "named"), [("jetson-nano/fp32/b1", "space=nas_bench_201"), ("none", "device=here")]
 )
-def test_a_board_that_cannot_be_asked_names_what_can(search_here, tmp_path, weights, board, named):
+def test_a_board_that_cannot_be_asked_names_what_can(fit_here, tmp_path, weights, board, named):
     settings = ("data=digits", f"weights={weights}", f"device={board}")
 
-    assert named in one_line(search_here(tmp_path, *settings))
+    assert named in one_line(fit_here(tmp_path, *settings))
 
 
 @pytest.mark.parametrize("epochs", [29, 30, 31])

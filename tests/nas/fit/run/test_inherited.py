@@ -75,7 +75,7 @@ def test_a_failed_training_of_the_rule_of_thumb_does_not_stand_for_it(
 
 
 def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
-    search_here, tmp_path, network
+    fit_here, tmp_path, network
 ):
     runs = tmp_path / "runs"
     settings = (
@@ -88,7 +88,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
         "networks=6",
     )
 
-    done = search_here(runs, *settings)
+    done = fit_here(runs, *settings)
 
     assert done.returncode == 0, done.stderr
     run = only_run(runs)
@@ -105,7 +105,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
 
 
 def test_a_gpu_without_memory_for_one_image_ends_the_search_in_one_line(
-    search_here, tmp_path, network
+    fit_here, tmp_path, network
 ):
     path = tmp_path / "net.py"
     hungry = """
@@ -117,7 +117,7 @@ def test_a_gpu_without_memory_for_one_image_ends_the_search_in_one_line(
     path.write_text(SOURCE.replace("    pass\n", hungry))
     settings = "T=1s", "executor=threads", "hours=0.002", "epochs=2", "networks=6"
 
-    line = one_line(search_here(tmp_path / "runs", f"network={network}", *ON_DIGITS, *settings))
+    line = one_line(fit_here(tmp_path / "runs", f"network={network}", *ON_DIGITS, *settings))
 
     assert "(CUDA out of memory. 8 MiB is free)" in line
     assert "workers=" in line
@@ -140,11 +140,11 @@ def test_a_gpu_without_memory_for_one_image_ends_the_search_in_one_line(
     ],
 )
 def test_settings_that_do_not_go_with_a_network_are_one_line(
-    search_here, tmp_path, network, settings, hint
+    fit_here, tmp_path, network, settings, hint
 ):
     settings = [f"network={network}", *settings]
 
-    assert hint in one_line(search_here(tmp_path, *settings))
+    assert hint in one_line(fit_here(tmp_path, *settings))
 
 
 def small_space(side):
@@ -256,7 +256,7 @@ def test_a_network_that_does_not_run_is_cut_to_the_only_part_within_the_limit(tm
     module = nn.Sequential(nn.Conv2d(3, 32, 3, 4, 1), nn.ReLU(), narrow, classifier, *pooled)
     settings = {"side": 8, "networks": 6, "executor": "threads", "epochs": 1}
 
-    found = edgenas.search(
+    found = edgenas.fit(
         network=module, data="digits", device="board", latency=Board(), T="1.5ms", hours=0.001,
         quiet=True, runs=tmp_path, settings=settings,
     )  # fmt: skip
@@ -277,7 +277,7 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
     quick = dict(word.split("=") for word in HERE[1:])
     settings = {**quick, "side": 8, "networks": 6, "executor": "threads", "epochs": 1}
 
-    found = edgenas.search(
+    found = edgenas.fit(
         network=module, data="digits", device="here", latency="probe", T="1s", hours=0.0015, quiet=True,
         runs=tmp_path, settings=settings,
     )  # fmt: skip
@@ -290,4 +290,4 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
 
 def test_what_is_no_module_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"torch\.nn\.Module"):
-        edgenas.search(network=3, data="digits", runs=tmp_path, quiet=True)
+        edgenas.fit(network=3, data="digits", runs=tmp_path, quiet=True)

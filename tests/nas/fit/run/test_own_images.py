@@ -1,4 +1,4 @@
-"""`python -m nas.search data=...`: what is refused, and a whole search of a small space on digits."""
+"""`python -m nas.fit data=...`: what is refused, and a whole search of a small space on digits."""
 
 from __future__ import annotations
 
@@ -31,26 +31,24 @@ from nas.fit.run.staged_search import StagedSearch
 from nas.fit.training.trained_folder import read_training, trained_folder
 from nas.spaces.registry import space_named
 
-OFFLINE = ("accuracy=staged", "latency=regression", "device=jetson-nano/fp32/b1")
+OFFLINE = ("start=scratch", "latency=regression", "device=jetson-nano/fp32/b1")
 
 
 @pytest.mark.parametrize(
     ("settings", "hint"),
     [
-        (["accuracy=staged"], "add data=<folder>"),
-        (["side=32"], "side=32"),
+        (["side=32"], "data="),
+        (["data=digits", "accuracy=staged"], "start=scratch"),
+        (["data=digits", "start=network", "device=jetson-nano/fp32/b1"], "start=scratch"),
         (["data=digits", "accuracy=surrogate", "device=jetson-nano/fp32/b1"], "accuracy="),
         (["data=digits", "dataset=cifar10"], "dataset="),
         (["data=digits", "side=16", "device=jetson-nano/fp32/b1"], "device=jetson-nano/fp32/b1"),
         (["data=digits", "hours=0"], "hours=0"),
-        (["data=digits", *OFFLINE, "hours=1e-6", "accuracy.draws=40"], "hours=1e-06"),
-        (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1"),
+        (["data=digits", *OFFLINE, "hours=1e-6"], "hours=1e-06"),
     ],
 )
-def test_settings_that_do_not_go_with_own_images_are_one_line(
-    search_here, tmp_path, settings, hint
-):
-    assert hint in one_line(search_here(tmp_path, *settings))
+def test_settings_that_do_not_go_with_own_images_are_one_line(fit_here, tmp_path, settings, hint):
+    assert hint in one_line(fit_here(tmp_path, *settings))
 
 
 @dataclass
@@ -109,7 +107,7 @@ def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(
 ):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     search = SimpleNamespace(
-        _rule=rule(),
+        _rule=rule("from_scratch"),
         _images=SimpleNamespace(valid=range(judges)),
         _inherits=rule is SupernetConfig,
     )
@@ -207,8 +205,7 @@ def toy_search(monkeypatch, tmp_path):
         "device=synthetic-board",
         "T=1.1ms",
         "data=digits",
-        "accuracy=staged",
-        "accuracy.draws=200",
+        "start=scratch",
         "hours=0.02",
         "epochs=3",
     )
@@ -223,11 +220,12 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
         lambda folder: sampled(folder) >= 2,
         *toy_search,
         "export=true",
+        module="nas.fit",
         send=signal.SIGKILL,
     )
     paid = sampled(folder)
 
-    finished = resume(folder, data=data)
+    finished = resume(folder, data=data, module="nas.fit")
 
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.splitlines()[0] == f"reading {folder}"

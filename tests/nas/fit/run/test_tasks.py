@@ -55,7 +55,7 @@ TASKS = {"segmentation": ("build", "mIoU", "0"), "detection": ("Boxes", "mAP", "
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
+def test_a_task_is_searched_and_drawn(fit_here, tmp_path, monkeypatch, task):
     builder, metric, of_class = TASKS[task]
     if task == "detection":
         pytest.importorskip("pycocotools")
@@ -66,10 +66,10 @@ def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
     settings = (
         f"network={tmp_path}/net.py:{builder}", f"task={task}", f"data={scenes}", "side=48", "T=1s",
         *HERE, "latency=probe", "networks=6", "executor=threads", "hours=10", "epochs=2",
-        "accuracy=inherited", "accuracy.draws=40",
+        "start=network",
     )  # fmt: skip
 
-    done = search_here(runs, *settings)
+    done = fit_here(runs, *settings)
 
     assert done.returncode == 0, done.stderr
     run = only_run(runs)
@@ -92,5 +92,5 @@ def test_a_task_is_searched_and_drawn(search_here, tmp_path, monkeypatch, task):
         (["task=regression", "data=digits", "space=pretrained"], "space=residual"),
     ],
 )
-def test_tasks_that_cannot_be_learnt_are_one_line(search_here, tmp_path, settings, hint):
-    assert hint in one_line(search_here(tmp_path, *settings))
+def test_tasks_that_cannot_be_learnt_are_one_line(fit_here, tmp_path, settings, hint):
+    assert hint in one_line(fit_here(tmp_path, *settings))

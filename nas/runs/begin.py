@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, final
 
 import hydra
 from hydra.errors import HydraException
@@ -19,24 +19,31 @@ from edgenas_core.command.console import say
 from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.files.safe_yaml import load_settings
 from edgenas_core.types.errors import UserError
-from nas.accuracy.base import HasWeights
-from nas.config.build import NAMES, Experiment, build
+from nas.config.run_config import Experiment
 from nas.config.stored import require_repeated, stored_choices, waiting, words_to_repeat
 from nas.report.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.runs.run import OnTrials, Run, nothing
-from nas.runs.strategy import Begun, Strategy
-from nas.search.announcement import announce
-from nas.search.by_controller import ByController
+from nas.runs.strategy import Begun, Experiment_co, Strategy
 
 _SOURCES = ("space", "accuracy", "latency", "device", "data")
-"""Sources, device and digest of own images that a resumed run must share with its first part."""
-
+"""Sources, device and digest of the data that a resumed run must share with its first part."""
 
 _AUTO, _PROBE = "auto", "probe"
-"""Names of latency sources: that of a search that names none, and that of a live board."""
+"""Names of latency sources: that of a run that names none, and that of a live board."""
 
-_BY_CONTROLLER = ("reward", "controller")
-"""Groups that searches on own images do without."""
+
+@final
+@dataclass(frozen=True)
+class RunKind(Generic[Experiment_co]):
+    """What differs between a search and a fit, from the settings to the strategy."""
+
+    module: str  # of the command: nas.search or nas.fit
+    file: str  # of the settings in conf/, without its ending
+    groups: Sequence[str]  # settings that choose a part by its name
+    build: Callable[[DictConfig], Experiment_co]
+    announce: Callable[[Any, Mapping[str, str], str, Console], None]  # experiment, choices, command
+    strategy: Callable[[Any], Strategy]  # of what has begun
+    current: Callable[[Path, dict[str, Any]], dict[str, Any]]  # stored settings, as in this version
 
 
 @final
@@ -52,23 +59,25 @@ class _Asked:
 
 
 def begin(
+    kind: RunKind[Experiment_co],
     composed: DictConfig,
     choices: Mapping[str, str],
     words: Sequence[str],
     console: Console,
-    on_trials: OnTrials = nothing,
     *,
+    on_trials: OnTrials = nothing,
     began_s: float | None = None,
 ) -> Run:
     """The run that the settings ask for, announced and with its folder; `complete` searches.
 
     Args:
+      kind: a search, or a fit.
       composed: the settings.
       choices: chosen name of each group.
       words: the settings that differ from the defaults, as on the command line.
       console: prints sources, progress and result.
       on_trials: called with each batch of finished trials.
-      began_s: when the time of the search began, on the monotonic clock; None: now.
+      began_s: when the time of the run began, on the monotonic clock; None: now.
 
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
@@ -78,15 +87,12 @@ def begin(
     for text in words:
         if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
-        is_own = composed.data is not None or composed.learner is not None
-        if is_own and text.startswith(_BY_CONTROLLER):
-            raise UserError(f"{text}: own images are searched without it; leave it out")
     if composed.resume is None:
-        command = shlex.join(["python", "-m", "nas.search", *words])
-        asked = _Asked(composed, {group: choices[group] for group in NAMES}, command)
+        command = shlex.join(["python", "-m", kind.module, *words])
+        asked = _Asked(composed, {group: choices[group] for group in kind.groups}, command)
     else:
-        asked = _interrupted(Path(composed.resume), composed, words)
-    experiment = build(asked.composed)
+        asked = _interrupted(kind, Path(composed.resume), composed, words)
+    experiment = kind.build(asked.composed)
     sources = _sources(experiment)
     for name, source in asked.sources.items():
         if source != sources[name]:
@@ -94,68 +100,45 @@ def begin(
                 f"the run was begun with {name}={source}, but here it is {sources[name]}; "
                 f"resume it with the data it was begun with, or on its board"
             )
-    announce(experiment, asked.choices, console, by_default=" space=" not in asked.command)
+    kind.announce(experiment, asked.choices, asked.command, console)
     if asked.folder is not None:
         again = "; disturbed times are taken again" if experiment.config.latency.is_live else ""
         say(console, f"resuming {asked.folder.path}{again}")
     folder = asked.folder or _new_folder(asked, experiment, sources)
     repeated = words_to_repeat(_values(asked.composed), asked.choices)
     again = shlex.join([f"resume={folder.path}", *repeated])
-    begun = Begun(experiment, asked.choices, folder, console, asked.command, again, began_s)
-    return Run(begun, _strategy(begun), on_trials)
-
-
-def _strategy(begun: Begun) -> Strategy:
-    if begun.experiment.images is None:
-        return ByController(begun)
-    # searches on tables do not import torch
-    from nas.fit.own_images import FineTuningConfig, InheritedConfig  # noqa: PLC0415 - as said
-    from nas.fit.run.fine_tuned import FineTuned  # noqa: PLC0415 - as said
-    from nas.fit.run.inherited import Inherited  # noqa: PLC0415 - as said
-    from nas.fit.run.staged import Staged  # noqa: PLC0415 - as said
-    from nas.fit.run.staged_search import StagedSearch  # noqa: PLC0415 - as said
-
-    kinds: dict[type, type[StagedSearch]] = {
-        FineTuningConfig: FineTuned,
-        InheritedConfig: Inherited,
-    }
-    return kinds.get(type(begun.experiment.config.accuracy), Staged)(begun)
+    begun = Begun(
+        kind.module, experiment, asked.choices, folder, console, asked.command, again, began_s
+    )
+    return Run(begun, kind.strategy(begun), on_trials)
 
 
 def _sources(experiment: Experiment) -> dict[str, str]:
-    problem, images = experiment.problem, experiment.images
+    problem = experiment.problem
     return {
         "space": problem.space.name,
         "accuracy": problem.accuracy.source,
         "latency": problem.oracle.source,
         "device": problem.oracle.device,
-        "data": "none" if images is None else images.digest,
+        "data": experiment.digest,
     }
 
 
 def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str]) -> RunFolder:
     """A new folder with the settings, after what the run was begun with."""
-    problem = experiment.problem
+    problem, config = experiment.problem, experiment.config
     folder = new_run_folder(
-        Path(asked.composed.runs),
-        asked.choices["reward"] if experiment.images is None else None,
+        Path(config.runs),
+        asked.choices.get("reward"),
         problem.oracle.device,
         problem.limit_ms,
         problem.limits,
     )
-    values = _values(asked.composed)
-    knows_side = experiment.config.network is not None or isinstance(problem.space, HasWeights)
-    if experiment.images is not None and not knows_side:
-        values["side"] = experiment.images.side  # the space's default, for commands that read it
-    choices, latency = dict(asked.choices), experiment.config.latency
-    if experiment.images is not None:
-        for group in _BY_CONTROLLER:
-            del choices[group], values[group]
-    if (
-        latency.is_live and choices["latency"] == _AUTO
-    ):  # a board was measured without being asked to
+    values = {**_values(asked.composed), **experiment.derived_settings}
+    choices = dict(asked.choices)
+    if config.latency.is_live and choices["latency"] == _AUTO:  # a board was measured unasked
         choices["latency"] = _PROBE
-        structured = OmegaConf.structured(latency)
+        structured = OmegaConf.structured(config.latency)
         values["latency"] = OmegaConf.to_container(structured, enum_to_str=True)
     stored = {"command": asked.command, "choices": choices, "sources": dict(sources)}
     write_whole(folder.config, OmegaConf.to_yaml({**stored, "values": values}))
@@ -167,21 +150,22 @@ def _values(composed: DictConfig) -> dict[str, Any]:
     return dict(values)
 
 
-def _interrupted(path: Path, repeated: DictConfig, words: Sequence[str]) -> _Asked:
+def _interrupted(
+    kind: RunKind[Any], path: Path, repeated: DictConfig, words: Sequence[str]
+) -> _Asked:
     """What the folder of a run holds, after the command line repeated what starts programs."""
     folder = interrupted_run_folder(path)
     stored = load_settings(folder.config)
-    if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
-        raise UserError(f"{folder.config} holds no settings of a search")
-    is_own = any(stored["values"].get(name) is not None for name in ("data", "task", "learner"))
-    groups = [group for group in NAMES if not (is_own and group in _BY_CONTROLLER)]
-    choices = stored_choices(folder.config, stored, groups)
+    if not all(isinstance(stored.get(name), dict) for name in ("choices", "sources", "values")):
+        raise UserError(f"{folder.config} holds no settings of a run")
+    stored = kind.current(path, stored)
+    choices = stored_choices(folder.config, stored, kind.groups)
     waits = waiting(words, choices["latency"])
     others = [text for text in words if not text.startswith("resume=") and text not in waits]
     require_repeated(folder.config, stored["values"], choices, repeated, others)
     try:
         sources = {name: str(stored["sources"][name]) for name in _SOURCES}
-        composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
+        composed = hydra.compose(kind.file, [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
         for name in (text.partition("=")[0] for text in waits if "." in text):
             OmegaConf.update(composed, name, OmegaConf.select(repeated, name))

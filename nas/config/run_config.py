@@ -1,0 +1,253 @@
+"""Settings that a search and a fit share, and the objects that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from edgenas_core.command.hydra_command import require_complete
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from edgenas_core.types.units import milliseconds
+from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
+from latency.models.confidence import MOST_CONFIDENCE
+from latency.probe.address import addresses
+from latency.probe.settings import BoardPrecision
+from nas.config.limits import limits_of
+from nas.spaces.base import SearchSpace
+from nas.spaces.registry import is_object
+from nas.trials.limits import Limits
+from nas.trials.problem import SearchProblem
+
+HERE = "here"
+"""Name of this machine as a device."""
+
+UNNAMED_DEVICE = "unnamed device"
+"""Device of a latency source of the user's own, where none is named."""
+
+
+@dataclass
+class RunConfig:
+    """Settings of every run; conf/search.yaml and conf/fit.yaml hold the defaults that depend on others."""
+
+    T: str = "17ms"  # time limit
+    E: str | None = None  # limit on the energy
+    P: str | None = None  # limit on the parameters
+    RAM: str | None = None  # limit of a microcontroller, for the int8 .tflite file
+    flash: str | None = None  # limit on the size of that file
+    confidence: float = 0.95  # share of answers of predicted latencies that are within T
+    device: Any = None  # a name; with latency=probe an address, or a list of them
+    space: str = MISSING
+    precision: BoardPrecision | None = None  # of the files that a live device times
+    scenario: str | None = None  # what runs beside the network, with latency=corun
+    epochs: int = MISSING
+    seed: int = 0
+    workers: int | None = None  # evaluations at once
+    runs: str = "runs"  # folder of all runs
+    resume: str | None = None  # folder of an interrupted run
+    export: bool = False  # write the answer as ONNX files at the end
+    latency: LatencyConfig = MISSING
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The objects of one run."""
+
+    config: RunConfig
+    problem: SearchProblem
+
+    @property
+    def data(self) -> str | None:
+        """What networks are trained on; None where nothing is trained."""
+        return None
+
+    @property
+    def digest(self) -> str:
+        """Digest of what networks are trained on."""
+        return "none"
+
+    @property
+    def derived_settings(self) -> Mapping[str, Any]:
+        """Settings that were derived from others, which the folder of the run keeps for other commands."""
+        return {}
+
+    @property
+    def shows_front(self) -> bool:
+        """Whether the answer is the front of accuracy and latency."""
+        return False
+
+
+_Config = TypeVar("_Config", bound=RunConfig)
+
+
+def limit_ms_of(composed: DictConfig) -> float:
+    """The time limit in milliseconds.
+
+    Raises:
+      UserError: if it has no unit, or is out of range.
+    """
+    return milliseconds(str(composed.T))
+
+
+def settings_object(composed: DictConfig, kind: type[_Config]) -> _Config:
+    """The composed settings as an object.
+
+    Raises:
+      UserError: if one is missing, or its value is refused.
+    """
+    require_complete(composed)
+    try:
+        config = OmegaConf.to_object(composed)
+    except OmegaConfBaseException as error:
+        reason = error.__cause__ if isinstance(error.__cause__, UserError) else error
+        raise UserError(str(reason).splitlines()[0]) from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not isinstance(config, kind):
+        raise TypeError(f"composed a {type(config).__name__}, not a {kind.__name__}")
+    return config
+
+
+def require_values(config: RunConfig, least: Mapping[str, tuple[int | None, int]]) -> None:
+    """Refuse numbers out of their range: those of every run, and values with their minimum.
+
+    Raises:
+      UserError: for the first of them.
+    """
+    for name, (value, minimum) in {
+        **least,
+        "seed": (config.seed, 0),
+        "workers": (config.workers, 1),
+    }.items():
+        if value is not None and value < minimum:
+            raise UserError(f"{name}={value} must be at least {minimum}")
+    if not 0 <= config.confidence <= MOST_CONFIDENCE:
+        raise UserError(
+            f"confidence={config.confidence:g} must lie between 0, which takes predictions as they are, and "
+            f"{MOST_CONFIDENCE:g}"
+        )
+
+
+def with_live_latency(config: _Config, *, takes_addresses: bool) -> _Config:
+    """Measure this machine live where it is the device, and an address where that is asked for.
+
+    Times of this machine, where other work goes on, are marked and do not stop the run.
+    """
+    device = addresses(config.device)
+    is_here = device == HERE
+    if not is_here and not (takes_addresses and "://" in device):
+        return config
+    from edgenas_core.machine.stability import OnDisturbance  # noqa: PLC0415 - as below
+    from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
+    from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
+
+    if isinstance(config.latency, AutoLatencyConfig):
+        on_disturbance = OnDisturbance.flag if is_here else OnDisturbance.stop
+        config = replace(config, latency=ProbeLatencyConfig(on_disturbance=on_disturbance))
+    return replace(config, device="cmd://") if is_here and config.latency.is_live else config
+
+
+def live_settings(
+    chosen: Mapping[str, Any], default_device: str = "", *, takes_addresses: bool = False
+) -> dict[str, str]:
+    """Settings to add where those of a live board are named, as latency.tries, and no source of latencies.
+
+    Args:
+      chosen: settings by their full names.
+      default_device: device of a command that names none.
+      takes_addresses: whether the address of a board alone makes latencies live.
+    """
+    device = addresses(chosen.get("device", default_device))
+    is_live = device == HERE or (takes_addresses and "://" in device)
+    if "latency" in chosen or not is_live or not any(n.startswith("latency.") for n in chosen):
+        return {}
+    flagged = {"latency.on_disturbance": "flag"} if device == HERE else {}
+    return {"latency": "probe", **flagged}
+
+
+def with_precision(config: _Config) -> _Config:
+    """Have a live device time files of the precision.
+
+    Raises:
+      UserError: if latencies come from elsewhere, of a device of another precision.
+    """
+    from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
+
+    precision, device = config.precision, addresses(config.device)
+    if config.export and (config.RAM or config.flash):
+        from edgenas_core.inference.formats.tflite_export import require_converter  # noqa: PLC0415 - imports torch
+
+        try:
+            require_converter()
+        except ValueError as missing:
+            raise UserError(
+                f"RAM= and flash= with precision=int8 or export=true: {missing}"
+            ) from missing
+    if precision is None or f"/{precision.value}/" in device:
+        return config
+    if not isinstance(config.latency, ProbeLatencyConfig):
+        raise UserError(
+            f"precision={precision.value}: device={device} names another precision, or none; name a "
+            f"device of {precision.value}, or measure one with latency=probe"
+        )
+    return replace(config, latency=replace(config.latency, precision=precision))
+
+
+def oracle_of(config: RunConfig, limit_ms: float, space: SearchSpace, task: Task) -> LatencyOracle:
+    """The latency source.
+
+    Raises:
+      UserError: if it cannot answer for this device.
+    """
+    config.latency.require_limit(limit_ms)
+    oracle = config.latency.build(_device(config), space, task)
+    if config.E is not None and isinstance(oracle, OnSeveralDevices):
+        raise UserError(
+            f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "
+            f"network may run on another; leave E out, or search for one device"
+        )
+    return oracle
+
+
+def further_limits(config: RunConfig, space: SearchSpace, task: Task) -> Limits:
+    """The limits beside T.
+
+    Raises:
+      UserError: if one cannot be read, or is not known of the space.
+    """
+    memory = {"RAM": config.RAM, "flash": config.flash}
+    return limits_of(config.E, config.P, addresses(config.device), space, task, memory=memory)
+
+
+def require_confidence(problem: SearchProblem) -> None:
+    """Refuse a confidence beyond what predictions of the space can promise; UserError names both."""
+    uncertainty = problem.uncertainty
+    if uncertainty and problem.confidence > (most := uncertainty.most_confidence):
+        raise UserError(
+            f"confidence={problem.confidence:g} is more than predictions can promise in "
+            f"space={problem.space.name}: {most:g} at most"
+        )
+
+
+def _device(config: RunConfig) -> str:
+    """Device name for the latency source; the addresses of a list are separated by spaces."""
+    if config.device is None and not config.latency.needs_device:
+        return UNNAMED_DEVICE
+    if config.device is None:
+        if is_object(config.space):
+            raise UserError('device is not set; device="here" times the networks on this machine')
+        raise UserError(
+            f"device is not set, and space={config.space} has no default; `python -m nas.data list "
+            f"space={config.space}` shows the known ones, `python -m nas.measure space={config.space} "
+            f"board=<name>` times another"
+        )
+    device = addresses(config.device)
+    if config.scenario is not None and not hasattr(config.latency, "scenario"):
+        raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
+    if "://" in device and not config.latency.is_live:
+        raise UserError(f"device={device} is an address of a board; add latency=probe to ask it")
+    return device

@@ -1,0 +1,8 @@
+"""`python -m nas.fit data=photos/ T=8ms`."""
+
+from __future__ import annotations
+
+from edgenas_core.command.exit_status import run_command
+
+if __name__ == "__main__":
+    run_command("nas.fit.command")

@@ -1,0 +1,328 @@
+"""The settings of a fit become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from edgenas_core.command.bounds import require_hours
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.task import Task
+from latency.base import LatencyOracle
+from latency.devices.registry import find
+from latency.probe.address import addresses
+from latency.probe.settings import BoardPrecision
+from nas.accuracy.base import HasWeights, Inherits
+from nas.config.build import register
+from nas.config.run_config import (
+    HERE,
+    further_limits,
+    limit_ms_of,
+    live_settings,
+    oracle_of,
+    require_confidence,
+    require_values,
+    settings_object,
+    with_live_latency,
+    with_precision,
+)
+from nas.fit.config import FitConfig, FitExperiment, StartFrom
+from nas.fit.data.image_set import ImageSet
+from nas.fit.learners.data import TrainingData
+from nas.fit.learners.opened import data_text, is_task, open_data
+from nas.fit.own_images import FineTuningConfig, InheritedConfig, OwnImagesConfig, StagedConfig
+from nas.fit.training.recipe import usual_recipe, with_augmentation
+from nas.spaces.base import SearchSpace, searched_part
+from nas.spaces.registry import default_space, space_named
+from nas.spaces.trusted_code import MARK, absolute, trust
+from nas.trials.executor import Workers
+from nas.trials.problem import SearchProblem
+
+PRETRAINED, ELASTIC = "pretrained", "elastic"
+"""Names of the spaces of networks with published weights, and of parts of a trained network."""
+
+FROM_SCRATCH = "residual"
+"""Name of the space where no weights are at hand."""
+
+STARTS = {
+    "segmentation": "lraspp_mobilenet_v3_large",
+    "detection": "ssdlite320_mobilenet_v3_large",
+}
+"""Network of torchvision that a task begins with."""
+
+_HEADS = {"segmentation": "lraspp-", "detection": "ssdlite-"}
+"""What the name of a network of timm follows, to have the task's head."""
+
+_TASK_SIDE = 128
+"""Pixels of the images of such a task, by default."""
+
+
+def register_fit() -> None:
+    """Tell Hydra the names that a fit may use."""
+    register()
+    OmegaConf.register_new_resolver("fit_space", _default_space, replace=True)
+    ConfigStore.instance().store(name="fit_schema", node=FitConfig)
+
+
+def live_settings_of_fit(chosen: Mapping[str, Any]) -> dict[str, str]:
+    """Settings to add where those of a live board are named, and no source of latencies.
+
+    Args:
+      chosen: settings by their full names.
+    """
+    is_here = chosen.get("space", FROM_SCRATCH) in {FROM_SCRATCH, PRETRAINED}
+    return live_settings(chosen, HERE if is_here else "", takes_addresses=True)
+
+
+def no_weights() -> str:
+    """Advice for a fit that begins with random weights."""
+    from nas.fit.starts.pretrained.hub import how_to_copy  # noqa: PLC0415 - imports a web client
+
+    return (
+        "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
+        f"'.[networks]') they come from timm's hub; or {how_to_copy()}"
+    )
+
+
+def _default_space(*, _root_: DictConfig) -> str:
+    """The space of a fit that names none: pretrained networks if they can be had.
+
+    Devices that are known by their tables and models are those of the default space of searches.
+    """
+    text = data_text(_root_.data, _root_.task, _root_.learner)
+    if _root_.network is not None or text is None:
+        return FROM_SCRATCH  # for its defaults, until the network is built
+    is_named = _root_.weights is not None or _root_.pool is not None
+    if not is_named and not OmegaConf.is_interpolation(_root_, "device"):
+        device = addresses(_root_.device)
+        if device != HERE and "://" not in device:
+            return default_space()
+    at_hand = is_named or (text != "digits" and ":" not in text and _has_weights())
+    return PRETRAINED if at_hand else FROM_SCRATCH
+
+
+def _has_weights() -> bool:
+    """Whether a pretrained network is here, or can be fetched."""
+    from nas.fit.starts.pretrained.pool import any_at_hand  # noqa: PLC0415 - imports timm
+
+    return any_at_hand()
+
+
+def build_fit(composed: DictConfig) -> FitExperiment:
+    """The objects of a fit.
+
+    Raises:
+      UserError: if a value is out of its range, the data cannot be opened, or a source cannot answer.
+    """
+    limit_ms = limit_ms_of(composed)
+    config = settings_object(composed, FitConfig)
+    data = data_text(config.data, config.task, config.learner)
+    if data is None:
+        raise UserError("data is not set; write data=<folder of images>, or learner=FILE.py:NAME")
+    config = replace(config, data=data, task=None, learner=None)
+    _require_values(config)
+    config, space = _with_space(_with_start_of_task(config))
+    config = with_live_latency(config, takes_addresses=True)
+    if config.precision is BoardPrecision.int8:
+        config = replace(config, export=True)  # which tells the accuracy of the int8 files
+    config = with_precision(config)
+    images = _opened(config, space)
+    rule = _rule(config, space, images)
+    oracle = _oracle(config, limit_ms, space, images.task)
+    space = searched_part(space, oracle)
+    problem = SearchProblem(
+        space,
+        images.task,
+        rule.of(images, space),
+        oracle,
+        limit_ms,
+        further_limits(config, space, images.task),
+        config.confidence,
+    )
+    require_confidence(problem)
+    return FitExperiment(config, problem, images, rule)
+
+
+def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpace:
+    """The sub-networks of a trained module, by the settings `side` and `multiple`.
+
+    Raises:
+      UserError: if it is no module, or cannot be analysed.
+    """
+    from torch import nn  # noqa: PLC0415 - a module needs it
+
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - as above
+
+    if not isinstance(network, nn.Module):
+        raise UserError(f"network={network!r:.200} is no torch.nn.Module")
+    multiple = settings.get("multiple") or MULTIPLE
+    return elastic_space(network, side=settings.get("side"), multiple=multiple)
+
+
+def _require_values(config: FitConfig) -> None:
+    """Refuse values out of their range; UserError names the first."""
+    least = {
+        "networks": (config.networks, 6),
+        "multiple": (config.multiple, 1),
+        "epochs": (config.epochs, 1),
+    }
+    require_values(config, least)
+    require_hours(config.hours)
+    if config.executor is Workers.ray and config.workers is None:
+        raise UserError("executor=ray: set workers=, the number of trainings at once")
+    if config.executor is Workers.threads and (config.workers or 1) > 1:
+        raise UserError(
+            f"executor=threads trains one network at a time; with workers={config.workers}, take "
+            f"executor=processes"
+        )
+
+
+def _with_start_of_task(config: FitConfig) -> FitConfig:
+    """Begin with the task's network, or that of timm with its head, for as many classes as the data have.
+
+    Raises:
+      UserError: if the data cannot be opened.
+    """
+    task = str(config.data).partition(":")[0]
+    start = STARTS.get(task)
+    if start is None or config.space not in {FROM_SCRATCH, ELASTIC}:
+        return config
+    side, network = config.side or _TASK_SIDE, config.network or start
+    if network == start or network.startswith(_HEADS[task]):
+        network = f"{network}/{open_data(str(config.data), side=side).task.num_classes}"
+    return replace(config, side=side, network=network)
+
+
+def _with_space(config: FitConfig) -> tuple[FitConfig, SearchSpace]:
+    """The search space, and the settings with its full name.
+
+    Raises:
+      UserError: if there is none, or it needs what other settings lack.
+    """
+    config = replace(config, space=_space_name(config))
+    trust(config.space)
+    space = space_named(config.space)
+    # a space that is an object has its own
+    if config.multiple not in {None, getattr(space, "multiple", None)}:
+        raise UserError(f"multiple={config.multiple} is for network=")
+    if isinstance(space, HasWeights):
+        if is_task(config.data):
+            task = str(config.data).partition(":")[0]
+            raise UserError(
+                f"{task}: space={config.space} is for classification; begin with a trained network by "
+                f"network=, or choose space={FROM_SCRATCH} or one of your own"
+            )
+        if config.side is not None:
+            raise UserError(f"side={config.side}: with space={config.space}, the fit chooses it")
+        if config.space == PRETRAINED and not _has_weights():
+            raise UserError(f"space={PRETRAINED}: {no_weights()}")
+    return config, space
+
+
+def _space_name(config: FitConfig) -> str:
+    """Name of the space with what it is made of: `network=`, or `pool=` and `weights=`.
+
+    Raises:
+      UserError: if two settings make two spaces.
+    """
+    weights = config.weights
+    if config.network is not None:
+        if config.space not in {FROM_SCRATCH, ELASTIC}:
+            raise UserError(f"network= is for space={ELASTIC}, and space={config.space} was named")
+        side = "" if config.side is None else str(config.side)
+        multiple = "" if config.multiple is None else f",{config.multiple}"
+        paths = absolute(config.network), absolute(weights or "")
+        if "," in "".join(paths):
+            raise UserError(f"{' '.join(paths)}: no path of network= and weights= may have a comma")
+        return f"{ELASTIC}:{','.join(paths)},{side}{multiple}"
+    if weights is None and config.pool is None:
+        return config.space
+    if config.space == PRETRAINED:
+        from nas.fit.starts.pretrained.pool import pool_text  # noqa: PLC0415 - imports timm
+
+        return f"{PRETRAINED}:{pool_text(config.pool, weights)}"
+    if weights is None or not hasattr(space_named(config.space), "with_argument"):
+        raise UserError(f"space={config.space} has no weights; leave out pool= and weights=")
+    return f"{config.space}:{Path(weights).expanduser().absolute()},"
+
+
+def _opened(config: FitConfig, space: SearchSpace) -> TrainingData:
+    """What networks are trained on.
+
+    Raises:
+      UserError: if it cannot be opened, or a setting is for classification alone.
+    """
+    # unknown augmentation is refused before files are read
+    with_augmentation(usual_recipe(space.name), config.augment, config.data)
+    side = _timed_side(space) if config.side is None else config.side
+    if not is_task(config.data):
+        return open_data(str(config.data), side=side)
+    task = str(config.data).partition(":")[0]
+    if config.precision is BoardPrecision.int8:
+        raise UserError(f"{task}: precision=int8 is judged for classification only; leave it out")
+    return open_data(str(config.data), side=config.side if task == "learner" else side)
+
+
+def _timed_side(space: SearchSpace) -> int:
+    """Pixels of the images that a space's latencies are known for."""
+    return space.tasks[space.default_task].image_side
+
+
+def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnImagesConfig:
+    """How networks are ranked, by what they start from, with the recipe of the trainings.
+
+    Raises:
+      UserError: if the space has no such start, or there is no such recipe.
+    """
+    starts = [StartFrom.scratch]
+    if isinstance(space, HasWeights):
+        starts = [StartFrom.pretrained]
+    elif isinstance(space, Inherits):
+        starts = [StartFrom.network, StartFrom.scratch]
+    start = starts[0] if config.start is StartFrom.auto else config.start
+    if start not in starts:
+        possible = " or ".join(f"start={each.value}" for each in starts)
+        raise UserError(f"start={start.value} is not for space={config.space}; take {possible}")
+    # a network of the package has a new head, one of the user's own is tuned
+    has_new_head = config.weights is None and MARK not in (config.network or MARK)
+    rule, usual = {
+        StartFrom.pretrained: (FineTuningConfig, "fine_tuning"),
+        StartFrom.network: (InheritedConfig, "scenes" if has_new_head else "fine_tuning"),
+        StartFrom.scratch: (StagedConfig, usual_recipe(space.name)),
+    }[start]
+    recipe = usual if config.recipe == "auto" else config.recipe
+    augment = config.augment if isinstance(images, ImageSet) else "none"
+    return rule(with_augmentation(recipe, augment, config.data))
+
+
+def _oracle(config: FitConfig, limit_ms: float, space: SearchSpace, task: Task) -> LatencyOracle:
+    """The latency source; tables and models are for images of the side that was timed.
+
+    Raises:
+      UserError: if it cannot answer for this device, or for images of this side.
+    """
+    timed = _timed_side(space)
+    is_any = config.latency.is_live or config.latency.any_side
+    if task.image_side != timed and not is_any:
+        raise UserError(
+            f"side={task.image_side}: latencies of device={config.device} are known for images of "
+            f"{timed} pixels; leave side out, or measure live with latency=probe"
+        )
+    try:
+        return oracle_of(config, limit_ms, space, task)
+    except UserError as error:
+        if not isinstance(space, HasWeights) or config.latency.is_live:
+            raise
+        device = addresses(config.device)
+        is_timed = find(space_named(default_space()), device) is not None
+        other = f"; space={default_space()} without weights= has times of it" if is_timed else ""
+        raise UserError(
+            f"no latency of pretrained networks is known or predicted on device={device}: time them on the "
+            f"board, device=ssh://<board>, or on this machine, device=here{other}"
+        ) from error
