@@ -1,0 +1,82 @@
+"""Parts of other packages: what is missing names the extra that installs it."""
+
+import importlib.metadata
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+import edgenas.__main__ as console
+import nas.measure.command
+import nas.search.command
+from edgenas_core.command import plug_ins
+from edgenas_core.types.errors import UserError
+
+
+@pytest.fixture
+def without_extras(monkeypatch):
+    """As if no other distribution than edgenas were installed."""
+    installed = importlib.metadata.distribution("edgenas").entry_points
+    monkeypatch.setattr(plug_ins, "every_entry_point", lambda: EntryPoints(installed))
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "named"),
+    [
+        (console.main, ["map", "tasks=xavier"], "edgenas map"),
+        (nas.search.command.main, ["latency=mapped", "T=8ms"], "latency=mapped"),
+        (
+            nas.measure.command.main,
+            ["board=x", "scenario=small_memory", "networks=2"],
+            "scenario=small_memory",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("without_extras", "in_folder")
+def test_what_the_extra_brings_is_refused_in_one_line(main, words, named, in_process, tmp_path):
+    status, _, error = in_process(main, ["edgenas", *words])
+
+    assert status == 2
+    assert error.startswith(f"edgenas: {named} needs edgenas-runtime: ")
+    assert "pip install 'edgenas[runtime]'" in error
+    assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("without_extras")
+def test_help_lists_no_command_that_is_not_installed(in_process):
+    status, help_, _ = in_process(console.main, ["edgenas", "--help"])
+
+    assert status == 0
+    assert "  search " in help_
+    assert "  map " not in help_
+
+
+def test_a_command_of_another_package_is_listed_and_run(in_process, tmp_path, monkeypatch):
+    (tmp_path / "other_package.py").write_text(
+        "from edgenas_core.command.plug_ins import Command\n"
+        "COMMAND = Command('other_package', 'greet somebody')\n"
+        "def main(words):\n    print('hello', *words)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("greet", "other_package:COMMAND", plug_ins.COMMANDS)
+    points = EntryPoints([point])
+    monkeypatch.setattr(plug_ins, "every_entry_point", lambda: points)
+
+    assert "  greet      greet somebody\n" in in_process(console.main, ["edgenas"])[1]
+    assert in_process(console.main, ["edgenas", "greet", "you"])[1] == "hello you\n"
+    sys.modules.pop("other_package")
+
+
+def test_a_part_that_cannot_be_imported_is_named_with_its_reason(monkeypatch):
+    point = EntryPoint("streamed", "no_such_package:f", plug_ins.INFERENCE)
+    points = EntryPoints([point])
+    monkeypatch.setattr(plug_ins, "every_entry_point", lambda: points)
+
+    with pytest.raises(UserError, match=r"scenario=x: .*no_such_package:f .*No module named"):
+        plug_ins.optional(plug_ins.INFERENCE, "streamed", "scenario=x")
