@@ -78,7 +78,8 @@ def filling(out: Path) -> Iterator[Path]:
 
     They replace the files of an earlier export; others that are in `out`, such as a TensorRT engine,
     stay. After an error nothing is left behind and `out` is as it was; what a killed process left is
-    removed. Python's temporary files lie there, too, while the block runs.
+    removed. Python's temporary files lie in a folder of their own while the block runs, which has a short path: those
+    of sockets, which workers of data loaders open there, end at 107 characters.
 
     Raises:
       UserError: if another process writes an export there.
@@ -87,15 +88,14 @@ def filling(out: Path) -> Iterator[Path]:
     is_new = not out.is_dir()
     work = (out.parent if is_new else out) / _work_name(out)
     work.mkdir(parents=True, exist_ok=True)
-    lock, staged, temporary = work / "lock", work / "files", work / "temporary"
+    lock, staged = work / "lock", work / "files"
     lock.touch()
-    with held(lock):
-        usual = tempfile.tempdir
+    usual = tempfile.tempdir
+    with held(lock), tempfile.TemporaryDirectory("-edgenas", ignore_cleanup_errors=True) as temporary:
         try:
-            for folder in (staged, temporary):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
-            tempfile.tempdir = str(temporary)
+            shutil.rmtree(staged, ignore_errors=True)
+            staged.mkdir()
+            tempfile.tempdir = temporary
             with naming(out):
                 yield staged
             with Interruption():  # between two of these a Ctrl-C would leave files of two exports

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
@@ -36,11 +37,13 @@ def test_what_a_killed_export_left_is_removed_and_temporary_files_lie_with_it(tm
         killed = filling(out)
         folder = killed.__enter__()
         (folder / "network.py").write_text("half")
-        assert Path(tempfile.gettempdir()).is_relative_to(folder.parent)
+        temporary = Path(tempfile.gettempdir())
+        (temporary / "x").write_text("half")
         left = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
         with pytest.raises(UserError, match="another process"), filling(out):
             pass
         killed.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert not temporary.exists()
         for path, content in left.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
@@ -50,8 +53,14 @@ def test_what_a_killed_export_left_is_removed_and_temporary_files_lie_with_it(tm
 
         assert {path.name for path in out.iterdir() if path.is_file()} == {"network.py", RECORD}
         assert not list(tmp_path.rglob("*.tmp"))
-        assert not Path(tempfile.gettempdir()).is_relative_to(tmp_path)
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
+
+
+def test_a_socket_opens_in_the_folder_of_temporary_files(tmp_path):
+    with filling(tmp_path / ("long" * 25) / "export") as folder:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(tempfile.mkdtemp() + "/listener-12345678")
+        (folder / RECORD).write_text("{}")
 
 
 def _write_half(folder, error):
