@@ -91,7 +91,10 @@ def filling(out: Path) -> Iterator[Path]:
     lock, staged = work / "lock", work / "files"
     lock.touch()
     usual = tempfile.tempdir
-    with held(lock), tempfile.TemporaryDirectory("-edgenas", ignore_cleanup_errors=True) as temporary:
+    with (
+        held(lock),
+        tempfile.TemporaryDirectory("-edgenas", ignore_cleanup_errors=True) as temporary,
+    ):
         try:
             shutil.rmtree(staged, ignore_errors=True)
             staged.mkdir()

@@ -183,7 +183,7 @@ class ClassFolders:
         """The tree of folders with images; links are followed, but in no circle."""
         scanned = _Folder(folder)
         for path in sorted(folder.iterdir()):
-            if _is_hidden(path.name):
+            if is_hidden(path.name):
                 if path.is_dir() and not path.name.startswith("."):
                     self._leave_out(path, "made by a program")
             elif path.is_dir():
@@ -320,7 +320,7 @@ def clean_name(text: str) -> str:
     return "".join(each for each in composed if unicodedata.category(each) != "Cf").strip()
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether a program made a file or folder for itself: those of systems, file servers and cameras."""
     return name.startswith((".", "@", "$", "#recycle", "~")) or name.lower() in _OF_PROGRAMS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -16,16 +16,17 @@ from numpy import ndarray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
-from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
+from nas.fit.data.groups import DataOptions
+from nas.fit.learners.annotations import Annotations, BoxedImage
 from nas.fit.learners.base import ClassMetric, Findings, LearnerDescription, Metric
 from nas.fit.learners.data import moved
 from nas.fit.learners.scenes import (
-    ANNOTATIONS,
     SIDE,
     WORST,
     SceneBatches,
+    ScenePixels,
     Scenes,
     beside,
     colour,
@@ -55,7 +56,7 @@ _CENTRE, _SIZE = 0.1, 0.2
 
 @final
 class Detection:
-    """Images, and boxes of COCO's JSON: images/ and annotations.json.
+    """Images, and boxes of COCO's JSON, YOLO's data.yaml or Pascal VOC's XML.
 
     A network gives (n, anchors, classes + 8): logits, four offsets from an anchor, and the anchor itself:
     left, top, right, bottom, in pixels.
@@ -67,24 +68,76 @@ class Detection:
         """Reads the images and the boxes.
 
         Args:
-          data: folder with images/ and annotations.json.
+          data: folder with images/ and annotations.json, or another layout of `Annotations`.
           side: pixels that images are resized to, 128 by default.
 
         Raises:
           UserError: if a file is missing, cannot be read, or does not fit the others.
         """
-        self.folder, self.side = Path(data).expanduser(), SIDE if side is None else side
-        files, sizes, boxes, self.classes = _annotations(self.folder, self.side)
-        self.scenes = Scenes.of(files, self.side, boxes, data)
-        for file, stated, size in zip(files, sizes, self.scenes.sizes, strict=True):
-            if stated != size:
-                raise UserError(
-                    f"{file} is {size[0]} x {size[1]} pixels, and {stated[0]} x {stated[1]} in {ANNOTATIONS}"
-                )
+        self.folder = Path(DataOptions.of(data).data).expanduser()
+        self.side = SIDE if side is None else side
+        annotations = Annotations(self.folder)
+        self.classes = ("background", *map(printable, annotations.classes))
+        every = annotations.images
+        images = ScenePixels.of([each.file for each in every], self.side, data)
+        usable = [every[at] for at in images.usable]
+        boxes = self._boxes(usable, images.sizes, annotations)
+        parts = np.array([each.part for each in usable], np.int8)
+        scenes = Scenes.of(images, boxes, parts, self.folder, data)
+        self.scenes = replace(scenes, report=(*annotations.report, *scenes.report))
         shown = boxes[torch.from_numpy(self.scenes.splits["train"])][..., 4].unique().tolist()
         for number, name in enumerate(self.classes[1:], 1):
             if number not in shown:
                 raise UserError(f"data={data}: no training image shows the class {name}")
+
+    def _boxes(
+        self,
+        images: Sequence[BoxedImage],
+        sizes: Sequence[tuple[int, int]],
+        annotations: Annotations,
+    ) -> Float[Tensor, "n most 5"]:
+        """Corners in pixels of the resized images, cut at their edges, and the number of the class.
+
+        Raises:
+          UserError: if a size is another than the annotations say, or an image has too many boxes.
+        """
+        numbers = {name: at for at, name in enumerate(annotations.classes, 1)}
+        rows = []
+        for image, size in zip(images, sizes, strict=True):
+            if image.size is not None and image.size != size:
+                stated = f"{image.size[0]} x {image.size[1]}"
+                turned = image.size == size[::-1]
+                raise UserError(
+                    f"{image.file} is {size[0]} x {size[1]} pixels, and {stated} in the annotations"
+                    f"{'; its camera turned it: save it upright' if turned else ''}"
+                )
+            scale = (1, 1) if annotations.has_fractions else size
+            corners = np.array(image.boxes).reshape(-1, 4) / np.array([*scale, *scale])
+            inside = (corners * self.side).clip(0, self.side)
+            kept = (inside[:, 2:] > inside[:, :2]).all(1)
+            labels = [
+                numbers[name] * (-1 if crowd else 1)
+                for name, crowd in zip(image.labels, image.is_crowd, strict=True)
+            ]
+            rows.append(
+                [
+                    [*box, label]
+                    for box, label, is_kept in zip(inside.tolist(), labels, kept, strict=True)
+                    if is_kept
+                ]
+            )
+            for _ in range(int((~kept).sum())):
+                annotations.leave_out("boxes outside the image", image.file.name)
+            beyond = np.abs(corners * self.side - inside).max(1, initial=0)
+            for _ in range(int((kept & (beyond > 1)).sum())):
+                annotations.leave_out("what of boxes lies beyond the image", image.file.name)
+        most = max(map(len, rows))
+        if most > _MOST_BOXES:
+            raise UserError(f"data={self.folder}: an image has more than {_MOST_BOXES} boxes")
+        table = torch.zeros(len(rows), max(1, most), 5)
+        for row, boxes in zip(table, rows, strict=True):
+            row[: len(boxes)] = torch.tensor(boxes).reshape(-1, 5)
+        return table
 
     def batches(self, split: str) -> SceneBatches:
         """Images of a split, and their objects: left, top, right, bottom, class.
@@ -370,75 +423,3 @@ def detections(
         kept &= ~(hides[:, rank] & kept[:, rank, None])
     rows = torch.cat([inside, label[..., None] + 1, score[..., None]], -1).cpu()
     return [row[which][:KEPT] for row, which in zip(rows, kept.cpu(), strict=True)]
-
-
-def _annotations(
-    folder: Path, side: int
-) -> tuple[tuple[Path, ...], list[tuple[int, int]], Tensor, tuple[str, ...]]:
-    """Files, sizes, objects (n, most, 5) in pixels of resized images, and names of the classes.
-
-    Raises:
-      UserError: if the JSON is not COCO's, or names what is not there.
-    """
-    path = folder / ANNOTATIONS
-    try:
-        content = json.loads(read_text(path))
-        sizes = {
-            _number(each["id"]): (
-                str(each["file_name"]),
-                _size(each["width"]),
-                _size(each["height"]),
-            )
-            for each in content["images"]
-        }
-        categories = {_number(each["id"]): str(each["name"]) for each in content["categories"]}
-        names = [printable(categories[number])[:100] for number in sorted(categories)]
-        objects: dict[int, list[list[float]]] = {number: [] for number in sizes}
-        numbers = {category: at for at, category in enumerate(sorted(categories), 1)}
-        for each in content["annotations"]:
-            image, category = _number(each["image_id"]), _number(each["category_id"])
-            left, top, width, height = (float(value) for value in each["bbox"])
-            file, *whole = sizes[image]
-            box = f"{path}: the box {left:g}, {top:g}, {width:g}, {height:g} of {file}"
-            if not (width > 0 and height > 0):
-                raise UserError(f"{box} has no area")
-            right, bottom = left + width, top + height
-            if not (min(left, top) >= -1 and right <= whole[0] + 1 and bottom <= whole[1] + 1):
-                raise UserError(f"{box} is outside the image of {whole[0]} x {whole[1]} pixels")
-            scale = np.array([side / whole[0], side / whole[1]] * 2)
-            corners = (np.array([left, top, right, bottom]) * scale).clip(0, side).tolist()
-            sign = -1 if each.get("iscrowd") else 1
-            objects[image].append([*corners, sign * numbers[category]])
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise UserError(f"{path} is not COCO's JSON: {reason}") from error
-    if any(len(boxes) > _MOST_BOXES for boxes in objects.values()):
-        raise UserError(f"{path}: an image has more than {_MOST_BOXES} boxes")
-    files = tuple(_inside(folder / "images", name) for name, *_ in sizes.values())
-    table = torch.zeros(len(files), max(1, *map(len, objects.values()), 1), 5)
-    for row, boxes in zip(table, objects.values(), strict=True):
-        row[: len(boxes)] = torch.tensor(boxes).reshape(-1, 5)
-    whole_sides = [(width, height) for _, width, height in sizes.values()]
-    return files, whole_sides, table, ("background", *names)
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r:.50} is no whole number")
-    return value
-
-
-def _size(value: Any) -> int:
-    if not 0 < _number(value) <= 100_000:
-        raise ValueError(f"{value} pixels")
-    return int(value)
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A file of the folder."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise UserError(f"there is no file {name[:200]!r} in {folder}")
-    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int8, Int64, UInt8
 from numpy import ndarray
 from PIL import Image, ImageOps
 from torch import Tensor
@@ -21,9 +21,20 @@ from torch import Tensor
 from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.decode import Limits, UndecodableError, decode, limits_of_all, limits_text
-from nas.fit.data.pixels import FORMATS, MOST_PIXELS
+from nas.fit.data.class_folders import IMAGE_SUFFIXES, is_hidden
+from nas.fit.data.decode import (
+    Decoded,
+    Limits,
+    UndecodableError,
+    decode,
+    limits_of_all,
+    limits_text,
+)
+from nas.fit.data.faults import images_left_out
+from nas.fit.data.groups import DataOptions, grouped, near_pairs, near_text, thumbnail
+from nas.fit.data.pixels import FORMATS, MOST_PIXELS, stretched
 from nas.fit.data.source import safe_name
+from nas.fit.data.splits import ImagePart, taken
 from nas.fit.learners.base import LearnerDescription, LearnerPicture
 
 MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -31,8 +42,6 @@ MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 Augment: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Changes images and their targets at random."""
-
-ANNOTATIONS = "annotations.json"
 
 SIDE, BATCH, MANY = 128, 32, 2000
 """Pixels that images are resized to by default; images of a batch, twice as many where a split has more than many."""
@@ -54,6 +63,116 @@ _MOST_OF_GPU = 0.25
 
 @final
 @dataclass(frozen=True)
+class ScenePixels:
+    """Decoded images, without those that cannot be read."""
+
+    files: tuple[Path, ...]
+    sizes: tuple[tuple[int, int], ...]  # width and height of each file
+    pixels: UInt8[Tensor, "n side side 3"]
+    usable: tuple[int, ...]  # positions of these images among all
+    limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
+    report: tuple[str, ...]
+
+    @classmethod
+    def of(cls, files: Sequence[Path], side: int, named: str) -> ScenePixels:
+        """Read the files.
+
+        Raises:
+          UserError: if there are too few images or too many.
+        """
+        if len(files) * side**2 * 3 > _MOST_BYTES:
+            raise UserError(
+                f"data={named}: {len(files):,} images of {side} pixels do not fit into "
+                f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
+            )
+        limits = DataOptions.of(named).limits or limits_of_all(files)
+        every = [_decoded(file, side, limits) for file in files]
+        decoded = {at: each for at, each in enumerate(every) if isinstance(each, Decoded)}
+        reasons = {
+            file.name: each
+            for file, each in zip(files, every, strict=True)
+            if isinstance(each, str)
+        }
+        left_out = images_left_out(reasons, len(files))
+        if len(decoded) < 3:
+            raise UserError(
+                f"data={named} has {len(decoded)} images; three or more are needed{left_out and f'; {left_out}'}"
+            )
+        return cls(
+            tuple(files[at] for at in decoded),
+            tuple(each.size for each in decoded.values()),
+            torch.from_numpy(np.stack([each.pixels for each in decoded.values()])),
+            tuple(decoded),
+            limits,
+            (*filter(None, [left_out]), *limits_text(limits)),
+        )
+
+
+def _decoded(file: Path, side: int, limits: Limits) -> Decoded | str:
+    """A scene, or why it cannot be used."""
+    try:
+        return decode(file, side, limits, is_cropped=False)
+    except UndecodableError as error:
+        return str(error)
+
+
+def scene_splits(
+    scenes: ScenePixels, parts: Int8[ndarray, "n"], folder: Path, named: str
+) -> tuple[dict[str, Int64[ndarray, "_"]], list[str]]:
+    """Positions of the images of each split, and lines on them; a missing split is drawn.
+
+    Equal and nearly equal images, or those of a group by the rule of `groups=`, stay in one split.
+
+    Raises:
+      UserError: if there are no training images, or too few groups to draw from.
+    """
+    if not (parts == ImagePart.train).any():
+        raise UserError(f"data={named} has no training images")
+    missing = [part for part in (ImagePart.valid, ImagePart.test) if not (parts == part).any()]
+    count, lines = len(parts), []
+    each = np.arange(count)
+    rule = DataOptions.of(named).groups
+    if rule is None:
+        small = [stretched(Image.fromarray(image), 32) for image in scenes.pixels.numpy()]
+        _, first, number = np.unique(
+            np.array([sha256(image.tobytes()).hexdigest() for image in small]),
+            return_index=True,
+            return_inverse=True,
+        )
+        near = near_pairs(np.stack([thumbnail(image) for image in small]))
+        groups = grouped(first[number], None, near)
+        repeated = count - len(first)
+        if repeated:
+            lines.append(f"images equal to another one: {repeated:,}")
+        lines += near_text(first[number], groups) if missing else []
+    else:
+        names = rule.of_paths([str(file.relative_to(folder)) for file in scenes.files])
+        groups = grouped(each, names, np.zeros((0, 2), np.int64))
+        lines.append(f"images in groups, each in one split: {len(np.unique(groups)):,} groups")
+    order = np.random.default_rng(SPLIT_SEED).permutation(count)
+    parts = parts.copy()
+    is_train = parts == ImagePart.train
+    sizes = np.bincount(groups[is_train], minlength=count)
+    pool = order[(is_train & (groups == each))[order]]
+    kept = max(1, round(SHARE * int(is_train.sum())))
+    if len(pool) <= len(missing):
+        raise UserError(
+            f"data={named}: {len(pool)} different images are too few to draw splits from; nearly equal ones, and those "
+            f"of a group, count once: add others, or say that they differ by data=<data>?groups=none"
+        )
+    for later, part in zip(range(len(missing))[::-1], missing, strict=True):
+        is_taken = taken(sizes[pool], kept, len(pool) - later - 1)
+        parts[is_train & np.isin(groups, pool[is_taken])] = part
+        pool = pool[~is_taken]
+    splits = {part.name: order[parts[order] == part] for part in ImagePart}
+    counts = ", ".join(f"{len(splits[part.name]):,} {part.words}" for part in ImagePart)
+    drawn = " and ".join(part.words for part in missing)
+    lines.append(f"{counts} images{f'; {drawn} drawn by seed {SPLIT_SEED}' if missing else ''}")
+    return splits, lines
+
+
+@final
+@dataclass(frozen=True)
 class Scenes:
     """Images in memory, with what is to be learnt of each."""
 
@@ -63,30 +182,28 @@ class Scenes:
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
     limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
+    report: tuple[str, ...]
     _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
-    def of(cls, files: tuple[Path, ...], side: int, targets: Tensor, named: str) -> Scenes:
-        """Read the files, and draw the splits.
+    def of(
+        cls,
+        images: ScenePixels,
+        targets: Tensor,
+        parts: Int8[ndarray, "n"],
+        folder: Path,
+        named: str,
+    ) -> Scenes:
+        """Join images and targets, and draw the splits that are not given.
 
         Raises:
-          UserError: if there are too few images or too many, or one cannot be read.
+          UserError: if splits cannot be drawn.
         """
-        if len(files) < 3:
-            raise UserError(f"data={named} has {len(files)} images; three or more are needed")
-        if len(files) * side**2 * 3 > _MOST_BYTES:
-            raise UserError(
-                f"data={named}: {len(files):,} images of {side} pixels do not fit into "
-                f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
-            )
-        limits = limits_of_all(files)
-        images = [read_image(file, side, limits) for file in files]
-        pixels, sizes = np.stack([each for each, _ in images]), tuple(size for _, size in images)
-        order = np.random.default_rng(SPLIT_SEED).permutation(len(files))
-        kept = max(1, round(SHARE * len(files)))
-        parts = np.split(order, [kept, 2 * kept])
-        splits = dict(zip(("valid", "test", "train"), parts, strict=True))
-        return cls(files, sizes, torch.from_numpy(pixels), targets, splits, limits)
+        splits, lines = scene_splits(images, parts, folder, named)
+        report = (*images.report, *lines)
+        return cls(
+            images.files, images.sizes, images.pixels, targets, splits, images.limits, report
+        )
 
     def on(self, device: torch.device) -> Scenes:
         """The scenes on a device, which keeps them; on a GPU with little memory left, they stay where they are."""
@@ -116,10 +233,7 @@ class Scenes:
             metric=metric,
             counts=(train, valid, test),
             digest=digest.hexdigest(),
-            report=(
-                f"{valid:,} validation and {test:,} test images drawn by seed {SPLIT_SEED}",
-                *limits_text(self.limits),
-            ),
+            report=self.report,
             classes=classes,
             mean=MEAN,
             sd=SD,
@@ -182,21 +296,6 @@ def resamples(images: int) -> Int64[ndarray, "draws images"]:
     return np.asarray(rng.multinomial(images, np.full(images, 1 / images), _RESAMPLES))
 
 
-def read_image(
-    file: Path, side: int, limits: Limits = None
-) -> tuple[UInt8[ndarray, "side side 3"], tuple[int, int]]:
-    """An upright image resized to a square, and its width and height.
-
-    Raises:
-      UserError: if it cannot be read.
-    """
-    try:
-        decoded = decode(file, side, limits, is_cropped=False)
-    except UndecodableError as error:
-        raise UserError(f"{file}: it is {error}") from error
-    return decoded.pixels, decoded.size
-
-
 def read_mask(file: Path, side: int) -> tuple[UInt8[ndarray, "side side"], tuple[int, int]]:
     """Numbers of an upright mask resized to a square by the nearest pixel, and its width and height.
 
@@ -221,21 +320,28 @@ def read_mask(file: Path, side: int) -> tuple[UInt8[ndarray, "side side"], tuple
 
 
 def image_files(folder: Path) -> tuple[Path, ...]:
-    """Images of a folder, by name.
+    """Images of a folder and of those below, by path.
 
     Raises:
       UserError: if it is not there.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
-    suffixes = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm"}
-    return tuple(sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes))
+    return tuple(
+        sorted(
+            file
+            for file in folder.rglob("*")
+            if file.suffix.lower() in IMAGE_SUFFIXES
+            and file.is_file()
+            and not any(map(is_hidden, file.relative_to(folder).parts))
+        )
+    )
 
 
 def title_of(folder: Path) -> str:
     """What COCO's JSON calls the data, or the folder's name."""
     try:
-        title = str(json.loads(read_text(folder / ANNOTATIONS))["info"]["description"])[:100]
+        title = str(json.loads(read_text(folder / "annotations.json"))["info"]["description"])[:100]
     except (OSError, UserError, ValueError, TypeError, LookupError, RecursionError):
         title = ""
     return printable(title.strip() or folder.resolve().name)

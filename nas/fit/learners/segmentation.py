@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64, UInt8
+from jaxtyping import Float, Float64, Int8, Int64, UInt8
 from numpy import ndarray
 from torch import Tensor, nn
 
 from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
+from nas.fit.data.class_folders import SPLITS
+from nas.fit.data.groups import DataOptions
+from nas.fit.data.splits import ImagePart
 from nas.fit.learners.base import ClassMetric, Findings, LearnerDescription, Metric
 from nas.fit.learners.data import moved
 from nas.fit.learners.scenes import (
     SIDE,
     WORST,
     SceneBatches,
+    ScenePixels,
     Scenes,
     beside,
     colour,
@@ -34,6 +39,80 @@ from nas.fit.learners.scenes import (
 
 UNLABELLED = 255
 """Number of pixels that are neither learnt nor judged."""
+
+
+_SUFFIXES = ("", "_mask", "-mask", "_masks", "_seg", "_label", "_labels", "_gt")
+"""What names of masks have beside those of their images."""
+
+_PAIRS = (
+    ("images", "masks"),
+    ("images", "labels"),
+    ("imgs", "masks"),
+    ("JPEGImages", "SegmentationClass"),
+)
+"""Folders of images and of masks."""
+
+
+def scene_masks(
+    folder: Path,
+) -> tuple[list[Path], list[Path], Int8[ndarray, "n"], tuple[str, ...]]:
+    """Images, their masks, their splits, and a line on masks without an image.
+
+    The folders lie in `folder`, or in train/, val/ and test/ above or below them; VOC's lists name splits, too.
+
+    Raises:
+      UserError: if an image has no mask or several, or a mask is that of two images.
+    """
+    above = (
+        [each for each in sorted(folder.iterdir()) if each.name.casefold() in SPLITS]
+        if folder.is_dir()
+        else []
+    )
+    files: list[Path] = []
+    masks: list[Path] = []
+    parts: list[ImagePart] = []
+    unused: list[str] = []
+    listed = {
+        stem: SPLITS[split]
+        for split in ("train", "val", "test")
+        if (file := folder / "ImageSets" / "Segmentation" / f"{split}.txt").is_file()
+        for stem in read_text(file).split()
+    }
+    for place in [each for each in above if each.is_dir()] or [folder]:
+        names = next(
+            (pair for pair in _PAIRS if all((place / name).is_dir() for name in pair)), _PAIRS[0]
+        )
+        images, found = (place / name for name in names)
+        by_name: dict[str, list[Path]] = {}
+        for mask in image_files(found):
+            by_name.setdefault(str(mask.relative_to(found).with_suffix("")), []).append(mask)
+        taken: dict[Path, Path] = {}
+        for file in image_files(images):
+            inside = file.relative_to(images)
+            stem = str(inside.with_suffix(""))
+            of_file = [mask for suffix in _SUFFIXES for mask in by_name.get(stem + suffix, ())]
+            if not of_file and listed and file.stem not in listed:
+                continue  # VOC has masks of some images
+            if not of_file:
+                raise UserError(f"{file} has no mask {found / stem}.png")
+            if len(of_file) > 1 or of_file[0] in taken:
+                others = of_file[1:] or [taken[of_file[0]]]
+                raise UserError(
+                    f"{of_file[0]} and {others[0]} contradict: an image and a mask belong to each other alone"
+                )
+            taken[of_file[0]] = file
+            files.append(file)
+            masks.append(of_file[0])
+            below = SPLITS.get(inside.parts[0].casefold()) if len(inside.parts) > 1 else None
+            part = SPLITS.get(place.name.casefold()) if place != folder else below
+            parts.append(listed.get(file.stem, ImagePart.train) if part is None else part)
+        unused += [mask.name for every in by_name.values() for mask in every if mask not in taken]
+    left_out = (
+        (f"left out, masks without an image: {len(unused):,} ({', '.join(unused[:3])})",)
+        if unused
+        else ()
+    )
+    return files, masks, np.array(parts, np.int8), left_out
 
 
 @final
@@ -52,27 +131,30 @@ class Segmentation:
         Raises:
           UserError: if a file is missing, cannot be read, or does not fit the others.
         """
-        self.folder, self.side = Path(data).expanduser(), SIDE if side is None else side
-        files = image_files(self.folder / "images")
-        masks = {file.stem: file for file in image_files(self.folder / "masks")}
-        for file in files:
-            if file.stem not in masks:
-                raise UserError(f"{file} has no mask {self.folder / 'masks' / file.stem}.png")
-        read = [read_mask(masks[file.stem], self.side) for file in files]
-        values = torch.from_numpy(np.stack([mask for mask, _ in read])) if read else torch.zeros(0)
-        self.scenes = Scenes.of(files, self.side, values, data)
-        for file, (_, size), wanted in zip(files, read, self.scenes.sizes, strict=True):
+        self.folder = Path(DataOptions.of(data).data).expanduser()
+        self.side = SIDE if side is None else side
+        files, masks, parts, left_out = scene_masks(self.folder)
+        images = ScenePixels.of(files, self.side, data)
+        read = [read_mask(masks[at], self.side) for at in images.usable]
+        for at, (_, size), wanted in zip(images.usable, read, images.sizes, strict=True):
             if size != wanted:
                 raise UserError(
-                    f"{masks[file.stem]} is {size[0]} x {size[1]} pixels, and its image "
-                    f"{wanted[0]} x {wanted[1]}"
+                    f"{masks[at]} is {size[0]} x {size[1]} pixels, and its image {wanted[0]} x {wanted[1]}"
                 )
+        values = torch.from_numpy(np.stack([mask for mask, _ in read]))
+        scenes = Scenes.of(images, values, parts[list(images.usable)], self.folder, data)
+        self.scenes = replace(scenes, report=(*left_out, *scenes.report))
         self.classes = self._classes()
 
     def _classes(self) -> tuple[str, ...]:
         """Names of the classes, each of which a training image shows."""
         counts = torch.bincount(self.scenes.targets.reshape(-1).long(), minlength=UNLABELLED + 1)
         used = torch.nonzero(counts[:UNLABELLED]).reshape(-1)
+        if used.tolist() == [0] and counts[UNLABELLED]:
+            raise UserError(
+                f"data={self.folder}: masks have the numbers 0 and 255 alone, and 255 is what is not labelled; write 1 "
+                f"where they show the object"
+            )
         names = [str(number) for number in range(int(used.max()) + 1 if len(used) else 0)]
         file = self.folder / "classes.txt"
         if file.is_file():

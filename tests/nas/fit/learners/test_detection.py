@@ -164,19 +164,167 @@ def _changed(key, change):
     return damage
 
 
+def _described(folder):
+    learner = Detection(str(folder), side=48)
+    return learner, "\n".join(learner.scenes.report)
+
+
+@pytest.mark.parametrize(
+    ("damage", "named", "boxes"),
+    [
+        (_changed("annotations", lambda each: each[3].update(bbox=[40, 0, 20, 10])), "3.png", 20),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, 0, 0, 10])), "3.png", 19),
+        (
+            _changed("annotations", lambda each: each[3].update(bbox=[4, math.nan, 5, 5])),
+            "3.png",
+            19,
+        ),
+        (_changed("annotations", lambda each: each[3].update(bbox=[60, 0, 5, 5])), "3.png", 19),
+        (_changed("annotations", lambda each: each[3].update(image_id=99)), "99", 19),
+        (_changed("annotations", lambda each: each[3].update(category_id=99)), "99", 19),
+        (_changed("annotations", lambda each: each[3].pop("bbox")), "3.png", 19),
+        (_changed("annotations", lambda each: each[3].update(bbox="4")), "3.png", 19),
+        (_changed("categories", lambda each: each.append({"id": 7, "name": "cat"})), "cat", 20),
+        (lambda folder: (folder / "images" / "3.png").unlink(), "3.png", 19),
+        (lambda folder: (folder / "images" / "3.png").write_bytes(b"x"), "3.png", 19),
+    ],
+)
+def test_one_bad_row_or_file_is_left_out_and_counted(folder, damage, named, boxes):
+    damage(folder)
+
+    learner, report = _described(folder)
+
+    assert int((learner.scenes.targets[..., 4] != 0).sum()) == boxes
+    assert "left out" in report
+    assert named in report
+    assert len(learner.classes) == 3
+
+
+def _every(key, change):
+    return _changed(key, lambda rows: [change(row) for row in rows])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _every("annotations", lambda row: row.update(image_id=str(row["image_id"]))),
+        _every("annotations", lambda row: row.update(category_id=float(row["category_id"]))),
+        _every("images", lambda row: row.update(width=48.0, height="48")),
+        _every("images", lambda row: [row.pop("width"), row.pop("height")]),
+        _every("images", lambda row: row.update(file_name=f"images/{row['file_name']}")),
+        lambda folder: (folder / "annotations.json").write_text(
+            "\ufeff" + (folder / "annotations.json").read_text()
+        ),
+        _every(
+            "annotations",
+            lambda row: row.update(
+                segmentation=[[
+                    row["bbox"][0], row["bbox"][1],
+                    row["bbox"][0] + row["bbox"][2], row["bbox"][1] + row.pop("bbox")[3],
+                ]]
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_the_same_rows_in_other_words_are_read_alike(folder, change):
+    before, _ = _described(folder)
+    change(folder)
+
+    after, report = _described(folder)
+
+    assert torch.equal(after.scenes.targets, before.scenes.targets)
+    assert "left out" not in report
+
+
+def _as_yolo(folder, source):
+    (folder / "labels").mkdir()
+    for image, boxes in zip(source.scenes.files, source.scenes.targets, strict=True):
+        lines = []
+        for left, top, right, bottom, label in (boxes[boxes[:, 4] != 0] / 48).tolist():
+            x, y, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
+            lines.append(f"{round(48 * label) - 1} {x} {y} {width} {height}")
+        (folder / "labels" / f"{image.stem}.txt").write_text("\n".join(lines))
+    text = "names: [class 1, class 2, unused]\ntrain: ../images\n"
+    (folder / "data.yaml").write_text(text)
+
+
+def _as_voc(folder, source):
+    (folder / "Annotations").mkdir()
+    (folder / "images").rename(folder / "JPEGImages")
+    for image, boxes in zip(source.scenes.files, source.scenes.targets, strict=True):
+        objects = ""
+        for *corners, label in boxes[boxes[:, 4] != 0].tolist():
+            names = ("xmin", "ymin", "xmax", "ymax")
+            box = "".join(f"<{n}>{c}</{n}>" for n, c in zip(names, corners, strict=True))
+            objects += f"<object><name>class {int(label)}</name><bndbox>{box}</bndbox></object>"
+        text = f"<annotation><filename>{image.name}</filename>{objects}</annotation>"
+        (folder / "Annotations" / f"{image.stem}.xml").write_text(text)
+
+
+@pytest.mark.parametrize("write", [_as_yolo, _as_voc])
+def test_yolo_and_voc_are_read_as_coco_is(folder, write):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    write(folder, before)
+
+    after, _ = _described(folder)
+
+    assert after.classes == before.classes
+    both = (
+        {
+            file.name: boxes
+            for file, boxes in zip(each.scenes.files, each.scenes.targets, strict=True)
+        }
+        for each in (before, after)
+    )
+    expected, found = both
+    assert expected.keys() == found.keys()
+    assert all(torch.allclose(found[name], expected[name], atol=1e-3) for name in found)
+
+
+@pytest.mark.parametrize("name", ["_annotations.coco.json", "annotations/instances_{}2017.json"])
+def test_files_of_splits_are_splits(folder, name):
+    content = json.loads((folder / "annotations.json").read_text())
+    (folder / "annotations.json").unlink()
+    parts = {"train": range(12), "val": range(12, 16), "test": range(16, 20)}
+    for split, numbers in parts.items():
+        rows = {
+            **content,
+            "images": [each for each in content["images"] if each["id"] in numbers],
+            "annotations": [each for each in content["annotations"] if each["image_id"] in numbers],
+        }
+        path = folder / name.format(split) if "/" in name else folder / split / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(rows))
+        if "/" not in name:
+            for number in numbers:
+                (folder / "images" / f"{number}.png").rename(path.parent / f"{number}.png")
+
+    learner, _ = _described(folder)
+
+    for split, numbers in parts.items():
+        positions = learner.scenes.splits[split.replace("val", "valid")].tolist()
+        assert {int(learner.scenes.files[at].stem) for at in positions} == {*numbers}
+
+
 @pytest.mark.parametrize(
     ("damage", "hint"),
     [
-        (_changed("annotations", lambda each: each[3].update(bbox=[40, 0, 20, 10])), "3.png"),
-        (_changed("annotations", lambda each: each[3].update(bbox=[4, 0, 0, 10])), "3.png"),
-        (_changed("annotations", lambda each: each[3].update(bbox=[4, math.nan, 5, 5])), "3.png"),
         (_changed("images", lambda each: each[5].update(width=96, height=96)), "5.png"),
-        (_changed("annotations", lambda each: each[3].update(image_id=99)), "99"),
-        (_changed("annotations", lambda each: each[3].pop("bbox")), "bbox"),
-        (_changed("annotations", lambda each: each[3].update(bbox="4")), "COCO"),
+        (_changed("images", lambda each: each[1].update(id=0)), "image ids are repeated .0"),
+        (
+            _changed("images", lambda each: each[1].update(file_name="0.png")),
+            "0.png more than once",
+        ),
+        (_changed("categories", lambda each: each[1].update(id=1)), "category ids are repeated"),
+        (
+            _every("annotations", lambda row: row.update(bbox=[x / 48 for x in row["bbox"]])),
+            "fractions",
+        ),
+        (_every("annotations", lambda row: row.update(bbox=[30, 30, 47, 47])), "corners"),
+        (lambda folder: (folder / "annotations.json").write_text('{"images": 3}'), "COCO"),
         (_changed("images", lambda each: each[0].update(file_name="../x.png")), "x.png"),
         (_changed("images", lambda each: each[0].update(width=10**9)), "1000000000"),
-        (_changed("categories", lambda each: each.append({"id": 7, "name": "cat"})), "cat"),
         (lambda folder: (folder / "annotations.json").unlink(), "annotations.json"),
         (lambda folder: (folder / "annotations.json").write_text("["), "annotations.json"),
     ],

@@ -109,6 +109,104 @@ def test_deep_and_transparent_images_are_read_as_those_of_classes(folder):
     assert any(bool((image == 255).any()) for image in scenes.pixels)  # transparent is white
 
 
+def _below(folder):
+    for name in ("images", "masks"):
+        (folder / name / "day2").mkdir()
+        for number in range(10, 20):
+            (folder / name / f"{number}.png").rename(folder / name / "day2" / f"{number}.png")
+
+
+def _suffixed(folder):
+    for mask in list((folder / "masks").iterdir()):
+        mask.rename(mask.with_name(f"{mask.stem}_mask.png"))
+
+
+def _hidden(folder):
+    (folder / "images" / "._0.png").write_bytes(b"x")
+    (folder / "masks" / "@eaDir").mkdir()
+    (folder / "masks" / "@eaDir" / "0.png").write_bytes(b"x")
+
+
+def _as_voc(folder):
+    (folder / "images").rename(folder / "JPEGImages")
+    (folder / "masks").rename(folder / "SegmentationClass")
+    for file in (folder / "SegmentationClass").iterdir():
+        mask = Image.fromarray(np.asarray(Image.open(file)), "P")
+        mask.putpalette([*range(256)] * 3)
+        mask.save(file)
+
+
+@pytest.mark.parametrize("change", [_below, _suffixed, _hidden, _as_voc])
+def test_layouts_that_people_have_are_read_alike(folder, change):
+    before = Segmentation(str(folder), side=48).scenes
+    change(folder)
+
+    after = Segmentation(str(folder), side=48).scenes
+
+    by_name = [
+        dict(zip((file.name for file in each.files), each.targets, strict=True))
+        for each in (before, after)
+    ]
+    assert by_name[0].keys() == by_name[1].keys()
+    assert all(torch.equal(by_name[0][name], by_name[1][name]) for name in by_name[0])
+
+
+@pytest.mark.parametrize("is_above", [True, False])
+def test_folders_of_splits_are_splits(folder, is_above):
+    parts = {"train": range(12), "val": range(12, 16), "test": range(16, 20)}
+    for split, numbers in parts.items():
+        for name in ("images", "masks"):
+            place = folder / split / name if is_above else folder / name / split
+            place.mkdir(parents=True)
+            for number in numbers:
+                (folder / name / f"{number}.png").rename(place / f"{number}.png")
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    for split, numbers in parts.items():
+        positions = scenes.splits[split.replace("val", "valid")].tolist()
+        assert {int(scenes.files[at].stem) for at in positions} == {*numbers}
+
+
+def test_equal_and_changed_copies_of_a_scene_stay_in_one_split(folder):
+    for number in range(20):
+        with Image.open(folder / "images" / f"{number}.png") as image:
+            image.save(folder / "images" / f"{number}_equal.png")
+            image.save(folder / "images" / f"{number}_again.jpg", quality=90)
+        for name in ("equal", "again"):
+            mask = folder / "masks" / f"{number}.png"
+            (folder / "masks" / f"{number}_{name}.png").write_bytes(mask.read_bytes())
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    originals = [
+        {scenes.files[at].stem.partition("_")[0] for at in positions}
+        for positions in scenes.splits.values()
+    ]
+    assert sum(map(len, originals)) == len(set.union(*originals)) == 20
+    assert sum(map(len, scenes.splits.values())) == 60
+    assert any("equal" in line and "20" in line for line in scenes.report)
+
+
+def test_a_damaged_scene_is_left_out_and_told(folder):
+    (folder / "images" / "7.png").write_bytes(b"x")
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    assert len(scenes.files) == len(scenes.targets) == 19
+    assert any("7.png" in line for line in scenes.report)
+
+
+def _black_and_white(folder):
+    for file in (folder / "masks").iterdir():
+        mask = np.asarray(Image.open(file))
+        Image.fromarray(np.where(mask, 255, 0).astype(np.uint8)).save(file)
+
+
+def _two_images_of_a_mask(folder):
+    Image.new("RGB", (48, 48)).save(folder / "images" / "3.jpg")
+
+
 def _jpeg(folder):
     with Image.open(folder / "masks" / "2.png") as mask:
         mask.save(folder / "masks" / "2.jpg")
@@ -146,6 +244,8 @@ def _gap(folder):
     ("damage", "hint"),
     [
         (_jpeg, "2.jpg: a JPEG"),
+        (_black_and_white, "0 and 255 .* write 1"),
+        (_two_images_of_a_mask, r"3\.(png|jpg) contradict"),
         (_other_size, "3.png is 20 x 20"),
         (_no_mask, "4.png"),
         (_coloured, "5.png"),

@@ -1,0 +1,398 @@
+"""Images with boxes, as COCO's JSON, YOLO's data.yaml or Pascal VOC's XML has them.
+
+One bad row is left out and counted; what contradicts itself is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+from xml.etree import ElementTree as ET
+
+import yaml
+
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
+from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, clean_name
+from nas.fit.data.splits import ImagePart
+
+ANNOTATIONS = ("annotations.json", "_annotations.coco.json")
+"""COCO's JSON beside images/, and Roboflow's beside the images."""
+
+_MOST_OVERHANGING = 0.2
+"""Share of boxes that may reach beyond their images; beyond it, they are no left, top, width and height."""
+
+_NO_IMAGES = re.compile("mask|label|annot|segment|thumb", re.IGNORECASE)
+"""Part of the names of folders in which no image of an annotation is looked for."""
+
+_EXAMPLES = 3
+
+
+@final
+@dataclass
+class BoxedImage:
+    """An image with its boxes."""
+
+    file: Path
+    part: ImagePart
+    size: tuple[int, int] | None  # width and height by the annotations
+    boxes: list[tuple[float, float, float, float]] = field(default_factory=list)  # corners
+    labels: list[str] = field(default_factory=list)
+    is_crowd: list[bool] = field(default_factory=list)
+
+
+@final
+class Annotations:
+    """Images of a folder, and what of its annotations does not count."""
+
+    def __init__(self, folder: Path) -> None:
+        """Reads the annotations in whichever form they are.
+
+        Raises:
+          UserError: if there are none, or they contradict themselves.
+        """
+        self.folder = folder
+        self.images: list[BoxedImage] = []
+        below = sorted(path for path in folder.glob("[!.]*") if path.is_dir())
+        self._folders = [folder, *(path for path in below if not _NO_IMAGES.search(path.name))]
+        self.classes: tuple[str, ...] = ()
+        self.has_fractions = False  # boxes are parts of the sides
+        self._left_out: dict[str, list[str]] = {}
+        self._names: dict[str, None] = {}  # of all categories, in their order
+        coco = [*_coco_files(folder)]
+        lists = [file for file in sorted(folder.glob("*.y*ml")) if "names" in _yaml(file)]
+        if coco:
+            for file, part in coco:
+                self._read_coco(file, part)
+            self._refuse_other_units(coco[0][0])
+        elif lists:
+            self._read_yolo(lists[0])
+        elif (folder / "Annotations").is_dir():
+            self._read_voc()
+        else:
+            raise UserError(
+                f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or Annotations/ (Pascal VOC); "
+                f"convert others, as those of CVAT, LabelMe and Label Studio: pip install datumaro, then "
+                f"datum convert -i {folder} -if FORMAT -f coco -o OUT"
+            )
+        used = {label for image in self.images for label in image.labels}
+        self.classes = tuple(name for name in self._names if name in used)
+        for name in self._names:
+            if name not in used:
+                self.leave_out("categories without a box", name)
+        if not self.images or not self.classes:
+            raise UserError(f"data={folder} has no image with a box; {'; '.join(self.report)}")
+
+    @property
+    def report(self) -> tuple[str, ...]:
+        """A line for each kind of row or file that does not count."""
+        return tuple(
+            f"left out, {reason}: {len(names):,} ({', '.join(names[:_EXAMPLES])}"
+            f"{', ...' if len(names) > _EXAMPLES else ''})"
+            for reason, names in self._left_out.items()
+        )
+
+    def leave_out(self, reason: str, name: object) -> None:
+        """Count a row or a file that does not count."""
+        self._left_out.setdefault(reason, []).append(printable(str(name))[:100])
+
+    def _read_coco(self, path: Path, part: ImagePart) -> None:
+        """Read one JSON file."""
+        try:
+            content = json.loads(read_text(path).removeprefix("\ufeff"))
+            rows = {key: _rows(content, key) for key in ("images", "categories", "annotations")}
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            reason = (
+                f"it lacks {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+            )
+            raise UserError(f"{path} is not COCO's JSON: {reason}") from error
+        self._read_rows(path, part, rows)
+
+    def _read_rows(
+        self, path: Path, part: ImagePart, rows: dict[str, list[dict[str, Any]]]
+    ) -> None:
+        """Join the rows of one JSON file."""
+        names = self._unique(path, "category", rows["categories"], "name")
+        self._names |= dict.fromkeys(map(clean_name, names.values()))
+        files = self._unique(path, "image", rows["images"], "file_name")
+        sizes = {_key(row["id"]): _size(row) for row in rows["images"] if "id" in row}
+        images = {}
+        for key, name in files.items():
+            file = self._file(path.parent, name)
+            if file is not None:
+                images[key] = BoxedImage(file, part, sizes[key])
+        repeated = [
+            file for file, n in Counter(each.file for each in images.values()).items() if n > 1
+        ]
+        if repeated:
+            raise UserError(f"{path} lists the image {repeated[0]} more than once, by several ids")
+        for row in rows["annotations"]:
+            key, category = _key(row.get("image_id")), _key(row.get("category_id"))
+            box = _coco_corners(row)
+            if key not in files:
+                self.leave_out("annotations of images that are not listed", key)
+            elif category not in names:
+                self.leave_out("annotations of unknown categories", category)
+            elif box is None:
+                self.leave_out("annotations without a box", files[key])
+            elif key in images:
+                is_crowd = bool(row.get("iscrowd"))
+                self._add(images[key], box, clean_name(names[category]), is_crowd=is_crowd)
+        self.images += images.values()
+
+    def _unique(
+        self, path: Path, kind: str, rows: Sequence[dict[str, Any]], name: str
+    ) -> dict[int | str, str]:
+        """Names by id; rows without one are left out.
+
+        Raises:
+          UserError: if an id has two names.
+        """
+        named: dict[int | str, str] = {}
+        repeated = []
+        for row in rows:
+            if row.get("id") is None or not isinstance(row.get(name), str):
+                self.leave_out(f"rows of {kind} without id or {name}", row.get(name, row.get("id")))
+                continue
+            key = _key(row["id"])
+            if named.setdefault(key, row[name]) != row[name]:
+                repeated.append(str(key))
+        if repeated:
+            raise UserError(
+                f"{path}: {len(repeated)} {kind} ids are repeated ({', '.join(repeated[:_EXAMPLES])}), as where files "
+                f"are merged without renumbering"
+            )
+        return named
+
+    def _file(self, folder: Path, name: str) -> Path | None:
+        """An image of the folder, in images/ or beside the annotations; None if it is not there.
+
+        Raises:
+          UserError: if it lies outside.
+        """
+        name = name.replace("\\", "/")
+        for place in (folder / "images", folder, self.folder / "images", *self._folders):
+            path = place / name
+            try:
+                if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()):
+                    return path
+            except OSError:  # a name that is too long
+                continue
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise UserError(f"the image {printable(name)[:200]!r} lies outside {self.folder}")
+        self.leave_out("images that are not there", name)
+        return None
+
+    def _add(
+        self, image: BoxedImage, box: Sequence[float], label: str, *, is_crowd: bool = False
+    ) -> None:
+        left, top, right, bottom = box
+        if not all(map(math.isfinite, box)) or not (right > left and bottom > top):
+            self.leave_out("boxes without an area", image.file.name)
+            return
+        image.boxes.append((left, top, right, bottom))
+        image.labels.append(label)
+        image.is_crowd.append(is_crowd)
+
+    def _refuse_other_units(self, path: Path) -> None:
+        """Boxes of fractions, or of corners, in place of left, top, width and height in pixels."""
+        boxes = [(image, box) for image in self.images for box in image.boxes]
+        if boxes and all(max(box) <= 1.01 for _, box in boxes):
+            raise UserError(
+                f"{path}: all boxes are smaller than a pixel, so these are fractions of the sides; multiply them by "
+                f"width and height"
+            )
+        over = [
+            image.file.name
+            for image, (_, _, right, bottom) in boxes
+            if image.size is not None
+            and (right > 1.05 * image.size[0] + 1 or bottom > 1.05 * image.size[1] + 1)
+        ]
+        if len(over) > max(1, _MOST_OVERHANGING * len(boxes)):
+            raise UserError(
+                f"{path}: {len(over)} of {len(boxes)} boxes reach beyond their images ({over[0]}): bbox is left, top, "
+                f"width, height in pixels, not two corners"
+            )
+
+    def _read_yolo(self, path: Path) -> None:
+        """Read data.yaml, and for each image the text file beside it: class, centre and sides as fractions."""
+        content = _yaml(path)
+        names = content["names"]
+        names = dict(enumerate(names)) if isinstance(names, list) else names
+        if not isinstance(names, dict):
+            raise UserError(f"{path}: names is no list of classes")
+        classes = {str(number): clean_name(str(name)) for number, name in names.items()}
+        self._names |= dict.fromkeys(classes.values())
+        self.has_fractions = True
+        for split, part in SPLITS.items():
+            places = content.get(split) or []
+            for place in [places] if isinstance(places, str) else places:
+                for file in self._yolo_images(path, str(content.get("path") or ""), str(place)):
+                    self._read_yolo_labels(BoxedImage(file, part, None), classes)
+
+    def _yolo_images(self, path: Path, base: str, place: str) -> Iterator[Path]:
+        """Images of a folder, or of a list of files."""
+        plain = place.removeprefix("../").removeprefix("./")
+        roots = [self.folder, self.folder / base] if not Path(base).is_absolute() else [self.folder]
+        found = next(
+            (root / each for root in roots for each in (place, plain) if (root / each).exists()),
+            None,
+        )
+        if found is None or not found.resolve().is_relative_to(self.folder.resolve()):
+            raise UserError(f"{path}: there is no {printable(place)} in {self.folder}")
+        if found.is_dir():
+            yield from sorted(file for file in found.rglob("*") if _is_image(file))
+            return
+        for line in read_text(found).split():
+            file = self._file(self.folder, line.removeprefix("./"))
+            if file is not None:
+                yield file
+
+    def _read_yolo_labels(self, image: BoxedImage, classes: dict[str, str]) -> None:
+        parts = list(image.file.relative_to(self.folder).parts)
+        if "images" in parts:
+            parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
+        file = self.folder.joinpath(*parts).with_suffix(".txt")
+        for line in read_text(file).splitlines() if file.is_file() else ():
+            label, *numbers = line.split() or [""]
+            try:
+                values = [float(number) for number in numbers]
+            except ValueError:
+                values = []
+            if label not in classes or len(values) < 4 or (len(values) > 5 and len(values) % 2):
+                self.leave_out("rows that are no class and box", f"{file.name}: {line}")
+            elif len(values) > 5:  # corners of a polygon
+                self._add(image, _around(values), classes[label])
+            else:
+                x, y, width, height = values[:4]
+                box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+                self._add(image, box, classes[label])
+        self.images.append(image)
+
+    def _read_voc(self) -> None:
+        """Read the XML files, and the lists of splits in ImageSets/Main."""
+        parts = {}
+        for split in ("train", "val", "test"):
+            listed = self.folder / "ImageSets" / "Main" / f"{split}.txt"
+            if listed.is_file():
+                parts |= dict.fromkeys(read_text(listed).split(), SPLITS[split])
+        for path in sorted((self.folder / "Annotations").glob("[!.]*.xml")):
+            try:
+                text = read_text(path)
+                if "<!" in text.replace("<!--", ""):  # entities can grow without end
+                    raise ValueError("it has a document type")  # noqa: TRY301 - as a damaged one
+                root = ET.fromstring(text)  # noqa: S314 - as above
+            except (ValueError, ET.ParseError, UserError, OSError):
+                self.leave_out("XML files that cannot be read", path.name)
+                continue
+            stem = Path(root.findtext("filename") or path.stem).stem
+            folder = self.folder / "JPEGImages"
+            file = next(
+                (each for each in (*folder.glob(f"{path.stem}.*"), *folder.glob(f"{stem}.*"))), None
+            )
+            if file is None:
+                self.leave_out("images that are not there", path.stem)
+                continue
+            image = BoxedImage(file, parts.get(path.stem, ImagePart.train), None)
+            for each in root.iter("object"):
+                corners = [
+                    each.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")
+                ]
+                name = clean_name(each.findtext("name") or "")
+                try:
+                    box = [float(corner or "nan") for corner in corners]
+                except ValueError:
+                    box = [math.nan] * 4
+                if name:
+                    self._names[name] = None
+                    is_difficult = each.findtext("difficult") == "1"
+                    self._add(image, box, name, is_crowd=is_difficult)
+            self.images.append(image)
+
+
+def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
+    """COCO's files with their splits: one for all, or those of folders or names as train and val."""
+    for name in ANNOTATIONS:
+        if (folder / name).is_file():
+            yield folder / name, ImagePart.train
+            return
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name.casefold() in SPLITS:
+            for name in ANNOTATIONS:
+                if (path / name).is_file():
+                    yield path / name, SPLITS[path.name.casefold()]
+    for path in sorted((folder / "annotations").glob("[!.]*.json")):
+        words = path.stem.casefold().replace("-", "_").split("_")
+        part = next(
+            (
+                SPLITS[word.rstrip("0123456789")]
+                for word in words
+                if word.rstrip("0123456789") in SPLITS
+            ),
+            None,
+        )
+        if part is not None and not {"captions", "person"} & {*words}:
+            yield path, part
+
+
+def _rows(content: Any, key: str) -> list[dict[str, Any]]:
+    rows = content[key]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise TypeError(f"{key} is no list of objects")
+    return rows
+
+
+def _key(value: Any) -> int | str:
+    """An id: a whole number, also where it is written as a text or a float."""
+    text = str(value)[:100].removesuffix(".0")
+    return int(text) if text.lstrip("-").isdecimal() and text.count("-") < 2 else text
+
+
+def _size(row: dict[str, Any]) -> tuple[int, int] | None:
+    """Width and height; None where they are not stated."""
+    try:
+        width, height = float(row["width"]), float(row["height"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    if not (0 < width <= 100_000 and 0 < height <= 100_000):
+        raise UserError(
+            f"the image {printable(str(row.get('file_name')))[:100]} has {width:.0f} x {height:.0f} pixels"
+        )
+    return round(width), round(height)
+
+
+def _coco_corners(row: dict[str, Any]) -> tuple[float, float, float, float] | None:
+    """Corners of a box, or around polygons where there is no box."""
+    try:
+        if row.get("bbox"):
+            left, top, width, height = (float(value) for value in row["bbox"])
+            return left, top, left + width, top + height
+        polygons = row["segmentation"]
+        return _around([float(value) for polygon in polygons for value in polygon])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _around(polygon: Sequence[float]) -> tuple[float, float, float, float]:
+    return min(polygon[::2]), min(polygon[1::2]), max(polygon[::2]), max(polygon[1::2])
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(read_text(path))
+    except (yaml.YAMLError, UserError, OSError, RecursionError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
