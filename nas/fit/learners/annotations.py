@@ -280,7 +280,7 @@ class Annotations:
 
     def _read_voc(self) -> None:
         """Read the XML files, and the lists of splits in ImageSets/Main."""
-        parts = {}
+        parts: dict[str, ImagePart] = {}
         for split in ("train", "val", "test"):
             listed = self.folder / "ImageSets" / "Main" / f"{split}.txt"
             if listed.is_file():

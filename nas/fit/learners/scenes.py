@@ -225,6 +225,8 @@ class Scenes:
         """The data, and how networks are judged on them."""
         digest = sha256(np.asarray(self.pixels).tobytes())
         digest.update(np.asarray(self.targets).tobytes())
+        for name in ("train", "valid", "test"):
+            digest.update(self.splits[name].tobytes() + b";")
         train, valid, test = (len(self.splits[name]) for name in ("train", "valid", "test"))
         return LearnerDescription(
             name=safe_name(title),
