@@ -4,7 +4,8 @@
 other column numbers; an empty field means "not measured". A file whose name ends in `accuracy.csv`
 is an accuracy table. Any other CSV with `arch` is a latency table with one column a device, in
 milliseconds, unless its name ends in another unit (`_mj.csv` is energy). A model's predictions for a
-device stand in columns of their own, `device@predicted`, `device@low` and `device@high`.
+device stand in columns of their own, `device@predicted`, `device@low` and `device@high`. Other dialects of CSV
+are read, too (`csv_dialect`); what cannot be read is listed by `left_out`.
 
 Which architectures there are, the caller says: `Keys`, which every search space satisfies. A file
 belongs to a space if it lies in the folder of the space's name, or beside that folder if its first
@@ -30,8 +31,9 @@ import platformdirs
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from edgenas_core.files import csv_dialect
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
-from edgenas_core.files.safe_file import opened, read_text
+from edgenas_core.files.safe_file import opened, read_bytes, read_text
 from edgenas_core.types.architectures import Enumerable, Keys
 from edgenas_core.types.errors import UserError
 
@@ -46,9 +48,20 @@ LATENCY_SUFFIX = "_ms.csv"
 _NO_TIME = re.compile(r"energy|joule|(?<![a-z])[mu]j(?![a-z])", re.IGNORECASE)
 """Words in the name of a table or a column of energies."""
 
+_NO_DEVICE = re.compile(
+    r"(.*[_ ])?(acc|accuracy|top-?[15]|error|loss|m?flops|macs|params|parameters)", re.IGNORECASE
+)
+"""Names of columns of a latency table that are no devices."""
+
+_LAYERS_SUFFIX = "layers.csv.gz"  # tables of layers, of `latency.models.layer_table`
+_TABLE_SUFFIXES = (".csv", ".tsv")
+_OTHER_SUFFIXES = (".gz", ".zip", ".xlsx", ".xls", ".ods", ".parquet", ".pickle", ".pkl")
+"""Endings of files that hold tables which are not read."""
+
 PREDICTED, LOW, HIGH = "@predicted", "@low", "@high"
 """Endings of the names of columns with a model's predictions and their 90 % interval."""
 
+_LARGEST_FOREIGN = 2**28  # bytes of a table in another dialect, which is read at once
 _LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no table
 
 
@@ -114,7 +127,7 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
     """
     others = (
         path
-        for path in _files_of(folder, keys, "*.csv")
+        for path in _files_of(folder, keys, _TABLE_SUFFIXES)
         if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX, JOURNAL_SUFFIX))
     )
     path_of = _file_of_each_column("latency", others, LATENCY_SUFFIX)
@@ -135,14 +148,49 @@ def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:
     Raises:
       UserError: if two files have a column of the same name, or one is no table.
     """
-    paths = _files_of(folder, keys, f"*{ENERGY_SUFFIX}")
+    paths = _files_of(folder, keys, (ENERGY_SUFFIX,))
     return _file_of_each_column("energy", paths, ENERGY_SUFFIX)
 
 
-def _files_of(folder: Path, keys: Keys, pattern: str) -> Iterator[Path]:
-    """Files of one space; those without a column `arch` count as everyone's."""
-    yield from (path for path in sorted(folder.glob(pattern)) if belongs(path, keys))
-    yield from sorted((folder / keys.name).glob(pattern))
+def left_out(folder: Path, keys: Keys) -> dict[Path, str]:
+    """The reason why a file of a folder of tables is not read, of each that looks like a table."""
+    reasons: dict[Path, str] = {}
+    for path in sorted(path for home in (folder, folder / keys.name) for path in home.glob("*.*")):
+        suffix = path.suffix.lower()
+        if suffix not in (*_TABLE_SUFFIXES, *_OTHER_SUFFIXES) or path.name.endswith(
+            (JOURNAL_SUFFIX, _LAYERS_SUFFIX)
+        ):
+            continue
+        if path.name.startswith("."):
+            reasons[path] = "it is hidden, as copies that other systems leave behind are"
+        elif suffix in _OTHER_SUFFIXES:
+            reasons[path] = "tables are read as CSV; unpack it, or save it as CSV"
+        elif reason := _reason(path):
+            reasons[path] = reason
+        elif foreign := [name for name in header(path) if _NO_DEVICE.fullmatch(name)]:
+            if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX)):
+                reasons[path] = f"its column {foreign[0]!r} is no latency; the others are read"
+    return reasons
+
+
+def _reason(path: Path) -> str:
+    """The reason why a file is no table; empty if it is one."""
+    try:
+        _read_version(path)
+    except (OSError, UserError) as error:
+        return str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")
+    return ""
+
+
+def _files_of(folder: Path, keys: Keys, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Files of one space with such endings in any case; those without a column `arch` count as everyone's."""
+    yield from (path for path in _ending_in(folder, endings) if belongs(path, keys))
+    yield from _ending_in(folder / keys.name, endings)
+
+
+def _ending_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    paths = (path for path in folder.glob("*.*") if not path.name.startswith("."))
+    return sorted(path for path in paths if path.name.lower().endswith(endings))
 
 
 def belongs(path: Path, keys: Keys) -> bool:
@@ -155,7 +203,7 @@ def belongs(path: Path, keys: Keys) -> bool:
     names, row = _first_lines(path)
     first = dict(zip(names, row, strict=False)).get("arch")
     try:
-        return first is None or keys.parse(first) is not None
+        return first is None or keys.parse(csv_dialect.architecture_text(first, keys)) is not None
     except UserError:
         return False
 
@@ -175,9 +223,10 @@ def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[
     for path in paths:
         names = header(path)
         if not names and path.name.endswith(suffix):
-            raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
+            reason = _reason(path) or "its first line must name a column 'arch'"
+            raise UserError(f"{path} is not a table: {reason}")
         for name in numeric_columns(names):
-            if name.endswith((PREDICTED, LOW, HIGH)):
+            if name.endswith((PREDICTED, LOW, HIGH)) or _NO_DEVICE.fullmatch(name):
                 continue
             if name in path_of:
                 raise UserError(
@@ -207,19 +256,36 @@ def header(path: Path) -> tuple[str, ...]:
 def _first_lines(path: Path) -> tuple[list[str], list[str]]:
     """Fields of the first two lines; [] in place of what cannot be read."""
     try:
-        status = path.stat()
-        return _read_first_lines(path, status.st_ino, status.st_size, status.st_mtime_ns)
-    except (OSError, UserError, UnicodeDecodeError, csv.Error):
+        return _read_version(path)
+    except (OSError, UserError):
         return [], []
+
+
+def _read_version(path: Path) -> tuple[list[str], list[str]]:
+    """Fields of the first two lines, in the form that is parsed.
+
+    Raises:
+      UserError, OSError: if the file cannot be read.
+    """
+    status = path.stat()
+    return _read_first_lines(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=1024)
 def _read_first_lines(path: Path, *_version: int) -> tuple[list[str], list[str]]:
     """The same; a file is opened once, however often its columns are looked up, until it changes."""
     with opened(path) as file:
-        lines = [file.readline(_LONGEST_LINE).decode("utf-8-sig") for _ in range(2)]
-    rows: list[list[str]] = [*csv.reader(lines), [], []]
-    return rows[0], rows[1]
+        lines = [file.readline(_LONGEST_LINE) for _ in range(2)]
+    if csv_dialect.is_plain(lines[0]):
+        try:
+            rows = [*csv.reader(line.decode("utf-8-sig") for line in lines), [], []]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise UserError(f"its second line cannot be read: {error}") from error
+        return rows[0], rows[1]
+    names, *others = csv_dialect.standard_rows(read_bytes(path, _LARGEST_FOREIGN))
+    if "arch" in names:
+        return names, next(iter(others), [])
+    return ["arch", *names], []  # with numbers alone
 
 
 def numeric_columns(names: Sequence[str]) -> tuple[str, ...]:
@@ -255,6 +321,11 @@ def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
     """
     with opened(path) as file:
         content = file.read()
+    if not csv_dialect.is_plain(content.partition(b"\n")[0]):
+        try:
+            content = csv_dialect.standard(content, keys)
+        except UserError as error:
+            raise UserError(f"{path} is not a table: {error}") from error
     table = _parse_with_arrow(path, content)
     names = numeric_columns(table.column_names)
     architectures = _architectures(path, table, keys)
@@ -330,14 +401,10 @@ def _parse_with_arrow(path: Path, content: bytes) -> pa.Table:
 
     names = header(path)
     if not names:
-        raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
+        reason = _reason(path) or "its first line must name a column 'arch'"
+        raise UserError(f"{path} is not a table: {reason}")
     if len(set(names)) != len(names):
         raise UserError(f"{path} names a column twice in its first line")
-    if "device" in names:
-        raise UserError(
-            f"{path} has a column 'device', and so rows of several devices; give each device a "
-            f"column of its own, named by its id"
-        )
     types = dict.fromkeys(numeric_columns(names), pa.float64())
     options = arrow_csv.ConvertOptions(
         column_types={**types, "arch": pa.string(), "index": pa.int64()}, null_values=[""]
@@ -360,7 +427,7 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
     try:
         for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
             row = row_of.get(text)
-            rows.append(keys.parse(text) if row is None else row)
+            rows.append(keys.parse(csv_dialect.architecture_text(text, keys)) if row is None else row)
     except UserError as error:
         raise UserError(f"{path}, line {line}: {error}") from error
     if not rows:

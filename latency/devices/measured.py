@@ -15,15 +15,16 @@ from numpy import ndarray
 from edgenas_core.files.keyed_table import (
     HIGH,
     JOURNAL_SUFFIX,
-    LATENCY_SUFFIX,
     PREDICTED,
     CsvTable,
     belongs,
     data_folder,
     header,
     latency_files,
+    left_out,
     read_csv_table,
 )
+from edgenas_core.files.time_unit import TimeUnit, stated_unit, to_ms
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -59,6 +60,7 @@ class MeasuredLatency:
     architectures: Int64[ndarray, "n D"]
     values_ms: Float64[ndarray, "n"]  # NaN: not measured
     predicted_ms: Float64[ndarray, "n"] | None = None  # by `nas.transfer`, in the same file
+    states_unit: bool = True  # in the name of the column or of the file, or by the user
     high_ms: Float64[ndarray, "n"] | None = None  # upper ends of their 90 % intervals, likewise
 
     @property
@@ -71,16 +73,17 @@ class MeasuredLatency:
         """Doubtful numbers that its source published, in words; they are kept as they are."""
         near_zero = int((self.values_ms < NEAR_ZERO_MS).sum())
         flaws = [f"{near_zero} of them are under {NEAR_ZERO_MS} ms"] if near_zero else []
-        states_unit = self.path.suffix != ".csv" or self.path.name.endswith(LATENCY_SUFFIX)
-        if not states_unit and self.predicted_ms is None:
-            flaws.append(f"read as milliseconds: {self.path.name} does not end in {LATENCY_SUFFIX}")
+        if not self.states_unit and self.predicted_ms is None:
+            flaws.append(f"read as milliseconds: {self.path.name} does not end in _ms.csv")
         return tuple(flaws)
 
 
 def open_table(
-    space: Space, name: str, statistic: Statistic = Statistic.median
+    space: Space, name: str, statistic: Statistic = Statistic.median, unit: TimeUnit | None = None
 ) -> tuple[TimedDevice, MeasuredLatency | None]:
     """Find a device by its name, and read and check its table; None if only a model can know it.
+
+    `unit` is that of its column, whatever the names say.
 
     Raises:
       UserError: if there is no such device, it has no measurements in this scenario or of this
@@ -88,7 +91,7 @@ def open_table(
     """
     files = latency_files(data_folder(), space)
     device = _find(space, name, statistic, files)
-    measured = _read(space, device, files)
+    measured = _read(space, device, files, unit)
     if measured is None and device.has_scenario:
         alone = solo_id(device.id)
         in_scenarios = ", ".join(scenarios(space, alone)) or "none"
@@ -132,6 +135,12 @@ def measured_on(space: Space, device: TimedDevice) -> MeasuredLatency | None:
     return _read(space, device, latency_files(data_folder(), space))
 
 
+def not_read(space: Space) -> tuple[str, ...]:
+    """A line for each file in the data folder that looks like a table and is not read."""
+    reasons = left_out(data_folder(), space)
+    return tuple(f"{path} was not read: {reason}" for path, reason in reasons.items())
+
+
 def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
     """Ids of the devices in a scenario that have a table; only those of one device if it is given.
 
@@ -171,15 +180,11 @@ def _unknown(space: Space, name: str, files: Mapping[str, Path]) -> str:
     names = sorted({*(device.id for device in devices), *(d.column for d in devices), *files})
     folder = data_folder()
     others = [
-        path.name
+        f"{path.name} is of another space than {space.name}"
         for path in sorted(folder.glob("*.csv"))
-        if not header(path) or not belongs(path, space)
+        if header(path) and not belongs(path, space)
     ]
-    ignored = (
-        f"; {', '.join(others)} was ignored: no column 'arch' with architectures of space={space.name}"
-        if others
-        else ""
-    )
+    ignored = "".join(f"; {each}" for each in (*others, *not_read(space)))
     if not names:
         return (
             f"latencies of space={space.name} on device {name!r} are not known, and nothing predicts them: "
@@ -206,21 +211,31 @@ def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]
     return alone, Statistic(stated)
 
 
-def _read(space: Space, device: TimedDevice, files: Mapping[str, Path]) -> MeasuredLatency | None:
+def _read(
+    space: Space, device: TimedDevice, files: Mapping[str, Path], unit: TimeUnit | None = None
+) -> MeasuredLatency | None:
     column = next((name for name in (device.column, device.id) if name in files), None)
     if column is None:
         return _bundled(space, device)
     table = read_csv_table(files[column], space)
     predicted_ms, high_ms = (
-        _times(table, name, space) if name in table.columns else None
+        _times(table, name, space, unit) if name in table.columns else None
         for name in (f"{column}{PREDICTED}", f"{column}{HIGH}")
     )
-    measured_ms = _times(table, column, space)
-    return MeasuredLatency(table.path, table.architectures, measured_ms, predicted_ms, high_ms)
+    return MeasuredLatency(
+        table.path,
+        table.architectures,
+        _times(table, column, space, unit),
+        predicted_ms,
+        unit is not None or stated_unit(table.path, column) is not None,
+        high_ms,
+    )
 
 
-def _times(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:
-    values_ms = table.column(column)
+def _times(
+    table: CsvTable, column: str, space: Space, unit: TimeUnit | None
+) -> Float64[ndarray, "n"]:
+    values_ms = to_ms(table.column(column), table.path, column, unit)
     for row in np.flatnonzero((values_ms < LEAST_MS) | (values_ms > MOST_MS))[:1]:
         text = space.text(table.architectures[row])
         require_ms(values_ms[row], f"{table.path}: {column} of {text} is")

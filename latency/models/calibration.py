@@ -1,6 +1,6 @@
 """The calibration file: architectures to time on a new device, and their times.
 
-A CSV file with the columns `arch` and `latency_ms`; others are ignored.
+A CSV file with the columns `arch` and `latency_ms` (or `latency_s`, `latency_us`, ...); others are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.files.csv_dialect import architecture_text, standard_rows
 from edgenas_core.files.safe_file import read_bytes
+from edgenas_core.files.time_unit import TimeUnit, to_ms
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import require_ms
 from latency.base import EnumerableSpace, Space
@@ -68,21 +70,25 @@ def write_calibration(path: Path, space: Space, architectures: Int64[ndarray, "n
     write_whole(path, text.getvalue())
 
 
-def read_calibration(path: Path, space: EnumerableSpace) -> Calibration:
+def read_calibration(
+    path: Path, space: EnumerableSpace, unit: TimeUnit | None = None
+) -> Calibration:
     """Read a file that was filled in.
 
     Raises:
       UserError: if the file is missing or lacks a column, an architecture is none or has two
         times, a time is missing or not positive, or there are too few to predict from.
     """
-    architectures, latency_ms = read_timed(path, space)
+    architectures, latency_ms = read_timed(path, space, unit)
     try:
         return Calibration(space.numbers(architectures), latency_ms)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
 
-def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"]]:
+def read_timed(
+    path: Path, space: Space, unit: TimeUnit | None = None
+) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"]]:
     """Architectures of a file that was filled in, each once, and their milliseconds.
 
     Raises:
@@ -91,10 +97,10 @@ def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64
     """
     row_of: dict[bytes, Int64[ndarray, "D"]] = {}
     taken: dict[bytes, float] = {}
-    for line, arch, latency_ms in _lines(path):
+    for line, arch, latency_ms in _lines(path, unit):
         where = f"{path}, line {line}"
         try:
-            row = space.normal(space.parse(arch))
+            row = space.normal(space.parse(architecture_text(arch, space)))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
         if latency_ms is None:
@@ -111,25 +117,29 @@ def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64
     return np.array(rows), np.array(list(taken.values()))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, float | None]]:
-    """(number of the line, architecture, time) of each line."""
-    import pyarrow as pa  # noqa: PLC0415 - 0.1 s that other commands do not need
-    from pyarrow import csv as arrow_csv  # noqa: PLC0415 - as above
-
-    types = {"arch": pa.string(), "latency_ms": pa.float64()}
+def _lines(path: Path, unit: TimeUnit | None) -> Iterator[tuple[int, str, float | None]]:
+    """(number of the line, architecture, milliseconds) of each line."""
     try:
-        table = arrow_csv.read_csv(
-            pa.BufferReader(read_bytes(path)),
-            convert_options=arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
-        )
-        names = table.column_names
+        names, *rows = standard_rows(read_bytes(path), wide=False)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no such table: {str(error).splitlines()[0][:200]}") from error
-    if any(names.count(name) != 1 for name in _COLUMNS):
-        raise UserError(f"{path} needs the columns {' and '.join(_COLUMNS)}, each once")
-    if "device" in names and len(table["device"].unique()) > 1:
+    except UserError as error:
+        raise UserError(f"{path} is no such table: {error}") from error
+    of_times = [name for name in names if name.lower().startswith("latency")]
+    if names.count("arch") != 1 or len(of_times) != 1:
+        raise UserError(
+            f"{path} needs the columns {' and '.join(_COLUMNS)}, each once; latency_s, latency_us, latency_ns and "
+            f"latency_fps are other units"
+        )
+    arch, time = names.index("arch"), names.index(of_times[0])
+    if "device" in names and len({row[names.index("device")] for row in rows}) > 1:
         raise UserError(f"{path} has times of several devices in its column 'device'; keep one's")
-    for line, row in enumerate(table.select(_COLUMNS).to_pylist(), start=2):
-        yield line, row["arch"], row["latency_ms"]
+    values = np.full(len(rows), np.nan)
+    for line, row in enumerate(rows, start=2):
+        try:
+            values[line - 2] = float(row[time] or "nan")
+        except ValueError:
+            raise UserError(f"{path}, line {line}: {row[time][:40]!r} is no time") from None
+    times_ms = to_ms(values, path, of_times[0], unit)
+    for line, (row, ms) in enumerate(zip(rows, times_ms.tolist(), strict=True), start=2):
+        yield line, row[arch], None if np.isnan(ms) else ms

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.files.keyed_table import data_folder
+from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -22,6 +23,7 @@ from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
     MeasuredLatency,
     input_caveats,
+    not_read,
     open_table,
 )
 from latency.devices.registry import Processor, TimedDevice, solo_id
@@ -63,10 +65,11 @@ class AutoLatencyConfig(LatencyConfig):
 
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
+    unit: TimeUnit | None = None  # of the device's column; None: as its name or the file's says, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """A table with its holes filled, or the linear model if no file has the device."""
-        listed, measured = open_table(space, device, self.statistic)
+        listed, measured = open_table(space, device, self.statistic, self.unit)
         if measured is None:
             return predicted_table(space, listed, None, task)
         unmeasured = Unmeasured.regression
@@ -83,10 +86,11 @@ class TableLatencyConfig(LatencyConfig):
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
+    unit: TimeUnit | None = None  # of the device's column; None: as its name or the file's says, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Read the device's column."""
-        listed, measured = open_table(space, device, self.statistic)
+        listed, measured = open_table(space, device, self.statistic, self.unit)
         if measured is None:
             raise UserError(
                 f"no latency file in {data_folder()} has column {listed.column} of device "
@@ -112,10 +116,11 @@ class RegressionLatencyConfig(LatencyConfig):
     """
 
     statistic: Statistic = Statistic.median
+    unit: TimeUnit | None = None  # of the device's column; None: as its name or the file's says, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Predict every architecture of the space."""
-        listed, measured = open_table(space, device, self.statistic)
+        listed, measured = open_table(space, device, self.statistic, self.unit)
         return predicted_table(space, listed, measured, task)
 
 
@@ -144,7 +149,8 @@ def predicted_table(
         *device.flaws,
         *input_caveats(device, space, task),
     ]
-    return predicting(space, device.id, "regression", "; ".join(parts), fill)
+    oracle = predicting(space, device.id, "regression", "; ".join(parts), fill)
+    return replace(oracle, warnings=not_read(space))
 
 
 def _own(device: TimedDevice, measured: MeasuredLatency) -> TimedDevice:
@@ -188,7 +194,7 @@ def _measured_table(
             f"{faults.sum():,} implausibly fast times set aside (latency.implausible=keep takes them)"
         )
     parts += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
-    return make_table(
+    oracle = make_table(
         space,
         measured.architectures,
         measured.values_ms,
@@ -197,6 +203,7 @@ def _measured_table(
         source="table",
         description="; ".join(parts),
     )
+    return replace(oracle, warnings=(*oracle.warnings, *not_read(space)))
 
 
 def _fill(

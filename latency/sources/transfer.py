@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
@@ -46,17 +47,18 @@ class TransferLatencyConfig(LatencyConfig):
     """
 
     probes: str = MISSING  # CSV with the columns arch and latency_ms
+    unit: TimeUnit | None = None  # of the times in it; None: as the column's name says
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency | LayersLatency:
         """Predict the space; the task is the one that the calibration networks were timed for."""
         if not any(each.for_transfer for each in registered(space)) and find_layer_table(device):
-            architectures, latency_ms = _timed(Path(self.probes), space)
+            architectures, latency_ms = _timed(Path(self.probes), space, self.unit)
             model = LayersLatencyConfig().build(device, space, task)
             return model.corrected(architectures, latency_ms)
         if not isinstance(space, Enumerable):
-            return _predicted_one_by_one(device, space, task, Path(self.probes))
+            return _predicted_one_by_one(device, space, task, _timed(Path(self.probes), space, self.unit))
         listed = require_known_devices(space)
-        transferred = transfer_from(listed, device, read_calibration(Path(self.probes), listed))
+        transferred = transfer_from(listed, device, read_calibration(Path(self.probes), listed, self.unit))
         calibration = transferred.calibration
         values_ms = np.full(listed.size, np.nan)
         values_ms[calibration.index] = calibration.latency_ms
@@ -159,14 +161,19 @@ def _linear_models(space: Space) -> tuple[LinearLatency, ...]:
     )
 
 
-def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -> TableLatency:
+def _predicted_one_by_one(
+    device: str,
+    space: Space,
+    task: Task,
+    calibration: tuple[Int64[ndarray, "networks D"], Float64[ndarray, " networks"]],
+) -> TableLatency:
     """The oracle of a space that cannot be listed: networks are predicted when they are asked for.
 
     Raises:
       UserError: if the device is a known one, or there are too few calibration networks.
     """
     require_new(space, device)
-    architectures, latency_ms = _timed(probes, space)
+    architectures, latency_ms = calibration
     sample_ms = _known_ms(space, any_choices(space, _SAMPLED))
     timed = sample_ms, _known_ms(space, architectures), latency_ms
     model = log_linear.fit(*timed)
@@ -197,14 +204,14 @@ def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -
 
 
 def _timed(
-    probes: Path, space: Space
+    probes: Path, space: Space, unit: TimeUnit | None
 ) -> tuple[Int64[ndarray, "networks D"], Float64[ndarray, " networks"]]:
     """Calibration networks and their milliseconds.
 
     Raises:
       UserError: if there are too few.
     """
-    architectures, latency_ms = read_timed(probes, space)
+    architectures, latency_ms = read_timed(probes, space, unit)
     if len(latency_ms) < FEWEST_NETWORKS:
         raise UserError(
             f"{probes}: {len(latency_ms)} calibration networks, but at least {FEWEST_NETWORKS} are needed "

@@ -11,6 +11,7 @@ import nas.search.command
 import nas.transfer
 from edgenas_core.files.keyed_table import latency_files, read_csv_table
 from edgenas_core.inference.formats.onnx_session import OnnxSession
+from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.types.errors import UserError
 from latency.models.calibration import Calibration, read_calibration, write_calibration
 from latency.models.regression import judge
@@ -234,7 +235,7 @@ A, B, C, D = STRINGS[:4]
         ([(A, 1), (B, 2), (C, "inf")], "is inf ms;"),
         ([(A, 1), (B, 2), (C, "3 ms")], "'3 ms'"),
         ([(A, 1), (B, 2), (C, "")], "line 4: .* no latency_ms"),
-        ([(A, 1), (B, 2), (C,)], "2 columns"),
+        ([(A, 1), (B, 2), (C,)], "line 4 has 1"),
         ([(A, 1), (B, 2), (C, 3), (A, 4)], "line 5: .* 4 ms .* 1 ms"),
         ([(A, 5), (B, 5), (C, 5)], "took 5 ms"),
     ],
@@ -244,6 +245,17 @@ def test_a_sheet_that_cannot_be_used_is_one_line(tmp_path, rows, expected):
         read_calibration(sheet(tmp_path / "probes.csv", rows), SPACE)
 
     assert "\n" not in str(error.value)
+
+
+def test_times_in_seconds_are_read_as_such_or_refused_until_their_unit_is_said(tmp_path):
+    rows = [(A, 0.01), (B, 0.02), (C, 0.03)]
+    stated = sheet(tmp_path / "stated.csv", rows, ("arch", "latency_s"))
+    wrong = sheet(tmp_path / "wrong.csv", rows)
+
+    assert read_calibration(stated, SPACE).latency_ms.tolist() == [10, 20, 30]
+    with pytest.raises(UserError, match=r"wrong\.csv.*latency\.unit="):
+        read_calibration(wrong, SPACE)
+    assert read_calibration(wrong, SPACE, TimeUnit.s).latency_ms.tolist() == [10, 20, 30]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from edgenas_core.files.keyed_table import (
     data_folder,
     latency_files,
+    left_out,
     parse_csv_table,
     read_csv_table,
     write_csv_table,
@@ -42,6 +43,82 @@ def test_rows_come_in_official_order_whatever_their_order_in_the_file(tmp_path):
     assert np.isnan(np.delete(column, [2, 7])).all()
 
 
+TABLE = [["arch", "my-board", "b"], [STRINGS[7], "7.5", "1"], [STRINGS[2], "1234.25", ""]]
+
+
+def dialect(rows, delimiter, encoding="utf-8", end="\n"):
+    lines = [delimiter.join(f'"{f}"' if delimiter in f else f for f in row) for row in rows]
+    return (end.join(lines) + end).encode(encoding)
+
+
+def with_decimal_commas(rows):
+    return [[field.replace(".", ",") for field in row] for row in rows]
+
+
+VECTORS = [str(NAS_BENCH_201.rows[number].tolist()) for number in (7, 2)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        dialect(TABLE, ","),
+        dialect(TABLE, ";"),
+        dialect(with_decimal_commas(TABLE), ";", end="\r\n"),
+        dialect(with_decimal_commas(TABLE), "\t", "utf-16"),
+        dialect(TABLE, ",", "utf-8-sig"),
+        dialect(TABLE, ", "),
+        dialect([["Architecture", *TABLE[0][1:]], *TABLE[1:]], ","),
+        dialect([["index", *TABLE[0][1:]], ["7", *TABLE[1][1:]], ["2", *TABLE[2][1:]]], ","),
+        dialect(
+            [TABLE[0], [VECTORS[0], *TABLE[1][1:]], [VECTORS[1], *TABLE[2][1:]]], ","
+        ),
+        dialect(
+            [
+                ["Device", "arch", "latency_ms"],
+                ["my-board", STRINGS[7], "7.5"],
+                ["b", STRINGS[7], "1"],
+                ["my-board", STRINGS[2], "1234.25"],
+            ],
+            ",",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["mine.csv", "mine.CSV", "mine.tsv"])
+def test_a_table_in_the_dialects_that_people_write_is_read(tmp_path, content, name):
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    table = read_csv_table(path, SPACE)
+
+    assert latency_files(tmp_path, SPACE) == {"my-board": path, "b": path}
+    assert left_out(tmp_path, SPACE) == {}
+    mine, other = table.column("my-board"), table.column("b")
+    assert (mine[7], mine[2], other[7]) == (7.5, 1234.25, 1)
+    assert (np.isfinite(mine).sum(), np.isfinite(other).sum()) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("mine.csv", b"network,ms\na,1\n", "'network'"),
+        ("mine.csv", b"\xff\x00\x81", "UTF-8"),
+        ("mine.csv", b"", "empty"),
+        ("mine.csv", b"arch,board,accuracy\n", "'accuracy'"),
+        ("._mine.csv", b"\0\0", "hidden"),
+        ("mine.xlsx", b"PK", "CSV"),
+        ("mine.csv.gz", b"\x1f\x8b", "unpack"),
+    ],
+)
+def test_a_file_that_is_not_read_is_named_with_the_reason(tmp_path, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+
+    ((path, why),) = left_out(tmp_path, SPACE).items()
+
+    assert path == tmp_path / name
+    assert reason in why
+    assert "accuracy" not in latency_files(tmp_path, SPACE)
+
+
 def test_an_empty_field_is_not_measured(tmp_path):
     path = few(tmp_path, f"0,{STRINGS[0]},", f"1,{STRINGS[1]},3.5")
 
@@ -74,13 +151,17 @@ def bad(lines, head="index,arch,ms", end=b""):
         (bad([f"1,{STRINGS[0]},1"]), "'index'"),
         (bad([f",{STRINGS[0]},1"]), "'index'"),
         (bad([",,"]), "line 2"),
-        (bad([], head="index,cell,ms"), "'arch'"),
+        (bad([], head="number_of,cell,ms"), "'arch'"),
         (bad([], head="index,arch,ms,ms"), "twice"),
-        (bad([], head="arch,device,ms"), "'device'"),
-        (bad([], head=""), "'arch'"),
-        (b"", "'arch'"),
+        (bad([], head="arch,device,ms,watts"), "'device'.*watts"),
+        (bad([f"{STRINGS[0]},a,1", f"{STRINGS[0]},a,2"], head="arch,device,ms"), "line 3.*second time"),
+        (bad([], head=""), "empty"),
+        (b"", "empty"),
         (b"\xff\xfe\x00\x80", "'arch'"),
         (b"PK\x03\x04\x00\x00", "'arch'"),
+        (b"arch,ms,\xe9t\xe9\n", "UTF-8"),
+        (bad([f"{STRINGS[0]};1;2"], head="arch;ms"), "line 2 has 3 fields"),
+        (b"index;ms\n15625;1\n", "15625.*15,624"),
     ],
 )
 def test_a_wrong_file_is_a_user_error_of_one_line_that_names_it(tmp_path, content, named):

@@ -10,6 +10,7 @@ import pytest
 
 from edgenas_core.files import keyed_table
 from edgenas_core.machine.timing import Statistic
+from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
@@ -184,6 +185,27 @@ def test_regression_refuses_to_guess_from_a_handful_of_architectures(folder):
 
     with pytest.raises(UserError, match=r"49 .*50.*networks=100"):
         AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
+
+
+def test_a_file_that_is_not_read_is_a_warning_though_the_device_is_known(folder):
+    (folder / "nano.csv").write_text("network,jetson-nano/fp32/b1\na,1\n")
+
+    for source in (AutoLatencyConfig, RegressionLatencyConfig):
+        (warning,) = source().build(JETSON, SPACE, TASKS["cifar100"]).warnings
+        assert "nano.csv" in warning
+
+
+def test_seconds_are_read_as_such(folder):
+    write_column(folder, "board_s", LAW_MS / 1000, range(100))
+    write_column(folder, "other", LAW_MS / 1000, range(100), "other.csv")
+
+    for oracle in (
+        TableLatencyConfig().build("board_s", SPACE, TASKS["cifar100"]),
+        TableLatencyConfig(unit=TimeUnit.s).build("other", SPACE, TASKS["cifar100"]),
+    ):
+        assert oracle.answer(ARCHITECTURES[:100]).ms == pytest.approx(LAW_MS[:100])
+    with pytest.raises(UserError, match=r"other\.csv.*latency\.unit="):
+        TableLatencyConfig().build("other", SPACE, TASKS["cifar100"])
 
 
 def test_an_unknown_device_is_answered_with_the_nearest_names(folder):
