@@ -69,7 +69,9 @@ def standard_rows(
     first_line = text.partition("\n")[0]
     delimiter = _delimiter(first_line)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+        rows = [
+            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
+        ]
     except csv.Error as error:
         raise UserError(f"it is no CSV: {error}") from error
     if not rows:
@@ -155,7 +157,10 @@ def _with_texts(rows: Sequence[list[str]], keys: Keys) -> list[list[str]]:
     names = rows[0]
     if "arch" in names:
         at = names.index("arch")
-        return [names, *([*row[:at], architecture_text(row[at], keys), *row[at + 1 :]] for row in rows[1:])]
+        return [
+            names,
+            *([*row[:at], architecture_text(row[at], keys), *row[at + 1 :]] for row in rows[1:]),
+        ]
     if not isinstance(keys, Enumerable):
         raise UserError(f"no column 'arch', and space={keys.name} has no numbers of architectures")
     at = names.index("index")

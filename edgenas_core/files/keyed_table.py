@@ -427,7 +427,9 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
     try:
         for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
             row = row_of.get(text)
-            rows.append(keys.parse(csv_dialect.architecture_text(text, keys)) if row is None else row)
+            rows.append(
+                keys.parse(csv_dialect.architecture_text(text, keys)) if row is None else row
+            )
     except UserError as error:
         raise UserError(f"{path}, line {line}: {error}") from error
     if not rows:

@@ -25,11 +25,11 @@ class TimeUnit(Enum):
 
 _MS_PER = {TimeUnit.ms: 1.0, TimeUnit.s: 1e3, TimeUnit.us: 1e-3, TimeUnit.ns: 1e-6}
 _WORDS = {
-    **{word: TimeUnit.s for word in ("s", "sec", "secs", "second", "seconds")},
-    **{word: TimeUnit.ms for word in ("ms", "msec", "millisecond", "milliseconds")},
-    **{word: TimeUnit.us for word in ("us", "µs", "usec", "microsecond", "microseconds")},
-    **{word: TimeUnit.ns for word in ("ns", "nsec", "nanosecond", "nanoseconds")},
-    **{word: TimeUnit.fps for word in ("fps", "qps", "ips", "throughput")},
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), TimeUnit.s),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), TimeUnit.ms),
+    **dict.fromkeys(("us", "µs", "usec", "microsecond", "microseconds"), TimeUnit.us),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), TimeUnit.ns),
+    **dict.fromkeys(("fps", "qps", "ips", "throughput"), TimeUnit.fps),
 }
 _ENDING = re.compile(r"(?:^|[_ (\[])([a-zµ]+)[)\]]?$")
 LEAST_OF_ANY_MS, MOST_OF_ALL_MS = 0.1, 1000.0

@@ -56,9 +56,13 @@ class TransferLatencyConfig(LatencyConfig):
             model = LayersLatencyConfig().build(device, space, task)
             return model.corrected(architectures, latency_ms)
         if not isinstance(space, Enumerable):
-            return _predicted_one_by_one(device, space, task, _timed(Path(self.probes), space, self.unit))
+            return _predicted_one_by_one(
+                device, space, task, _timed(Path(self.probes), space, self.unit)
+            )
         listed = require_known_devices(space)
-        transferred = transfer_from(listed, device, read_calibration(Path(self.probes), listed, self.unit))
+        transferred = transfer_from(
+            listed, device, read_calibration(Path(self.probes), listed, self.unit)
+        )
         calibration = transferred.calibration
         values_ms = np.full(listed.size, np.nan)
         values_ms[calibration.index] = calibration.latency_ms

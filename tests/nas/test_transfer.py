@@ -10,8 +10,8 @@ import pytest
 import nas.search.command
 import nas.transfer
 from edgenas_core.files.keyed_table import latency_files, read_csv_table
-from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.files.time_unit import TimeUnit
+from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.types.errors import UserError
 from latency.models.calibration import Calibration, read_calibration, write_calibration
 from latency.models.regression import judge

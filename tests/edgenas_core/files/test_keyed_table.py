@@ -69,9 +69,7 @@ VECTORS = [str(NAS_BENCH_201.rows[number].tolist()) for number in (7, 2)]
         dialect(TABLE, ", "),
         dialect([["Architecture", *TABLE[0][1:]], *TABLE[1:]], ","),
         dialect([["index", *TABLE[0][1:]], ["7", *TABLE[1][1:]], ["2", *TABLE[2][1:]]], ","),
-        dialect(
-            [TABLE[0], [VECTORS[0], *TABLE[1][1:]], [VECTORS[1], *TABLE[2][1:]]], ","
-        ),
+        dialect([TABLE[0], [VECTORS[0], *TABLE[1][1:]], [VECTORS[1], *TABLE[2][1:]]], ","),
         dialect(
             [
                 ["Device", "arch", "latency_ms"],
@@ -154,7 +152,10 @@ def bad(lines, head="index,arch,ms", end=b""):
         (bad([], head="number_of,cell,ms"), "'arch'"),
         (bad([], head="index,arch,ms,ms"), "twice"),
         (bad([], head="arch,device,ms,watts"), "'device'.*watts"),
-        (bad([f"{STRINGS[0]},a,1", f"{STRINGS[0]},a,2"], head="arch,device,ms"), "line 3.*second time"),
+        (
+            bad([f"{STRINGS[0]},a,1", f"{STRINGS[0]},a,2"], head="arch,device,ms"),
+            "line 3.*second time",
+        ),
         (bad([], head=""), "empty"),
         (b"", "empty"),
         (b"\xff\xfe\x00\x80", "'arch'"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgenas_core.files import keyed_table
-from edgenas_core.machine.timing import Statistic
 from edgenas_core.files.time_unit import TimeUnit
+from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import UnmeasuredError
