@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from edgenas_core.types.errors import UserError
+
+
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
+"""Errors of file systems without locks: Lustre without `-o flock`, NFS without lockd, some of FUSE."""
 
 
 def is_held(file: Path) -> bool:
@@ -26,6 +32,8 @@ def is_held(file: Path) -> bool:
 def held(file: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock of an existing file while the block runs; with `wait`, wait for it first.
 
+    On a file system without locks the block runs without one, after a warning.
+
     Raises:
       UserError: if another process holds it, and `wait` is False.
     """
@@ -36,4 +44,11 @@ def held(file: Path, *, wait: bool = False) -> Iterator[None]:
             raise UserError(
                 f"{file.parent} is being written by another process; stop it or let it end"
             ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            sys.stderr.write(
+                f"warning: the file system of {file.parent} has no locks ({error.strerror}): write to this folder "
+                f"from one process at a time, or name a folder on another file system\n"
+            )
         yield

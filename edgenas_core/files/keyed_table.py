@@ -167,8 +167,9 @@ def left_out(folder: Path, keys: Keys) -> dict[Path, str]:
             reasons[path] = "tables are read as CSV; unpack it, or save it as CSV"
         elif reason := _reason(path):
             reasons[path] = reason
-        elif foreign := [name for name in header(path) if _NO_DEVICE.fullmatch(name)]:
-            if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX)):
+        elif not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX)):
+            foreign = [name for name in header(path) if _NO_DEVICE.fullmatch(name)]
+            if foreign:
                 reasons[path] = f"its column {foreign[0]!r} is no latency; the others are read"
     return reasons
 

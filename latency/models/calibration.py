@@ -134,12 +134,14 @@ def _lines(path: Path, unit: TimeUnit | None) -> Iterator[tuple[int, str, float 
     arch, time = names.index("arch"), names.index(of_times[0])
     if "device" in names and len({row[names.index("device")] for row in rows}) > 1:
         raise UserError(f"{path} has times of several devices in its column 'device'; keep one's")
-    values = np.full(len(rows), np.nan)
-    for line, row in enumerate(rows, start=2):
-        try:
-            values[line - 2] = float(row[time] or "nan")
-        except ValueError:
-            raise UserError(f"{path}, line {line}: {row[time][:40]!r} is no time") from None
-    times_ms = to_ms(values, path, of_times[0], unit)
+    values = [_time(row[time], f"{path}, line {line}") for line, row in enumerate(rows, start=2)]
+    times_ms = to_ms(np.array(values), path, of_times[0], unit)
     for line, (row, ms) in enumerate(zip(rows, times_ms.tolist(), strict=True), start=2):
         yield line, row[arch], None if np.isnan(ms) else ms
+
+
+def _time(field: str, where: str) -> float:
+    try:
+        return float(field or "nan")
+    except ValueError:
+        raise UserError(f"{where}: {field[:40]!r} is no time") from None

@@ -39,8 +39,10 @@ class Connect:
     python: str | None = None  # on the board; None: python3, or for a bare cmd:// this very Python
     ssh_config: Path | None = None  # None: the user's own
     timeout_s: float = 20.0
+    env: tuple[str, ...] = ()  # variables of the Python on the board, NAME=value
 
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=[\w./:,+-]*", re.ASCII)
 _EXPERIMENTAL = {"adb", "docker"}
 
 
@@ -89,7 +91,10 @@ def command_of(address: str, connect: Connect) -> list[str]:
     except ValueError as error:
         raise UserError(f"device={address} cannot be split into words: {error}") from error
     default = "python3" if prefix else sys.executable
-    return [*prefix, connect.python or default, *INTERPRETER]
+    python = connect.python or default
+    if not prefix:
+        python = str(Path(python).expanduser())
+    return [*prefix, *_environment(connect), python, *INTERPRETER]
 
 
 def _ssh(address: str, place: str, connect: Connect) -> list[str]:
@@ -104,6 +109,7 @@ def _ssh(address: str, place: str, connect: Connect) -> list[str]:
         "ConnectTimeout": str(max(1, round(connect.timeout_s))),
         "ServerAliveInterval": "5",  # notices a pulled cable
         "ServerAliveCountMax": "3",
+        "RemoteCommand": "none",  # one of the user's ssh_config would replace the interpreter
     }
     words = ["ssh", "-T", *(word for pair in options.items() for word in ("-o", "=".join(pair)))]
     if connect.ssh_config is not None:
@@ -112,5 +118,22 @@ def _ssh(address: str, place: str, connect: Connect) -> list[str]:
         words += ["-p", match["port"]]
     if match["user"]:
         words += ["-l", match["user"]]
-    python = shlex.quote(connect.python or "python3")  # for the shell that sshd starts
-    return [*words, "--", match["host"].strip("[]"), python, *INTERPRETER]
+    python = connect.python or "python3"
+    home = "~/" if python.startswith("~/") else ""  # which the shell that sshd starts expands
+    python = home + shlex.quote(python.removeprefix(home))
+    host = match["host"].strip("[]")
+    return [*words, "--", host, *_environment(connect), python, *INTERPRETER]
+
+
+def _environment(connect: Connect) -> list[str]:
+    """The words that set the environment of the interpreter; no shell between changes them.
+
+    Raises:
+      UserError: if a name or a value has another character.
+    """
+    for word in connect.env:
+        if not _VARIABLE.fullmatch(word):
+            raise UserError(
+                f"env: {word} is not NAME=value of letters, digits and _ . / : , + - in the value"
+            )
+    return ["env", *connect.env] if connect.env else []

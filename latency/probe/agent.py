@@ -276,7 +276,11 @@ class Litert(_InProcess):
     def load(self, content: bytes, _shape: Sequence[int]) -> Callable[[], float]:
         """An interpreter with an input of noise; each call is one inference, in milliseconds."""
         import numpy as np
-        from ai_edge_litert.interpreter import Interpreter
+
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError:  # 32-bit systems have its predecessor alone
+            from tflite_runtime.interpreter import Interpreter
 
         interpreter = Interpreter(model_content=content, num_threads=self._threads)
         interpreter.allocate_tensors()
@@ -396,26 +400,32 @@ class TensorRT:
                 )
 
 
-def find_runtimes() -> Dict[str, str]:
-    """Version of each runtime that is here, by name; the best for a board first."""
+def find_runtimes() -> Tuple[Dict[str, str], Dict[str, str]]:
+    """Version of each runtime that works here, by name, and the error of each that is here and does not.
+
+    The best for a board comes first.
+    """
     versions: Dict[str, str] = {}
+    broken: Dict[str, str] = {}
     trtexec = _trtexec()
     if trtexec:
         versions["tensorrt"] = _tensorrt_version()
     if find_spec("onnxruntime"):
-        try:
-            import onnxruntime
-
-            if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-                versions["onnxruntime-cuda"] = onnxruntime.__version__
-            versions["onnxruntime"] = onnxruntime.__version__
-        except Exception as error:  # noqa: BLE001 - whatever a broken package raises
-            sys.stderr.write(f"onnxruntime is here, but cannot be imported: {error}\n")
-    if find_spec("ai_edge_litert"):
-        try:
-            versions["litert"] = _package_version("ai-edge-litert")
-        except Exception:  # noqa: BLE001 - as above
-            versions["litert"] = "unknown"
+        tried = _tried("import onnxruntime as o; print(o.__version__, *o.get_available_providers())")
+        if tried[0]:
+            broken["onnxruntime"] = tried[0]
+        else:
+            version, *providers = tried[1].split()
+            if "CUDAExecutionProvider" in providers:
+                versions["onnxruntime-cuda"] = version
+            versions["onnxruntime"] = version
+    for package in ("ai_edge_litert", "tflite_runtime"):
+        if find_spec(package) and "litert" not in versions:
+            error = _tried(f"from {package}.interpreter import Interpreter")[0]
+            if error:
+                broken["litert"] = error
+            else:
+                versions["litert"] = _package_version(package.replace("_", "-"))
     spec = find_spec("torch")
     if spec and spec.origin:  # read, not imported: that takes seconds on a board
         try:
@@ -424,13 +434,37 @@ def find_runtimes() -> Dict[str, str]:
             text = ""
         stated = re.search(r"__version__\s*(?::.*)?=\s*['\"]([^'\"]+)", text)
         versions["torch"] = stated.group(1) if stated else "unknown"
-    return versions
+    return versions, broken
+
+
+def _tried(program: str) -> Tuple[str, str]:
+    """Error and output of a program in a Python of its own: a runtime that crashes does not end this one."""
+    code = f"import sys; sys.path[:] = {sys.path!r}\n{program}"
+    try:
+        done = subprocess.run(  # noqa: PLW1510 - a status is an answer
+            [sys.executable, "-I", "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{type(error).__name__}: {error}", ""
+    if done.returncode < 0:
+        return f"its import was killed by signal {-done.returncode}", ""
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        return lines[-1][:300], ""
+    return "", done.stdout.decode("utf-8", "replace")
 
 
 def _package_version(name: str) -> str:
-    from importlib.metadata import version
+    try:
+        from importlib.metadata import version
 
-    return version(name)
+        return version(name)
+    except Exception:  # noqa: BLE001 - an older Python has no such module, a system's package no such entry
+        return "unknown"
 
 
 def _trtexec() -> Optional[str]:
@@ -535,7 +569,10 @@ class BoardLoad:
 
 
 def _paths(folder: str, pattern: str) -> List[Path]:
-    return sorted(Path(folder).glob(pattern))
+    try:
+        return sorted(Path(folder).glob(pattern))
+    except OSError:  # closed to this login
+        return []
 
 
 def _read(path: Any) -> str:
@@ -550,7 +587,19 @@ def _processor() -> str:
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Hardware", "Processor"):
             return value.strip()
-    return platform.processor()
+    return _arm_cores() or platform.processor()
+
+
+def _arm_cores() -> str:
+    """The kinds of cores of an Arm processor, as its identification registers say."""
+    found: Dict[str, str] = {}
+    cores = set()
+    for line in _read("/proc/cpuinfo").split("\n"):
+        name, _, value = line.partition(":")
+        found[name.strip()] = value.strip()
+        if name.strip() == "CPU part":
+            cores.add(f"{found.get('CPU implementer', '')} {value.strip()}")
+    return "Arm " + ", ".join(sorted(cores)) if cores else ""
 
 
 def _memory() -> str:
@@ -585,6 +634,11 @@ def _tegrastats() -> str:
 
 
 # ---- the conversation
+
+
+def _in_words(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:500]
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 class Agent:
@@ -632,11 +686,17 @@ class Agent:
             return answer(request, payload)
         except RefusedError as error:
             return {"type": "failed", "message": str(error)}
+        except BrokenPipeError:  # of a sign of life: the client is gone
+            raise
+        except Exception as error:  # noqa: BLE001 - the other side shall read it, whatever it is
+            return {"type": "failed", "message": _in_words(error)}
 
     def _hello(self, _request: Dict[str, Any], _payload: bytes) -> Dict[str, Any]:
+        runtimes, broken = find_runtimes()
         return {
             "type": "here",
-            "runtimes": find_runtimes(),
+            "runtimes": runtimes,
+            "broken": broken,
             "facts": board_facts(),
             "state": board_state(),
         }
@@ -698,8 +758,7 @@ class Agent:
         except BrokenPipeError:  # of a sign of life: the client is gone
             raise
         except Exception as error:
-            text = " ".join(str(error).split())[:500]
-            raise RefusedError(f"{type(error).__name__}: {text}".rstrip(": ")) from error
+            raise RefusedError(_in_words(error)) from error
 
     def _alive(self) -> None:
         """A sign of life, about one a second, between two timed calls."""
@@ -717,7 +776,6 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb", 0)
     os.dup2(2, 1)
     stdin: Any = sys.stdin.buffer  # buffered, so that it has read1
-    _find_what_isolation_hides()
 
     def send(message: bytes) -> None:
         view = memoryview(message)
@@ -727,11 +785,13 @@ def main() -> None:
     agent = Agent(lambda: stdin.read1(1 << 16), send)
     status = 0
     try:
+        _find_what_isolation_hides()
         agent.serve()
     except BrokenPipeError:  # the client is gone
         status = 1
-    except ProtocolError as error:
-        sys.stderr.write(f"edgenas agent: {error}\n")
+    except BaseException as error:  # noqa: BLE001 - the console that runs this would print it and wait
+        what = str(error) if isinstance(error, ProtocolError) else _in_words(error)
+        sys.stderr.write(f"edgenas agent: {what}\n")
         sys.stderr.flush()
         status = 3
     finally:

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +26,9 @@ _LONGEST_NAME = 200
 """Characters of a board's name that are used: it becomes part of a file's name."""
 
 _LONGEST_WAIT_S = 60.0
+
+LEAST_ONNXRUNTIME_OF_LAYERS = (1, 11)
+"""Version from which ONNX Runtime's profile states the shapes of a layer's inputs and outputs."""
 
 _GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
 """Matches the names of Jetson's GPU clocks: 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
@@ -217,7 +220,8 @@ class LiveBoard:
     def _connected(self) -> Connection:
         if self._connection is None:
             connection, _, identity, *_ = self._connect()
-            if identity != self.identity:
+            # a hot board lowers its highest clocks; `disturbances` compares the clock of each time
+            if replace(identity, highest_khz=self.identity.highest_khz) != self.identity:
                 connection.close()
                 raise BoardError(
                     f"{self.address}: it came back as another: {identity}; it was {self.identity}"
@@ -229,10 +233,13 @@ class LiveBoard:
         connection = self._open_connection()
         silence_s = self._patience.silence_s
         here = connection.request({"type": "hello"}, silence_s=silence_s)
+        if here.get("type") == "failed":
+            connection.close()
+            raise BoardError(f"{self.address}: {printable(str(here.get('message')))}")
         try:
             facts: dict[str, Any] = here["facts"]
             runtimes: dict[str, str] = here["runtimes"]
-            runtime = self._choose(runtimes)
+            runtime = self._choose(runtimes, here.get("broken", {}))
             identity = Identity(
                 _name(facts["board"]),
                 runtime,
@@ -242,6 +249,8 @@ class LiveBoard:
             )
         except _SENSELESS as error:
             raise self._senseless(here) from error
+        if self._settings.layers:
+            self._require_shapes(identity)
         prepared = connection.request(
             {"type": "prepare", **self._settings.request(runtime)},
             self._control(_takes(runtime)),
@@ -259,18 +268,34 @@ class LiveBoard:
             raise self._senseless(prepared) from error
         return connection, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
 
-    def _choose(self, runtimes: dict[str, str]) -> str:
+    def _require_shapes(self, identity: Identity) -> None:
+        """Refuse a runtime whose profile has no shapes: layers could not be told apart."""
+        numbers = [int(number) for number in re.findall(r"\d+", identity.version)[:2]]
+        if numbers and numbers < [*LEAST_ONNXRUNTIME_OF_LAYERS]:
+            least = ".".join(map(str, LEAST_ONNXRUNTIME_OF_LAYERS))
+            raise BoardError(
+                f"{self.address}: layers are timed with ONNX Runtime {least} or newer, whose profile has their "
+                f"shapes; {identity.version} is there: install a newer one, or time whole networks with networks="
+            )
+
+    def _choose(self, runtimes: dict[str, str], broken: dict[str, str]) -> str:
         asked = self._settings.runtime
         if asked is Runtime.auto:
             there = [runtime for runtime in Runtime if runtime.value in runtimes]
+            if not there and broken:
+                raise BoardError(f"{self.address}: no runtime works there: {_errors_of(broken)}")
             if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
-                    f"onnxruntime, ai_edge_litert or torch; install one, or name another by python="
+                    f"onnxruntime, ai_edge_litert, tflite_runtime or torch; install one, or name another by python="
                 )
             asked = there[0]
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
             others = _name(", ".join(runtimes)) or "none"
+            if asked.value in broken:
+                raise BoardError(
+                    f"{self.address}: {_errors_of(broken)}; the runtimes that work there are: {others}"
+                )
             raise BoardError(
                 f"{self.address}: no {asked.value} there; the runtimes there are: {others}"
             )
@@ -345,3 +370,8 @@ def _state_of(reported: dict[str, Any], runtime: str) -> BoardState:
     if not all(math.isfinite(number) for number in (*hertz, state.other_load)):
         raise ValueError("a clock or a load is no number")
     return state
+
+
+def _errors_of(broken: dict[str, str]) -> str:
+    """Runtimes that are installed and do not work, each with its error."""
+    return "; ".join(f"{printable(name)}: {printable(str(why))[:300]}" for name, why in broken.items())

@@ -6,7 +6,7 @@ docs/how-to/search-on-a-live-board.md is for its user.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import final
@@ -112,6 +112,7 @@ class BoardsConfig:
         connect = Connect(
             self.python,
             None if self.ssh_config is None else self.ssh_config.expanduser(),
+            env=tuple(self.env),
         )
         return [
             (address, partial(Connection, address, command_of(address, connect), connect.timeout_s))

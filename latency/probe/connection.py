@@ -149,10 +149,15 @@ class Connection:
         """Send the agent once the interpreter is ready: it discards what it has buffered before that."""
         deadline_s = time.monotonic() + timeout_s
         ready = b"edgenas-agent-%d" % len(source)
+        # an error of the agent ends the process: the console that reads this line would print it and wait
+        program = (
+            f"try:\n exec(compile(sys.stdin.buffer.read({len(source)}),'edgenas_agent.py','exec'),"
+            f"{{'__name__':'edgenas_agent'}})\nexcept BaseException as e:\n import os\n"
+            f" sys.stderr.write('%s: %s\\n'%(type(e).__name__,e));sys.stderr.flush();os._exit(3)"
+        )
         line = (  # an echo of it is not what it prints
             f"import sys;s='edgenas-agent-%d'%{len(source)};sys.stdout.write(s);"
-            f"sys.stdout.flush();exec(compile(sys.stdin.buffer.read({len(source)}),"
-            f"'edgenas_agent.py','exec'),{{'__name__':'edgenas_agent'}})\n"
+            f"sys.stdout.flush();exec({program!r})\n"
         )
         outgoing = memoryview(line.encode())
         heard = self._decoder.skipped
@@ -225,11 +230,15 @@ class Connection:
         return EndedError(f"{self._address}: the command {how}{self._complaint()}")
 
     def _complaint(self) -> str:
-        """The last line that the command said, on standard error if there is one."""
-        heard = self._errors or self._decoder.skipped
-        lines = heard.decode("utf-8", "replace").split("\n")
-        printed = [printable(" ".join(line.split())) for line in lines if line.strip()]
-        return f" ({printed[-1][:300]})" if printed else ""
+        """The last lines that the command printed, on standard error and on standard output.
+
+        Either may be a banner that says nothing, so both are shown.
+        """
+        lines = []
+        for heard in (self._errors, self._decoder.skipped):
+            printed = [line for line in heard.decode("utf-8", "replace").split("\n") if line.strip()]
+            lines += [printable(" ".join(line.split()))[:300] for line in printed[-1:]]
+        return f" ({'; '.join(lines)})" if lines else ""
 
     @property
     def _stdin(self) -> IO[bytes]:

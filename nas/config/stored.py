@@ -20,7 +20,7 @@ from edgenas_core.files.safe_yaml import flat
 from edgenas_core.types.errors import UserError
 from nas.spaces.trusted_code import MARK
 
-_STARTS = ("ssh_config", "python")
+_STARTS = ("ssh_config", "python", "env")
 """Names of settings that decide which program is started."""
 
 _WAITS = tuple(
@@ -103,5 +103,5 @@ def _starting(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in flat(values).items()
         if "://" in str(value)
         or MARK in str(value)
-        or (name.rpartition(".")[2] in _STARTS and value is not None)
+        or (name.rpartition(".")[2] in _STARTS and value not in (None, []))
     }

@@ -39,6 +39,10 @@ from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
 
 
+_LEAST_R2 = 0.5
+"""Held-out R2 of a model of layers below which no search with it is offered."""
+
+
 def write_measured_table(
     config: MeasureConfig,
     space: Space,
@@ -133,7 +137,12 @@ def write_layers(
         console,
         f"{len(table.layers):,} distinct layers of {config.layers:,} asked for, in {table.networks:,} networks -> {path}; "
         f"networks are predicted with {table.quality}\n"
-        f"next: NAS_DATA={folder.path} python -m nas.search latency=layers device={folder.device_id} space=",
+        + (
+            f"next: NAS_DATA={folder.path} python -m nas.search latency=layers device={folder.device_id} space="
+            if table.quality.r2 >= _LEAST_R2
+            else f"this is too little for a search (R2 of at least {_LEAST_R2:g}): time more layers, with a larger "
+            f"layers=, on a quieter board"
+        ),
     )
     return path
 

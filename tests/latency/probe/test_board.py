@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, fa
 
 def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
     long = faulty(
-        '            "runtimes": find_runtimes(),',
+        '            "runtimes": runtimes,',
         '            "signs": [(time.sleep(0.5), self._send(encode({"type": "alive"})))[1]\n'
         "                      for _ in range(4)],",
     )
@@ -126,7 +127,7 @@ def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
 def test_signs_of_life_without_end_are_no_answer(faulty, monkeypatch):
     monkeypatch.setattr("latency.probe.connection.LONGEST", 0.02)
     endless = faulty(
-        '            "runtimes": find_runtimes(),',
+        '            "runtimes": runtimes,',
         '            "runtimes": [self._send(encode({"type": "alive"})) for _ in iter(int, 1)],',
     )
     connection = Connection("cmd://", command_of("cmd://", Connect()), 20.0, lambda: endless)
@@ -207,6 +208,51 @@ def test_a_board_that_does_not_come_back_is_told_in_one_line(connect, small, fau
     with pytest.raises(LostConnectionError, match=r"^cmd://: .*power is off.* 3 tries") as raised:
         board.measure(small)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (
+            ('            "state": board_state(),\n        }\n\n    def _prepare', '            "state": 1 / 0,\n        }\n\n    def _prepare'),
+            "ZeroDivisionError",
+        ),
+        (("    _find_what_isolation_hides()\n        agent", "    raise OSError('closed')\n        agent"), "closed"),
+        (("import zlib\n", "import zlib_of_another_system\n"), "zlib_of_another_system"),
+    ],
+)
+def test_an_error_of_the_agent_reaches_the_user_at_once(connect, faulty, fault, says):
+    began_s = time.monotonic()
+
+    with pytest.raises((BoardError, LostConnectionError), match=f"cmd://: .*{says}") as raised:
+        connect(sources=(faulty(*fault),))
+
+    assert time.monotonic() - began_s < 60
+    assert "\n" not in str(raised.value)
+
+
+def test_a_runtime_that_cannot_be_imported_is_told_with_its_error(connect, faulty):
+    broken = faulty("import onnxruntime as o;", "import os; os.kill(os.getpid(), 4);")
+
+    with pytest.raises(BoardError, match="onnxruntime: its import was killed by signal 4"):
+        connect(sources=(broken,))
+
+
+def test_layers_on_a_runtime_without_shapes_are_refused(connect, faulty, settings):
+    old = faulty('versions["onnxruntime"] = version\n', 'versions["onnxruntime"] = "1.10.0"\n')
+
+    with pytest.raises(BoardError, match=r"1\.11 .*1\.10\.0"):
+        connect(sources=(old,), settings=replace(settings, layers=True))
+
+
+def test_a_hot_board_with_lower_clocks_is_the_same_board(connect, small, faulty):
+    clocks = ('"highest_devfreq_hz"', '"highest_khz": {}, "highest_devfreq_hz"')
+    cold, hot = (faulty(clocks[0], clocks[1].format(khz)) for khz in (["1400000"], ["600000"]))
+    dies = cold.replace(
+        IN_MEASURE.encode(), b"        os.kill(os.getpid(), 9)\n" + IN_MEASURE.encode()
+    )
+
+    assert (connect(sources=(dies, hot)).measure(small).ms > 0).all()
 
 
 def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
@@ -348,12 +394,12 @@ def test_a_python_without_any_runtime_is_told_with_the_way_out(connect, settings
     if printed.stdout.split() != [b"None", b"None"] or shutil.which("trtexec"):
         pytest.skip(f"{bare} has a runtime")
 
-    with pytest.raises(BoardError, match=r"latency\.python="):
+    with pytest.raises(BoardError, match=r"python="):
         connect(reach=Connect(python=str(bare)), settings=replace(settings, runtime=Runtime.auto))
 
 
 def test_a_runtime_that_nobody_knows_is_none(connect, faulty, settings):
-    strange = faulty('"runtimes": find_runtimes()', '"runtimes": {"strange": "1.0"}')
+    strange = faulty('"runtimes": runtimes', '"runtimes": {"strange": "1.0"}')
 
     with pytest.raises(BoardError, match="no runtime there"):
         connect(sources=(strange,), settings=replace(settings, runtime=Runtime.auto))
