@@ -30,6 +30,7 @@ class ExportKeywords(TypedDict, total=False):
     data: str | Path | None
     dataset: str | None
     device: str | Sequence[str] | None
+    env: Sequence[str] | None
     formats: Sequence[Literal["onnx", "tflite"]] | None
     learner: str | Learner | None
     network: str | None
@@ -38,19 +39,7 @@ class ExportKeywords(TypedDict, total=False):
     precision: Literal["fp32", "fp16", "int8", "all"] | None
     python: str | None
     run: str | Path | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     seed: int | None
     side: int | None
     space: str | SearchSpace | None
@@ -79,6 +68,7 @@ class MeasureKeywords(TypedDict, total=False):
     core: int | None
     dataset: str | None
     device: str | Sequence[str] | None
+    env: Sequence[str] | None
     layers: int | None
     minutes: float | None
     networks: int | None
@@ -89,19 +79,7 @@ class MeasureKeywords(TypedDict, total=False):
     probes: int | None
     python: str | None
     repeats: int | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     scenario: str | None
     seed: int | None
     space: str | SearchSpace | None

@@ -53,6 +53,7 @@ class BoardsConfig:
         "graph: one CUDA graph, of nas.measure on this machine.",
         heading="How a board is reached (docs/how-to/search-on-a-live-board.md)",
     )
+    env: list[str] = setting([], "Environment of the Python on the board: [OMP_NUM_THREADS=1].")
     python: str | None = setting(None, "Python of the board.", unset="its python3")
     ssh_config: Path | None = setting(None, "Configuration of ssh.", unset="your own")
     tries: int = setting(5, "Connections in a row that may fail.")

@@ -65,9 +65,7 @@ class AutoLatencyConfig(LatencyConfig):
 
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
-    unit: TimeUnit | None = (
-        None  # of the device's column; None: as its name or the file's says, else ms
-    )
+    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """A table with its holes filled, or the linear model if no file has the device."""
@@ -88,9 +86,7 @@ class TableLatencyConfig(LatencyConfig):
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median
     implausible: Implausible = Implausible.set_aside
-    unit: TimeUnit | None = (
-        None  # of the device's column; None: as its name or the file's says, else ms
-    )
+    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Read the device's column."""
@@ -120,9 +116,7 @@ class RegressionLatencyConfig(LatencyConfig):
     """
 
     statistic: Statistic = Statistic.median
-    unit: TimeUnit | None = (
-        None  # of the device's column; None: as its name or the file's says, else ms
-    )
+    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Predict every architecture of the space."""

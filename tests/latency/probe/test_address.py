@@ -75,6 +75,26 @@ def test_a_python_that_could_be_an_option_is_refused(python):
         command_of("ssh://host", Connect(python=python))
 
 
+@pytest.mark.parametrize("address", ["ssh://jetson", "cmd://docker exec -i board", "cmd://"])
+def test_the_environment_is_set_before_the_python_starts(address):
+    words = command_of(address, Connect(python="py", env=("OPENBLAS_CORETYPE=ARMV8",)))
+
+    assert words[-len(START) - 3 :] == ["env", "OPENBLAS_CORETYPE=ARMV8", "py", *START]
+
+
+@pytest.mark.parametrize("word", ["A", "1=2", "A=$(reboot)", "A=b c", "A=b;c"])
+def test_an_environment_that_a_shell_would_change_is_refused(word):
+    with pytest.raises(UserError, match="env"):
+        command_of("ssh://jetson", Connect(env=(word,)))
+
+
+def test_a_python_at_home_is_found_by_the_shell_of_the_board_and_here_by_us(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+
+    assert command_of("ssh://jetson", Connect(python="~/venv/bin/python"))[-5] == "~/venv/bin/python"
+    assert command_of("cmd://", Connect(python="~/venv/bin/python"))[0] == "/home/me/venv/bin/python"
+
+
 def test_a_quote_that_is_not_closed_is_named():
     with pytest.raises(UserError, match="No closing quotation"):
         command_of("cmd://docker 'exec", Connect())
