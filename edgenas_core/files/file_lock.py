@@ -11,7 +11,6 @@ from pathlib import Path
 
 from edgenas_core.types.errors import UserError
 
-
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 """Errors of file systems without locks: Lustre without `-o flock`, NFS without lockd, some of FUSE."""
 

@@ -411,7 +411,9 @@ def find_runtimes() -> Tuple[Dict[str, str], Dict[str, str]]:
     if trtexec:
         versions["tensorrt"] = _tensorrt_version()
     if find_spec("onnxruntime"):
-        tried = _tried("import onnxruntime as o; print(o.__version__, *o.get_available_providers())")
+        tried = _tried(
+            "import onnxruntime as o; print(o.__version__, *o.get_available_providers())"
+        )
         if tried[0]:
             broken["onnxruntime"] = tried[0]
         else:

@@ -374,4 +374,6 @@ def _state_of(reported: dict[str, Any], runtime: str) -> BoardState:
 
 def _errors_of(broken: dict[str, str]) -> str:
     """Runtimes that are installed and do not work, each with its error."""
-    return "; ".join(f"{printable(name)}: {printable(str(why))[:300]}" for name, why in broken.items())
+    return "; ".join(
+        f"{printable(name)}: {printable(str(why))[:300]}" for name, why in broken.items()
+    )

@@ -6,7 +6,7 @@ docs/how-to/search-on-a-live-board.md is for its user.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import final

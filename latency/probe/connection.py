@@ -236,7 +236,9 @@ class Connection:
         """
         lines = []
         for heard in (self._errors, self._decoder.skipped):
-            printed = [line for line in heard.decode("utf-8", "replace").split("\n") if line.strip()]
+            printed = [
+                line for line in heard.decode("utf-8", "replace").split("\n") if line.strip()
+            ]
             lines += [printable(" ".join(line.split()))[:300] for line in printed[-1:]]
         return f" ({'; '.join(lines)})" if lines else ""
 

@@ -38,7 +38,6 @@ from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
 
-
 _LEAST_R2 = 0.5
 """Held-out R2 of a model of layers below which no search with it is offered."""
 

@@ -91,8 +91,12 @@ def test_an_environment_that_a_shell_would_change_is_refused(word):
 def test_a_python_at_home_is_found_by_the_shell_of_the_board_and_here_by_us(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
 
-    assert command_of("ssh://jetson", Connect(python="~/venv/bin/python"))[-5] == "~/venv/bin/python"
-    assert command_of("cmd://", Connect(python="~/venv/bin/python"))[0] == "/home/me/venv/bin/python"
+    assert (
+        command_of("ssh://jetson", Connect(python="~/venv/bin/python"))[-5] == "~/venv/bin/python"
+    )
+    assert (
+        command_of("cmd://", Connect(python="~/venv/bin/python"))[0] == "/home/me/venv/bin/python"
+    )
 
 
 def test_a_quote_that_is_not_closed_is_named():

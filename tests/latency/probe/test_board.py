@@ -214,10 +214,19 @@ def test_a_board_that_does_not_come_back_is_told_in_one_line(connect, small, fau
     ("fault", "says"),
     [
         (
-            ('            "state": board_state(),\n        }\n\n    def _prepare', '            "state": 1 / 0,\n        }\n\n    def _prepare'),
+            (
+                '            "state": board_state(),\n        }\n\n    def _prepare',
+                '            "state": 1 / 0,\n        }\n\n    def _prepare',
+            ),
             "ZeroDivisionError",
         ),
-        (("    _find_what_isolation_hides()\n        agent", "    raise OSError('closed')\n        agent"), "closed"),
+        (
+            (
+                "    _find_what_isolation_hides()\n        agent",
+                "    raise OSError('closed')\n        agent",
+            ),
+            "closed",
+        ),
         (("import zlib\n", "import zlib_of_another_system\n"), "zlib_of_another_system"),
     ],
 )
