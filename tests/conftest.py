@@ -25,8 +25,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub
 
 import jaxtyping
+import omegaconf
 import pytest
+import yaml
 from hypothesis import settings
+
+
+def _compose_faster():
+    """Let OmegaConf read YAML by libyaml and parse each interpolation once: composing settings is half of most commands."""
+    omegaconf.base.parse = functools.lru_cache(omegaconf.base.parse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "SafeLoader", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        loader = omegaconf._utils.get_yaml_loader()
+    omegaconf._utils.get_yaml_loader = lambda: loader
+
+
+_compose_faster()
 
 gc.disable()  # until all is imported: see pytest_collection_finish
 
