@@ -42,7 +42,7 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.machine.timing import Stopwatch, TimingConfig, time_interleaved
-from nas.export.accuracy import classes_of, prepared
+from nas.export.accuracy import classes_of, prepare
 from nas.export.int8 import Int8Source, calibration
 from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.open import open_images
@@ -218,7 +218,7 @@ def begin(judging, images):
     """Make the files of a network, and time them."""
     job = judging.job
     network = job.network.to(memory_format=torch.contiguous_format).eval()
-    example = prepared(images.train, images, job.side, slice(AT_ONCE))
+    example = prepare(images.train, images, job.side, slice(AT_ONCE))
     write = partial(onnx_bytes, examples=[torch.from_numpy(example)], dynamic_batch=True)
     source, fp32 = Int8Source(network, images, job.side), write(network)
     contents = {"fp32": fp32, "int8": source.onnx(write, AT_ONCE).content}
@@ -581,7 +581,7 @@ def run(settings):
     halves = images_for(str(settings.data), 0.5)
     say(f"{len(images.train):,} training images, {len(images.test):,} test images")
     pool = TrainingPool(images, side_by_side=settings.side_by_side).__enter__()
-    sources = ImageSources.of(halves, TrainOn.train, device_named("auto"))
+    sources = ImageSources.open(halves, TrainOn.train, device_named("auto"))
     write_rows([], settings.out)
     Run(settings, settings.plan, pool, judges, count, images, sources, until_s).go()
 

@@ -34,7 +34,7 @@ from edgenas_core.inference.formats.tflite_export import (
     tflite_quantised,
     without_names,
 )
-from nas.export.accuracy import classes_of, prepared
+from nas.export.accuracy import classes_of, prepare
 from nas.export.int8 import Int8Source
 from nas.export.latency import tflite_session
 from nas.fit.data.open import open_images
@@ -146,7 +146,7 @@ def trained(networks, data, published, count):
     for name, kept in torch.load(networks, weights_only=False).items():
         (side, middle), network = kept["job"], kept["network"].float().eval()
         seen = images if middle is None else replace(images, mean=(middle,) * 3, sd=(middle,) * 3)
-        example = torch.from_numpy(prepared(seen.train, seen, side, slice(1)))
+        example = torch.from_numpy(prepare(seen.train, seen, side, slice(1)))
         path = networks.parent / f"{name}.tflite"
         if not path.is_file():
             source = Int8Source(network, seen, side)

@@ -41,7 +41,7 @@ from nas.fit.training.network import untrained
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.sources import sources_of
 from nas.fit.training.train_on import TrainOn
-from nas.fit.training.trainer import TrainingOptions, drained, training
+from nas.fit.training.trainer import TrainingOptions, run_to_end, training
 from nas.spaces.registry import space_named
 
 DEVICE = "this-core/onnxruntime/fp32/b1"
@@ -159,7 +159,7 @@ def _trained(network, data, epochs, seed, ends_s=None):
     sources = sources_of(data, TrainOn.train, device)
     # kernels that are guessed: six processes that try them all would wait for each other for minutes
     with opened_slot(device, Kernels.guessed) as slot:
-        done = drained(training(sources, network, recipe, options, slot))
+        done = run_to_end(training(sources, network, recipe, options, slot))
     took_s = ended[-1] - began_s
     epoch_s = (ended[-1] - ended[0]) / max(1, len(ended) - 1) or took_s
     result = {"epochs": done.epochs, "losses": [round(each, 4) for each in done.losses]}

@@ -43,8 +43,8 @@ class EvolutionController:
             return self._draw(batch_size)
         u = self._generators.uniform(batch_size, self._config.sample_size + 2)
         parents = self._parents(u[..., 2:])
-        children = self._mutated(parents, u[..., 0], u[..., 1])
-        return children if self._all_valid else self._repaired(children, parents)
+        children = self._mutate(parents, u[..., 0], u[..., 1])
+        return children if self._all_valid else self._repair(children, parents)
 
     def _parents(self, u: Float64[ndarray, "R B S"]) -> Int64[ndarray, "R B D"]:
         """The best of each sample, which is drawn with replacement."""
@@ -55,7 +55,7 @@ class EvolutionController:
         parents: Int64[ndarray, "R B D"] = self._population[replica, chosen]
         return parents
 
-    def _mutated(
+    def _mutate(
         self,
         parents: Int64[ndarray, "R B D"],
         u_position: Float64[ndarray, "R B"],
@@ -70,7 +70,7 @@ class EvolutionController:
         np.put_along_axis(children, position[..., None], ((now + shift) % options)[..., None], -1)
         return children
 
-    def _repaired(
+    def _repair(
         self, children: Int64[ndarray, "R B D"], parents: Int64[ndarray, "R B D"]
     ) -> Int64[ndarray, "R B D"]:
         """Replace a child that is invalid, or its parent again, by a neighbour of the parent."""

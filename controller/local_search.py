@@ -50,7 +50,7 @@ class _Climb:
         while self.ahead:
             key = self.ahead.pop()
             if key not in self.rewards:
-                return self._proposed(key)
+                return self._mark_proposed(key)
             if self.rewards[key] > self._reward_here():  # known from an earlier climb
                 self._stand_at(key)
         start = self._unseen()
@@ -58,10 +58,10 @@ class _Climb:
             best = self.best or self.here
             assert best is not None  # the first random architecture is always new
             return best
-        if not self._undecided():
+        if not self._is_undecided():
             self.restarts += self.here is not None
             self._stand_at(start)
-        return self._proposed(start)
+        return self._mark_proposed(start)
 
     def learn(self, key: bytes, reward: float) -> None:
         """Move if this is an improvement.
@@ -88,7 +88,7 @@ class _Climb:
     def _reward_here(self) -> float:
         return math.nan if self.here is None else self.rewards[self.here]
 
-    def _proposed(self, key: bytes) -> bytes:
+    def _mark_proposed(self, key: bytes) -> bytes:
         self.rewards[key] = math.nan
         return key
 
@@ -107,7 +107,7 @@ class _Climb:
                 return key
         return None
 
-    def _undecided(self) -> bool:
+    def _is_undecided(self) -> bool:
         """Return True if a pending reward may yet show that this is no local optimum."""
         here = () if self.here is None else (self.here,)
         return any(math.isnan(self.rewards.get(key, 0.0)) for key in (*here, *self.around))

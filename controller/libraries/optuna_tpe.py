@@ -83,14 +83,14 @@ class OptunaTpe(OneSearch):
             trial = self._study.ask(self._distributions)
             row = self._row(trial.params)
             if self._space.valid(row):
-                return self._started(trial)
+                return self._start(trial)
             trial.set_user_attr(_INVALID, value=True)
             self._study.tell(trial, state=TrialState.FAIL)
         (row,) = self._space.sample(self._generator, 1)
         self._study.enqueue_trial(self._params(row))
-        return self._started(self._study.ask(self._distributions))
+        return self._start(self._study.ask(self._distributions))
 
-    def _started(self, trial: Trial) -> Int64[ndarray, "D"]:
+    def _start(self, trial: Trial) -> Int64[ndarray, "D"]:
         row = self._space.normal(self._row(trial.params))
         self._pending.append((row.tobytes(), trial))
         return row

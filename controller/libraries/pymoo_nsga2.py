@@ -68,11 +68,11 @@ class PymooNsga2(OneSearch):
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next of this generation."""
         while len(self._children) < count:
-            self._children = np.concatenate([self._children, self._bred()])
+            self._children = np.concatenate([self._children, self._breed()])
         proposed, self._children = np.split(self._children, [count])
         return proposed
 
-    def _bred(self) -> Int64[ndarray, "size D"]:
+    def _breed(self) -> Int64[ndarray, "size D"]:
         """Draw a population of distinct valid architectures, one for each member."""
         children = self._algorithm.ask()
         new = np.empty((0, len(self._num_choices)), np.int64)

@@ -36,7 +36,7 @@ class Front:
     most: float  # logarithm of the cost beyond which nothing counts
 
     @classmethod
-    def of(
+    def from_values(
         cls, accuracy: Float64[ndarray, "n"], log_ratios: Float64[ndarray, "n M"]
     ) -> tuple[Front, Bool[ndarray, "n"]]:
         """The front of known networks, and which of them are on it: none beyond a further limit.

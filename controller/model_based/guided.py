@@ -167,7 +167,7 @@ class GuidedSearch(OneSearch):
         """Indices of evaluated architectures by falling reward; with `front`, those of the front first, shuffled."""
         if not self._config.front:
             return evaluated[np.argsort(-self._rewards[evaluated], kind="stable")]
-        _, which = Front.of(accuracy[evaluated], np.log(ratios[evaluated]))
+        _, which = Front.from_values(accuracy[evaluated], np.log(ratios[evaluated]))
         return evaluated[np.lexsort((self._generator.random(len(evaluated)), ~which))]
 
     def _update_bar(self, ratios: Float64[ndarray, "k M"]) -> None:
@@ -177,7 +177,7 @@ class GuidedSearch(OneSearch):
         """
         smoothed = self._model.smoothed
         if self._config.front:
-            self._front, _ = Front.of(smoothed, self._model.log_costs)
+            self._front, _ = Front.from_values(smoothed, self._model.log_costs)
         else:
             self._bar = without_noise(self._model.scale(self._needed), smoothed, ratios)
 

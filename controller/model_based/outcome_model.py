@@ -39,7 +39,7 @@ class AccuracyScale:
     scores: Float64[ndarray, "n"]
 
     @classmethod
-    def of(cls, accuracy: Float64[ndarray, "n"]) -> AccuracyScale:
+    def from_values(cls, accuracy: Float64[ndarray, "n"]) -> AccuracyScale:
         """Make the scale that these accuracies determine."""
         values, counts = np.unique(accuracy, return_counts=True)
         better = 1 - (counts.cumsum() - 0.5 * counts) / len(accuracy)
@@ -102,7 +102,7 @@ class OutcomeModel:
         """
         ended = ~np.isnan(accuracy)
         done = ended & ~failed
-        self.scale = AccuracyScale.of(accuracy[done])
+        self.scale = AccuracyScale.from_values(accuracy[done])
         scores = self.scale(np.where(failed, accuracy[done].min(), accuracy)[ended])
         self._succeeded = ~failed[ended]
         logs = np.log(ratios[done])

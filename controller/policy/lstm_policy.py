@@ -122,7 +122,9 @@ class LstmPolicy:
     def _draw(self, uniform: Float64[ndarray, "R B D"]) -> Pass:
         u = uniform.astype(np.float32)
 
-        def sampled(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
+        def sample_choice(
+            position: int, probabilities: Float[ndarray, "R B K"]
+        ) -> Int64[ndarray, "R B"]:
             passed = probabilities.cumsum(-1) <= u[..., position, None]
             # rounding may leave the last sum below u
             choices: Int64[ndarray, "R B"] = np.minimum(
@@ -130,9 +132,9 @@ class LstmPolicy:
             )
             return choices
 
-        return self._chosen(u.shape[1], sampled)
+        return self._forward(u.shape[1], sample_choice)
 
-    def _chosen(self, batch_size: int, choose: Choose) -> Pass:
+    def _forward(self, batch_size: int, choose: Choose) -> Pass:
         """Forward pass with the choices of `choose`, but 0 where a position is switched off."""
         rows = np.zeros((len(self._parameters), batch_size, len(self._lstm.num_choices)), np.int64)
 
@@ -166,15 +168,15 @@ class LstmPolicy:
         Raises:
           DivergedError: if a probability is not finite.
         """
-        made = self._chosen(1, lambda _, p: p.argmax(-1))
+        made = self._forward(1, lambda _, p: p.argmax(-1))
         greedy: Int64[ndarray, "R D"] = made.choices[:, 0]
         if not self._all_valid:
             wrong = ~self._space.valid(greedy)
             if wrong.any():
-                greedy[wrong] = self._likeliest()[wrong]
+                greedy[wrong] = self._find_likeliest()[wrong]
         return self._space.normal(greedy)
 
-    def _likeliest(self) -> Int64[ndarray, "R D"]:
+    def _find_likeliest(self) -> Int64[ndarray, "R D"]:
         """The most likely valid architecture of many draws; from a fixed random stream."""
         generator = np.random.default_rng(0)
         u = generator.random((_CANDIDATES, len(self._lstm.num_choices)))
@@ -190,13 +192,13 @@ class LstmPolicy:
 
     def entropy(self, made: Pass) -> Float64[ndarray, "R"]:
         """Entropy of the distributions that decided these rows, as a share of that of even ones."""
-        on = self._on(made)
+        on = self._switched_on(made)
         entropy = -(made.probabilities * made.log_probabilities).sum(-1, keepdims=True) * on
         share: Float64[ndarray, "R"] = entropy.sum((1, 2, 3), dtype=float)
         share /= (self._most_entropy * on).sum((1, 2, 3))
         return share
 
-    def _on(self, made: Pass) -> Bool[ndarray, "R D B 1"]:
+    def _switched_on(self, made: Pass) -> Bool[ndarray, "R D B 1"]:
         """True where a position is switched on; what is drawn for others decides nothing."""
         if self._all_valid:
             return np.ones((*made.probabilities.shape[:-1], 1), bool)
@@ -220,7 +222,7 @@ class LstmPolicy:
         chosen = made.choices.swapaxes(-1, -2)[..., None] == options
         plogp = made.probabilities * made.log_probabilities
         entropy = -plogp.sum(-1, keepdims=True)
-        on = self._on(made)
+        on = self._switched_on(made)
         # descent on -(advantage * log p(chosen)) - weight * entropy, by the logits
         grad = advantage[:, None, :, None] * (made.probabilities - chosen)
         grad += entropy_weight * (plogp + made.probabilities * entropy)
@@ -230,7 +232,7 @@ class LstmPolicy:
         with np.errstate(over="ignore", invalid="ignore"):
             self._optimiser.step(self._parameters, gradient, lr)
         if not np.isfinite(self._parameters).all():
-            raise _diverged()
+            raise _diverged_error()
         total: Float[ndarray, "R"] = np.sum(entropy * on, axis=(1, 3)).mean(-1)
         return total
 
@@ -247,11 +249,11 @@ def _is_ordered(space: Choices) -> bool:
 
 def _finite(made: Pass) -> Pass:
     if not np.isfinite(made.probabilities).all():
-        raise _diverged()
+        raise _diverged_error()
     return made
 
 
-def _diverged() -> DivergedError:
+def _diverged_error() -> DivergedError:
     return DivergedError(
         "the policy diverged: its probabilities are not finite; lower controller.lr or "
         "controller.entropy_weight and start again"

@@ -46,7 +46,7 @@ class Pacing:
         ).astype(float)
         return one_hot
 
-    def predicted(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B"]:
+    def predict(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B"]:
         """Costs by the linear model."""
         return (self._features(architectures) @ self._weights)[..., 0]
 
@@ -71,7 +71,7 @@ class Pacing:
         Replicas that are not `guarded` afford any cost. If too few candidates are affordable, those that cost
         less than the last candidate fill the batch, in order of cost, and then the last candidate, repeated.
         """
-        predicted = self.predicted(candidates)
+        predicted = self.predict(candidates)
         predicted += np.sqrt(self._squared_error)[:, None]
         # sum of the window's costs that stay when the batch has 1, 2, ... samples
         leaving = np.zeros((len(guarded), count))
@@ -129,7 +129,7 @@ class Pacing:
 
     def add(self, architectures: Int64[ndarray, "R B D"], costs: Float64[ndarray, "R B"]) -> None:
         """Update the model with the costs of evaluated architectures, oldest first; NaN where unknown."""
-        predicted = self.predicted(architectures)
+        predicted = self.predict(architectures)
         unknown = np.isnan(costs)
         costs = np.where(unknown, predicted, costs)
         features = self._features(architectures) * ~unknown[..., None]

@@ -61,14 +61,14 @@ class ReinforceController:
         self._last = self._policy.draw(u)
         self._entropy = self._most_entropy * self._policy.entropy(self._last)
         draws = self._space.normal(self._last.choices)
-        self._cost = self._pacing.predicted(draws).mean(-1)
+        self._cost = self._pacing.predict(draws).mean(-1)
         best_known = [
             np.where(np.isfinite(best.scores)[..., None], best.architectures, draws[:, :1])
             for best in (self._elite, self._cheaper)
         ]
         candidates = np.concatenate([draws, *best_known], axis=1)
         self._put_neighbours(candidates[:, :batch_size])
-        return self._pacing.choose(candidates, batch_size, self._guarded())
+        return self._pacing.choose(candidates, batch_size, self._is_guarded())
 
     def _put_neighbours(self, candidates: Int64[ndarray, "R B D"]) -> None:
         """Replace a share of the candidates by new neighbours of the most accurate architectures within the limits."""
@@ -82,7 +82,7 @@ class ReinforceController:
                 if len(near):
                     candidates[replica, i] = near[generator.integers(len(near))]
 
-    def _guarded(self) -> Bool[ndarray, "R"]:
+    def _is_guarded(self) -> Bool[ndarray, "R"]:
         """True for replicas whose best reward is within the limits, so that the mean cost is kept there, too."""
         guarded: Bool[ndarray, "R"] = (self._trials >= WINDOW) & (self._elite.costs[:, 0] <= 1)
         return guarded
@@ -146,7 +146,7 @@ class ReinforceController:
     def _cost_weight(self) -> Float64[ndarray, "R"]:
         """Weight of the cost's rank in the advantage; it rises with the excess of the policy's mean cost over 1."""
         weight: Float64[ndarray, "R"] = np.clip(_GAIN * (self._cost - 1), 0, _MOST)
-        return np.where(self._guarded(), weight, 0)
+        return np.where(self._is_guarded(), weight, 0)
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """Greedy architecture: the most likely option at each position, one position after another."""

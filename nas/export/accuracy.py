@@ -83,7 +83,7 @@ def _batches(data: ImageSet, side: int) -> Iterator[tuple[Tensor, Tensor]]:
     for start in range(0, len(data.test), _CHUNK):
         which = slice(start, start + _CHUNK)
         labels = torch.from_numpy(np.array(data.test.labels[which]))
-        yield torch.from_numpy(prepared(data.test, data, side, which)), labels
+        yield torch.from_numpy(prepare(data.test, data, side, which)), labels
 
 
 def accuracy_of(
@@ -106,7 +106,7 @@ def classes_of(
 
     def classes(start: int) -> Int64[ndarray, "b"]:
         which = slice(start, start + _CHUNK * batch_size)
-        batch = prepared(images, image_set, side, which)
+        batch = prepare(images, image_set, side, which)
         numbers: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
         return numbers
 
@@ -115,16 +115,18 @@ def classes_of(
         return np.concatenate(list(pool.map(classes, starts)))
 
 
-def prepared(
+def prepare(
     images: Images, image_set: ImageSet, side: int, which: slice
 ) -> Float32[ndarray, "n c side side"]:
     """Images of a slice, resized and normalised for a network of this side."""
     about = {"mean": image_set.mean, "sd": image_set.sd}
-    inputs: Float32[ndarray, "n c h w"] = normalised(resized(images.pixels[which], side), about)
+    inputs: Float32[ndarray, "n c h w"] = normalised(
+        resize_images(images.pixels[which], side), about
+    )
     return inputs
 
 
-def resized(
+def resize_images(
     pixels: UInt8[ndarray, "n h w channels"], side: int
 ) -> UInt8[ndarray, "n side side channels"]:
     """Images resized to a side as `infer.py` does; training resizes in the same way without rounding."""

@@ -18,18 +18,18 @@ from torch import Tensor, nn
 
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
-from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepared
+from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepare
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.folder import RECORD
 from nas.export.forms import Inputs, calibration_text, int8_source, noise, session_of, written_forms
-from nas.export.int8 import Int8Source, few_calibrated
+from nas.export.int8 import Int8Source, calibration_warning
 from nas.export.latency import Latency, timed_here, timed_on_board
 from nas.export.network import (
     IMAGES,
     Session,
     in_unit,
-    initialised,
+    initialise,
     logits_of,
     outputs_of,
     require_same_elsewhere,
@@ -143,7 +143,7 @@ def _write(folder: Path, subject: ExportSubject, config: ExportConfig) -> _Writt
     """Write the network as Python and weights, and in each format and precision."""
     space, architecture, task = subject.space, subject.architecture, subject.task
     if subject.weights is None:
-        network = initialised(space, architecture, task, config.seed)
+        network = initialise(space, architecture, task, config.seed)
     else:
         network = with_weights(space, architecture, task, subject.weights)
     inputs, inputs_are = _compared_inputs(subject)
@@ -248,7 +248,7 @@ def _notes(
     yield from beyond_limit(latencies, searched)
     yield from memory_notes(*written.memory, {} if searched is None else searched.limits_kb)
     has_int8 = any(form.precision is ExportPrecision.int8 for form in written.files)
-    warning = few_calibrated(subject.images) if has_int8 and subject.images else None
+    warning = calibration_warning(subject.images) if has_int8 and subject.images else None
     if warning is not None:
         yield warning
 
@@ -271,7 +271,7 @@ def _compared_inputs(subject: ExportSubject) -> tuple[Inputs, str]:
         return np.resize(example, (IMAGES, *example.shape[1:])), "training inputs"
     if subject.images is None:
         return noise(subject, IMAGES), "noise"
-    images = prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
+    images = prepare(subject.images.test, subject.images, subject.side, slice(IMAGES))
     return images, "test images"
 
 

@@ -22,7 +22,7 @@ from edgenas_core.inference.formats.onnx_quantisation import LEAST_RANGE, quanti
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.inference.formats.tflite_export import tflite_bytes, tflite_quantised
 from edgenas_core.types.errors import UserError
-from nas.export.accuracy import classes_of, prepared
+from nas.export.accuracy import classes_of, prepare
 from nas.export.latency import tflite_session
 from nas.export.network import Session
 from nas.fit.data.image_set import weighted_accuracy
@@ -55,7 +55,7 @@ def calibration(
             yield np.resize(inputs.numpy(), (batch_size, *inputs.shape[1:]))
         return
     for start in range(0, min(CALIBRATED_ON, len(images.train)), batch_size):
-        batch = prepared(images.train, images, side, slice(start, start + batch_size))
+        batch = prepare(images.train, images, side, slice(start, start + batch_size))
         yield np.resize(batch, (batch_size, *batch.shape[1:]))
 
 
@@ -105,7 +105,7 @@ class _Rounding:
         return sorted(decibels.items(), key=lambda pair: pair[1])
 
     def _rounded_in(self, names: Collection[str]) -> Tensor:
-        weights = {f"{name}.weight": _rounded(self._layers[name].weight) for name in names}
+        weights = {f"{name}.weight": _round_weight(self._layers[name].weight) for name in names}
         return self._run(self._round, weights, names)
 
     def _note(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -130,7 +130,7 @@ class _Rounding:
         return torch.cat(outputs)
 
 
-def bias_corrected(
+def correct_biases(
     network: nn.Module, images: TrainingData, side: int, in_fp32: Collection[str] = ()
 ) -> nn.Module:
     """A copy whose batch normalisations undo what rounding shifts their channels by (Nagel et al., ICCV 2019).
@@ -164,7 +164,7 @@ def bias_corrected(
     return corrected
 
 
-def _rounded(weight: Tensor) -> Tensor:
+def _round_weight(weight: Tensor) -> Tensor:
     """Weights rounded to 8 bits, of a scale for each channel."""
     scales = weight.detach().flatten(1).abs().amax(1).clamp(min=LEAST_RANGE) / 127
     zeros = torch.zeros(len(scales), dtype=torch.int32)
@@ -202,7 +202,7 @@ class Int8Source:
     @cached_property
     def corrected(self) -> nn.Module:
         """The network that becomes an int8 file."""
-        return bias_corrected(self.network, self.images, self.side)
+        return correct_biases(self.network, self.images, self.side)
 
     def calibration(self, batch_size: int) -> list[Float32[ndarray, "b c side side"]]:
         """Batches of training images."""
@@ -242,7 +242,7 @@ class Int8Source:
             if lost(best) <= MOST_LOST:
                 break
             layers = tuple(name for name, _ in self.least_exact[:count])
-            corrected = bias_corrected(self.network, self.images, self.side, layers)
+            corrected = correct_biases(self.network, self.images, self.side, layers)
             mixed = quantised(write(corrected), batches, layers, in_7_bits=in_7_bits)
             classes = answers(mixed)
             if (classes == exact).mean() <= (best == exact).mean():
@@ -251,7 +251,7 @@ class Int8Source:
         return Int8Onnx(content, in_7_bits, in_fp32, (before, lost(best)))
 
 
-def few_calibrated(images: TrainingData) -> str | None:
+def calibration_warning(images: TrainingData) -> str | None:
     """A warning if there are too few images to calibrate int8 on."""
     if (count := len(images.train)) >= FEWEST_CALIBRATED:
         return None
@@ -278,7 +278,7 @@ def int8_accuracy(
     if not has_classes(images):
         raise TypeError(f"{images.title} has no classes")
 
-    example = torch.from_numpy(prepared(images.train, images, side, slice(1)))
+    example = torch.from_numpy(prepare(images.train, images, side, slice(1)))
     fp32 = onnx_bytes(network.cpu().eval(), [example])
     source = Int8Source(network, images, side)
     in_fp32: tuple[str, ...] = ()

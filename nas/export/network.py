@@ -51,7 +51,7 @@ save_file({"outputs": outputs}, sys.argv[3])
 """
 
 
-def initialised(
+def initialise(
     space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task, seed: int
 ) -> nn.Module:
     """The untrained network of a seed, in evaluation mode.

@@ -16,7 +16,7 @@ from onnx import compose, helper
 from torch import Tensor, nn
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
-from nas.export.accuracy import resized
+from nas.export.accuracy import resize_images
 from nas.export.config import ExportConfig, ExportForm, ExportFormat
 from nas.export.subject import ExportSubject
 from nas.fit.data import pixels as decoder
@@ -79,7 +79,7 @@ def write_scripts(
         return 0
     count = min(MOST_SAMPLES, len(images.test)) if subject.is_trained else 0
     if count:
-        pixels = resized(images.test.pixels[:count], subject.side)
+        pixels = resize_images(images.test.pixels[:count], subject.side)
         np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
     return count
 

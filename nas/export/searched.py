@@ -138,7 +138,7 @@ def find(
             f"run={run} (T = {summary.T_ms:g} ms): {_WHY_NONE[which]}; export another network with "
             f"{', '.join([*offer, 'arch=<one of its samples>'])}"
         )
-    return _reported(summary, network, space, run, which.value)
+    return _find_reported(summary, network, space, run, which.value)
 
 
 _WHY_NONE = {
@@ -188,13 +188,13 @@ def _sample(
             "latency_kind": row["latency_kind"],
             "latency_again_ms": row.get("latency_again_ms"),
         }
-        searched = _searched(summary, folder.path, "sample", device, limit_ms, numbers)
+        searched = _make_searched(summary, folder.path, "sample", device, limit_ms, numbers)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.samples} is not the record of a search: {error}") from error
     return SearchedNetwork(space, architecture, plain(summary.settings.dataset), searched)
 
 
-def _reported(
+def _find_reported(
     summary: Summary, network: Network, space: SearchSpace, run: Path, named: str
 ) -> SearchedNetwork:
     """A network of the summary; of several devices, on the one with most room."""
@@ -210,14 +210,14 @@ def _reported(
     device = place.device if place else summary.device
     limit_ms = place.T_ms if place else summary.T_ms
     try:
-        searched = _searched(summary, run, named, device, limit_ms, numbers)
+        searched = _make_searched(summary, run, named, device, limit_ms, numbers)
         architecture = space.parse(network.arch)
     except (KeyError, ValueError) as error:
         raise UserError(f"run={run}: its summary is corrupt: {error}") from error
     return SearchedNetwork(space, architecture, plain(summary.settings.dataset), searched)
 
 
-def _searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
+def _make_searched(  # noqa: PLR0917 - one call for each of the two kinds of networks
     summary: Summary,
     run: Path,
     named: str,

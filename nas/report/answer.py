@@ -400,7 +400,7 @@ class Answer:
                 "to confirm the latency, end what else runs on the device, and export the network, which "
                 "times it again; device= names a board"
             )
-        if predicted := ", ".join(self._predicted()):
+        if predicted := ", ".join(self._list_predictions()):
             numbers = [
                 number
                 for network in self.networks.values()
@@ -424,7 +424,7 @@ class Answer:
         if summary.split == Split.test.value:
             yield "the search was on test images, so its test accuracy is no unbiased estimate"
 
-    def _predicted(self) -> Iterator[str]:
+    def _list_predictions(self) -> Iterator[str]:
         """Texts that name the model behind each predicted number, and its share of the trials."""
         summary = self.summary
         networks = self.networks.values()
@@ -488,14 +488,14 @@ def network_columns(
         answer.searched: [network.accuracy.text for network in networks],
         f"test {answer.metric}": ["-" if n.test is None else n.test.text for n in networks],
         "latency": [
-            _limited(network.latency.text, "T", network.latency_ms <= answer.summary.T_ms)
+            _mark_beyond(network.latency.text, "T", network.latency_ms <= answer.summary.T_ms)
             for network in networks
         ],
     }
     for symbol, limit in answer.summary.limits.items():
         costs = [network.costs[limit.cost] for network in networks]
         columns[_cost_name(limit.cost)] = [
-            _limited(cost_text(cost, limit.unit), symbol, cost <= limit.limit) for cost in costs
+            _mark_beyond(cost_text(cost, limit.unit), symbol, cost <= limit.limit) for cost in costs
         ]
     columns["rank"] = ["-" if n.rank is None else f"{n.rank:,}" for n in networks]
     if with_sample:
@@ -505,7 +505,7 @@ def network_columns(
     return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
-def _limited(text: str, symbol: str, is_within: bool) -> str:
+def _mark_beyond(text: str, symbol: str, is_within: bool) -> str:
     return text if is_within else f"{text}, beyond {symbol}"
 
 

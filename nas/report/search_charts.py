@@ -173,7 +173,7 @@ MOST_DOTS = 2000
 _HIDDEN = 0.05
 """Share of the sampled architectures, the least accurate, that lie below the figure at first."""
 _FINEST = 256
-"""Spots of the grid by which points are thinned out, a side."""
+"""Spots of the grid by which points are thin out, a side."""
 _SAMPLED: dict[str, Any] = {
     "colorscale": [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])],
     "size": 6,
@@ -211,7 +211,7 @@ def front(
     first.sort()  # the trial at which each distinct architecture first came
     sampled = done.rows(first)
     percent = 100 * sampled.accuracy
-    kept = thinned(sampled.latency_ms, percent, MOST_DOTS)
+    kept = thin(sampled.latency_ms, percent, MOST_DOTS)
     counts = f"{len(kept):,} of the {len(first):,} distinct architectures sampled"
     counted_ms = np.where(problem.limits.met(sampled.costs), sampled.latency_ms, np.nan)
     on_front = sampled.rows(pareto_front(percent, counted_ms))
@@ -225,7 +225,7 @@ def front(
         _front_steps("found front", on_front, problem, color=BLUE, dash="dot"),
     ]
     if survey is not None:
-        dots = thinned(survey.latency_ms, survey.accuracy, MOST_DOTS)
+        dots = thin(survey.latency_ms, survey.accuracy, MOST_DOTS)
         counts = (
             f"{len(dots):,} of the {len(survey.accuracy):,} architectures of the space, {counts}"
         )
@@ -258,14 +258,14 @@ def front(
 def _point_texts(trials: Trials, problem: SearchProblem) -> dict[str, Any]:
     """Latencies in ms, accuracies in percent, and the texts that a reader sees at the points."""
     texts = [
-        f"{network.accuracy.text}, {network.latency.text}<br>{_wrapped(network.arch)}"
+        f"{network.accuracy.text}, {network.latency.text}<br>{_wrap(network.arch)}"
         + (f"<br>first at sample {network.sample:,}" if network.sample else "")
         for network in networks_of(trials, problem)
     ]
     return {"x": trials.latency_ms, "y": trials.accuracy * 100, "text": texts}
 
 
-def _wrapped(arch: str) -> str:
+def _wrap(arch: str) -> str:
     """An architecture's text in lines, for the label of a chart's point."""
     return "<br>".join(wrap(arch.replace("+", "+ "), 40)).replace("+ ", "+")
 
@@ -275,7 +275,7 @@ def _front_steps(name: str, trials: Trials, problem: SearchProblem, **style: Any
     return line(name, **_point_texts(trials, problem), **style)
 
 
-def thinned(
+def thin(
     x: Float64[ndarray, "n"], y: Float64[ndarray, "n"], at_most: int
 ) -> Int64[ndarray, "kept"]:
     """Positions of the points to draw: all, or the first of each spot of the finest grid that does.

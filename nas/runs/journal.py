@@ -26,7 +26,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
 from nas.spaces.base import SearchSpace
-from nas.spaces.function import completed
+from nas.spaces.function import complete_rows
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 
@@ -206,7 +206,7 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
 
 
 def _in_space(rows: Int64[ndarray, "n d"], problem: SearchProblem) -> Int64[ndarray, "n D"]:
-    rows = completed(rows, problem.space)
+    rows = complete_rows(rows, problem.space)
     if rows.shape[1:] != (len(problem.space.num_choices),) or not problem.space.valid(rows).all():
         raise ValueError("it holds a row that is no architecture; begin the search anew")
     return rows

@@ -275,10 +275,10 @@ class ChoiceSpace:
 
     def count(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[float, float]:
         """Parameters and multiply-accumulates of the network; builds it, which takes 10 ms and more."""
-        from nas.spaces.counted import counted  # noqa: PLC0415 - imports torch
+        from nas.spaces.counted import count_costs  # noqa: PLC0415 - imports torch
 
         images = self.example_input(architecture, task, 1)
-        return counted(partial(self.network, architecture, task), images)
+        return count_costs(partial(self.network, architecture, task), images)
 
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task

@@ -15,7 +15,7 @@ _WITHOUT_PRODUCTS = (nn.BatchNorm2d, nn.ReLU)
 """Layers that change no shape and add no multiply-accumulates, but are slow on torch's device `meta`."""
 
 
-def counted(build: Callable[[], nn.Module], images: Tensor) -> tuple[float, float]:
+def count_costs(build: Callable[[], nn.Module], images: Tensor) -> tuple[float, float]:
     """Number of parameters, and multiply-accumulates of one image; no weight is computed.
 
     Networks that cannot be built without values (on torch's device `meta`) are built with them.

@@ -180,7 +180,7 @@ class FunctionSpace(ChoiceSpace):
         vars(self).update(state, _build=cloudpickle.loads(state["_build"]))
 
 
-def completed(rows: Int64[ndarray, "n d"], space: SearchSpace) -> Int64[ndarray, "n D"]:
+def complete_rows(rows: Int64[ndarray, "n d"], space: SearchSpace) -> Int64[ndarray, "n D"]:
     """Rows from before the space gained its last choices, with the first options of these."""
     missing = len(space.num_choices) - rows.shape[-1]
     gained = space.gained_last if isinstance(space, FunctionSpace) else 0

@@ -64,13 +64,13 @@ def operations_of(build: Callable[[], nn.Module], images: Tensor) -> MicroGraph:
     try:
         with torch.device("meta"):
             network = build()
-        return _recorded(network.to("meta"), images[:1].to("meta"))
+        return _record(network.to("meta"), images[:1].to("meta"))
     except (NotImplementedError, RuntimeError):
         with torch.random.fork_rng(devices=[]):
-            return _recorded(build(), images[:1])
+            return _record(build(), images[:1])
 
 
-def _recorded(network: nn.Module, image: Tensor) -> MicroGraph:
+def _record(network: nn.Module, image: Tensor) -> MicroGraph:
     recorder = _Recorder(image)
     with torch.no_grad(), recorder:
         network.eval()(image)
@@ -125,7 +125,7 @@ class _Recorder(TorchDispatchMode):
         if kind == "MAX_POOL_2D":
             span, stride, padding = [*args[1:4], *_POOLING[len(args) - 2 :]][:3]
             windows = [*zip(span, stride or span, padding, strict=True)]
-            inputs = [self._padded(inputs[0], args[0], output, windows)]
+            inputs = [self._pad(inputs[0], args[0], output, windows)]
         elif kind == "PAD" and len(args[1]) == 4:
             left, right, top, bottom = args[1]
             self._pads[id(output)] = (inputs[0], (top, left), (bottom, right))
@@ -151,11 +151,11 @@ class _Recorder(TorchDispatchMode):
         elif not transposed:
             span = [d * (k - 1) + 1 for d, k in zip(dilation, kernel.shape[2:], strict=True)]
             windows = [*zip(span, stride, padding, strict=True)]
-            inputs = [self._padded(inputs[0], image, output, windows)]
+            inputs = [self._pad(inputs[0], image, output, windows)]
         size, channels = output.numel(), output.shape[1]
         return self.graph.add(kind, *inputs, elements=size, weights=weights, channels=channels)
 
-    def _padded(
+    def _pad(
         self,
         source: int,
         image: Tensor,

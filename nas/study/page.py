@@ -97,7 +97,7 @@ def answer(results: Results, findings: Findings) -> list[str]:
 
 
 def _most_accurate(results: Results) -> Iterator[str]:
-    compared, problems = list(_compared(results)), list(_by_problem(results).values())
+    compared, problems = list(_compare(results)), list(_by_problem(results).values())
     if len(compared) < 2:
         return
     measure, sign = ("best_accuracy", -1) if results.why_not_exact else ("gap", 1)
@@ -227,7 +227,7 @@ def _by_problem(results: Results) -> dict[tuple[str, float], dict[str, Setting]]
     return settings_of
 
 
-def _compared(results: Results) -> Mapping[str, None]:
+def _compare(results: Results) -> Mapping[str, None]:
     return dict.fromkeys(name for settings in _by_problem(results).values() for name in settings)
 
 

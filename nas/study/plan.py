@@ -103,7 +103,7 @@ def make_plan(composed: DictConfig) -> Plan:
       UserError: if a value is out of its range, a name unknown, a table incomplete, or a limit
         cannot be met.
     """
-    config = _checked(composed)
+    config = _check(composed)
     space = space_named(config.space)
     task = task_named(space, config.dataset)
     accuracy = config.accuracy.build(space, task, config.split, config.epochs)
@@ -145,7 +145,7 @@ def make_plan(composed: DictConfig) -> Plan:
     )
 
 
-def _checked(composed: DictConfig) -> StudyConfig:
+def _check(composed: DictConfig) -> StudyConfig:
     if "limit" in composed.latency:
         raise UserError("latency=mapped has one T; a study has several limits, take latency=auto")
     for name in sorted(OmegaConf.missing_keys(composed)):
@@ -160,7 +160,7 @@ def _checked(composed: DictConfig) -> StudyConfig:
     for name in ("rewards", "controllers"):
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
-            raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
+            raise UserError(f"{name}={_list(values)} must name at least one, and none twice")
     if not (config.problems or (config.devices and config.limits)):
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
     _require_comparison(config)
@@ -228,7 +228,7 @@ def _axis(text: str) -> list[str]:
 
 
 @cache
-def _composed(*overrides: str) -> DictConfig:
+def _compose(*overrides: str) -> DictConfig:
     """The configuration of a search; composing takes 0.2 s, and only T is changed in it."""
     return compose("search", [*overrides])
 
@@ -263,7 +263,7 @@ class _Maker:
         key = (f"{group}={name}", *(f"{group}.{word}" for word in words), *group_overrides)
         try:
             with composing("nas.study", key):
-                composed = _composed(f"budget={self._budget}", *key)
+                composed = _compose(f"budget={self._budget}", *key)
         except HydraException as error:
             if not group_overrides:
                 raise
@@ -284,5 +284,5 @@ def _exact(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     return ", ".join(names) or "(none)"

@@ -68,11 +68,11 @@ def search_setting(job: StudyJob, seeds: Sequence[int], budget: int) -> SearchLo
         index = np.concatenate(numbers, axis=1).astype(np.min_scalar_type(space.size - 1))
         sampled = None
     else:
-        index, sampled = _sampled(job.problem, steps)
+        index, sampled = _sample(job.problem, steps)
     return SearchLog(np.array(seeds, np.int64), index, np.array(elapsed_s), sampled)
 
 
-def _sampled(
+def _sample(
     problem: RewardedProblem, steps: Sequence[Trials]
 ) -> tuple[Int64[ndarray, "R n"], Sampled]:
     """Each sampled architecture once, and the number of every sample among them."""

@@ -71,7 +71,7 @@ def _entries(
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
-    calls = [delayed(_numbered)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    calls = [delayed(_number)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
     parallel = Parallel(
         workers,
         backend="loky",
@@ -97,7 +97,7 @@ def _begin_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
 
 
-def _numbered(
+def _number(
     number: int, job: StudyJob, folder: StudyFolder, seeds: Sequence[int], budget: int
 ) -> tuple[int, dict[str, Any]]:
     return number, search_job(job, folder, seeds, budget)

@@ -41,7 +41,7 @@ from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import logits_of, metric_of
 from nas.fit.training.network import untrained
 from nas.fit.training.recipe import Recipe, recipe_named
-from nas.fit.training.replicas import agreed, place
+from nas.fit.training.replicas import broadcast_first, place
 from nas.fit.training.step import Normalised
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import (
@@ -167,7 +167,9 @@ class TrainingJob:
         if begun_with is not None:
             return replace(recipe, epochs=begun_with)
         images, device, on = self._subject.images, self._device, self._config.images
-        epoch_s = agreed(seconds_an_epoch(self._network, images, recipe, device=device, on=on))
+        epoch_s = broadcast_first(
+            seconds_an_epoch(self._network, images, recipe, device=device, on=on)
+        )
         possible = int(_SHARE_OF_HOURS * 3600 * hours / epoch_s)
         if possible < 1:
             raise UserError(
@@ -191,7 +193,9 @@ class TrainingJob:
         def left(epoch: Epoch) -> int:
             judged_s = epoch.seconds - len(images.train) / epoch.images_per_second
             tested_s = judged_s * len(images.test) / max(1, len(images.valid))
-            return int(agreed((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds))
+            return int(
+                broadcast_first((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds)
+            )
 
         with TrainingProgress(self._console, tensorboard, recipe.epochs, done, images) as progress:
             options = TrainingOptions(
@@ -204,7 +208,7 @@ class TrainingJob:
                 epochs_left=None if math.isinf(ends_s) else left,
                 planned=self._start.planned,
                 teacher=self._start.teacher,
-                stop=lambda: agreed(time.monotonic() + progress.epoch_s / 2) > ends_s,
+                stop=lambda: broadcast_first(time.monotonic() + progress.epoch_s / 2) > ends_s,
             )
             device, on = self._device, self._config.images
             return train(self._network, images, recipe, options, device=device, on=on)

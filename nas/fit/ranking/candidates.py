@@ -23,7 +23,7 @@ from latency.models.regression import fit, held_out_ms
 from latency.sources.layers import layers_of_live
 from nas.accuracy.base import Accuracies
 from nas.spaces.base import SearchSpace
-from nas.spaces.function import completed
+from nas.spaces.function import complete_rows
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import with_margin
 from nas.trials.trial import Trials
@@ -390,7 +390,7 @@ def candidates_of(values: Mapping[str, Any], space: SearchSpace) -> Candidates:
         name: np.array(values[name], dtype)
         for name, dtype in zip(_COLUMNS, (np.int64, float, np.int8, float, float), strict=True)
     }
-    typed["architectures"] = completed(typed["architectures"], space)
+    typed["architectures"] = complete_rows(typed["architectures"], space)
     typed |= {name: int(values[name]) for name in ("drawn", "distinct", "within")}
     typed |= {name: float(values[name]) for name in ("draw_s", "score_s")}
     candidates = Candidates(**typed)

@@ -35,7 +35,7 @@ from nas.fit.training.checkpoint import epochs_done, epochs_of
 from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import device_named
 from nas.fit.training.network import untrained
-from nas.fit.training.step import copied
+from nas.fit.training.step import copy_state
 from nas.fit.training.trainer import DivergedTrainingError, Epoch
 from nas.fit.training.trial import proxy_batch
 from nas.spaces.base import SearchSpace
@@ -157,7 +157,7 @@ def supernet_scores(
             fit_classifier(shared, images)
         pixels = "" if side is None else f" at {side} pixels"
         console.print(f"supernet: {epochs_text(epochs)}{pixels}", soft_wrap=True)
-        before = copied(module_of(shared).state_dict())
+        before = copy_state(module_of(shared).state_dict())
         try:
             folder = path.parent / "tensorboard" / "supernet"
             with TrainingProgress(console, folder, max(1, epochs), done, images) as progress:

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from nas.fit.data.image_set import Images, class_weights
-from nas.fit.training.rand_augment import CHOICES, OPERATIONS, rand_augmented
+from nas.fit.training.rand_augment import CHOICES, OPERATIONS, apply_rand_augment
 from nas.fit.training.recipe import Recipe
 
 
@@ -29,7 +29,7 @@ class Draws:
     signs: Int64[Tensor, "n k"]
 
     @classmethod
-    def of(cls, n: int, side: int, generator: torch.Generator) -> Draws:
+    def draw(cls, n: int, side: int, generator: torch.Generator) -> Draws:
         """Draw for n images of this side."""
         width = 2 * padding(side) + 1
         return cls(
@@ -46,19 +46,19 @@ def padding(side: int) -> int:
     return max(side // 8, 1)
 
 
-def augmented(
+def augment(
     pixels: UInt8[Tensor, "n side side channels"], draws: Draws, recipe: Recipe
 ) -> UInt8[Tensor, "n side side channels"]:
     """Crop, flip, then RandAugment, as far as the recipe says."""
     if recipe.crop or recipe.flip:
-        pixels = _cropped(pixels, draws, recipe)
+        pixels = _crop(pixels, draws, recipe)
     if "rand_augment" in recipe.augmentation:
         device = pixels.device
-        pixels = rand_augmented(pixels, draws.operations.to(device), draws.signs.to(device))
+        pixels = apply_rand_augment(pixels, draws.operations.to(device), draws.signs.to(device))
     return pixels
 
 
-def _cropped(
+def _crop(
     pixels: UInt8[Tensor, "n side side channels"], draws: Draws, recipe: Recipe
 ) -> UInt8[Tensor, "n side side channels"]:
     """Gather each output pixel from where it comes from; pixels outside the image are black."""
@@ -193,8 +193,8 @@ class Batches:
         order = self.source.order(self.steps * self.batch_size, generator)
         for which in order.split(segment_steps * self.batch_size):
             pixels, labels = self.source.gather(which)
-            draws = Draws.of(len(which), self.source.side, generator)
-            yield augmented(pixels, draws, self.recipe), labels
+            draws = Draws.draw(len(which), self.source.side, generator)
+            yield augment(pixels, draws, self.recipe), labels
 
 
 def hash_of(seed: int, epoch: int) -> int:

@@ -11,7 +11,7 @@ import torch
 
 from edgenas_core.types.errors import gpu_memory_line
 from nas.fit.training.device import Kernels, computed_by, freed_memory_kept
-from nas.fit.training.step import Step, copied, restore
+from nas.fit.training.step import Step, copy_state, restore
 
 if TYPE_CHECKING:
     from edgenas_core.inference.cuda.graph import GraphEngine
@@ -48,7 +48,7 @@ class GpuSlot:
         ):
             yield
 
-    def captured(self, step: Step) -> Callable[[], None]:
+    def capture(self, step: Step) -> Callable[[], None]:
         """Capture a step; calling the result replays it. Call this within `current`, after a segment is loaded.
 
         State and counters are as before. What was captured here earlier is not to be replayed any
@@ -60,7 +60,7 @@ class GpuSlot:
         """
         from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP  # noqa: PLC0415 - of CUDA alone
 
-        before = copied(step.state())
+        before = copy_state(step.state())
         for _ in range(CAPTURE_WARM_UP):
             step()
             restore(step.state(), before)
@@ -73,7 +73,7 @@ class GpuSlot:
         restore(step.state(), before)
         return self._engine.capture(step).replay
 
-    def marked(self) -> torch.cuda.Event:
+    def mark(self) -> torch.cuda.Event:
         """An event that has passed once all that was launched so far has ended."""
         event = torch.cuda.Event()
         event.record(self._stream)

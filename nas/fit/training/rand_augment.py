@@ -32,53 +32,53 @@ Batch: TypeAlias = Float[Tensor, "n channels side side"]
 _WARPS = ("rotate", "shear x", "shear y", "shift x", "shift y")
 
 
-def _brightness(images: Batch, factor: Tensor) -> Tensor:
+def _change_brightness(images: Batch, factor: Tensor) -> Tensor:
     return images * factor
 
 
-def _saturation(images: Batch, factor: Tensor) -> Tensor:
+def _change_saturation(images: Batch, factor: Tensor) -> Tensor:
     grey = images.mean(1, keepdim=True)
     return grey + (images - grey) * factor
 
 
-def _contrast(images: Batch, factor: Tensor) -> Tensor:
+def _change_contrast(images: Batch, factor: Tensor) -> Tensor:
     mean = images.mean((1, 2, 3), keepdim=True)
     return mean + (images - mean) * factor
 
 
-def _sharpness(images: Batch, factor: Tensor) -> Tensor:
+def _change_sharpness(images: Batch, factor: Tensor) -> Tensor:
     smooth = functional.avg_pool2d(images, 3, 1, 1, count_include_pad=False)
     return smooth + (images - smooth) * factor
 
 
-def _posterised(images: Batch, _factor: Tensor) -> Tensor:
+def _posterise(images: Batch, _factor: Tensor) -> Tensor:
     return (images / _POSTERISED).floor() * _POSTERISED
 
 
-def _solarised(images: Batch, _factor: Tensor) -> Tensor:
+def _solarise(images: Batch, _factor: Tensor) -> Tensor:
     return torch.where(images >= _SOLARISED, 255 - images, images)
 
 
-def _stretched(images: Batch, _factor: Tensor) -> Tensor:
+def _stretch(images: Batch, _factor: Tensor) -> Tensor:
     low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
     return torch.where(high > low, (images - low) * 255 / (high - low).clamp(min=1), images)
 
 
 _COLOURS: tuple[Callable[[Batch, Tensor], Tensor], ...] = (
-    _brightness,
-    _saturation,
-    _contrast,
-    _sharpness,
-    _posterised,
-    _solarised,
-    _stretched,
+    _change_brightness,
+    _change_saturation,
+    _change_contrast,
+    _change_sharpness,
+    _posterise,
+    _solarise,
+    _stretch,
 )
 
 CHOICES = 1 + len(_WARPS) + len(_COLOURS)
 """Operations to draw from, with the one that changes nothing."""
 
 
-def rand_augmented(
+def apply_rand_augment(
     pixels: UInt8[Tensor, "n side side channels"],
     operations: Int64[Tensor, "n k"],
     signs: Int64[Tensor, "n k"],
@@ -89,12 +89,12 @@ def rand_augmented(
     """
     images = pixels.permute(0, 3, 1, 2).float()
     for operation, sign in zip(operations.T, signs.T, strict=True):
-        images = _recoloured(_warped(images, operation, sign), operation, sign)
+        images = _recolour(_warp(images, operation, sign), operation, sign)
     rounded = images.round().clamp(0, 255).to(torch.uint8)
     return rounded.permute(0, 2, 3, 1).contiguous()
 
 
-def _warped(images: Batch, operation: Int64[Tensor, "n"], sign: Int64[Tensor, "n"]) -> Batch:
+def _warp(images: Batch, operation: Int64[Tensor, "n"], sign: Int64[Tensor, "n"]) -> Batch:
     """Rotate, shear or shift by the nearest pixel, all in one look-up."""
     rotates, shears_x, shears_y, shifts_x, shifts_y = (
         (operation == 1 + number) * sign for number in range(len(_WARPS))
@@ -109,7 +109,7 @@ def _warped(images: Batch, operation: Int64[Tensor, "n"], sign: Int64[Tensor, "n
     return functional.grid_sample(images, grid, mode="nearest", align_corners=False)
 
 
-def _recoloured(images: Batch, operation: Int64[Tensor, "n"], sign: Int64[Tensor, "n"]) -> Batch:
+def _recolour(images: Batch, operation: Int64[Tensor, "n"], sign: Int64[Tensor, "n"]) -> Batch:
     """Change the colours of the images whose operation says so."""
     factor = (1 + _FACTOR * sign)[:, None, None, None]
     changed = images

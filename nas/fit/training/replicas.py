@@ -76,7 +76,7 @@ def average_statistics(state: Mapping[str, Tensor]) -> None:
             tensor.div_(count)
 
 
-def agreed(value: float) -> float:
+def broadcast_first(value: float) -> float:
     """Value of the first process, so that all processes decide the same."""
     if place()[1] == 1:
         return value

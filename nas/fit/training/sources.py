@@ -39,7 +39,7 @@ class ImageSources:
         return self.learner.images.digest
 
     @classmethod
-    def of(cls, images: ImageSet, on: TrainOn, device: torch.device) -> ImageSources:
+    def open(cls, images: ImageSet, on: TrainOn, device: torch.device) -> ImageSources:
         """Upload to a GPU; on a CPU they stay in their memory map."""
         train, judge = on.training(images), on.judging(images)
         if not sum(map(len, train)) or not len(judge):
@@ -76,7 +76,7 @@ class ImageSources:
         )
         return batches, step
 
-    def judged(self, model: Normalised) -> Float[Tensor, ""]:
+    def evaluate(self, model: Normalised) -> Float[Tensor, ""]:
         """The metric of a model now."""
         return mean_worth(model, self.judge, self.learner, self.device)
 
@@ -142,7 +142,7 @@ class LearnerSources:
         return self.data.digest
 
     @classmethod
-    def of(cls, data: LearnerData, on: TrainOn, device: torch.device) -> LearnerSources:
+    def open(cls, data: LearnerData, on: TrainOn, device: torch.device) -> LearnerSources:
         """Count the batches of an epoch."""
         every = [data.learner.batches(split.name) for split in on.training(data)]
         steps = sum(_length(batches) for batches in every)
@@ -169,7 +169,7 @@ class LearnerSources:
         )
         return batches, step
 
-    def judged(self, model: Normalised) -> float:
+    def evaluate(self, model: Normalised) -> float:
         """The metric of a model now."""
         return learner_metric(model, self.on.judging(self.data), self.data, self.device).value
 
@@ -184,8 +184,8 @@ def sources_of(data: TrainingData, on: TrainOn, device: torch.device) -> Sources
       UserError: if there is nothing to train on, or to judge by.
     """
     if isinstance(data, LearnerData):
-        return LearnerSources.of(data, on, device)
-    return ImageSources.of(data, on, device)
+        return LearnerSources.open(data, on, device)
+    return ImageSources.open(data, on, device)
 
 
 def _length(batches: Any) -> int:

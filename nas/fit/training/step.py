@@ -271,16 +271,16 @@ class Step(ABC):
     def state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; the tensors themselves, not copies."""
         return {
-            **_prefixed("network", self.model.network.state_dict()),
-            **_prefixed("momentum", self._momenta),
-            **_prefixed("average", self._average),
+            **_add_prefix("network", self.model.network.state_dict()),
+            **_add_prefix("momentum", self._momenta),
+            **_add_prefix("average", self._average),
             "losses": self.losses,
             "counter.batch": self._batch,
             "counter.step": self._step,
         }
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def with_average(self) -> Iterator[None]:
         """Run a block with the network's weights replaced by their average, if the recipe has one."""
         kept = {name: tensor.clone() for name, tensor in self._averaged.items()}
         restore(self._averaged, self._average)
@@ -418,11 +418,11 @@ class LearnerStep(Step):
         return losses[0]
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def copy_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copy all tensors."""
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 

@@ -26,8 +26,8 @@ from nas.fit.training.trainer import (
     Trained,
     TrainingOptions,
     Waits,
-    drained,
     kernels_of,
+    run_to_end,
     training,
 )
 
@@ -127,7 +127,7 @@ class TrainingPool:
             data = sources or self._sources
             if slot is not None:
                 slot.kernels = kernels_of(built, data, recipe, options)
-                yield slot.marked()  # is resumed with these kernels
+                yield slot.mark()  # is resumed with these kernels
             return (yield from training(data, built, recipe, options, slot))
 
         with self._changed:
@@ -145,7 +145,7 @@ class TrainingPool:
         while (entry := self._next(wait=True)) is not None:
             future, begin = entry
             try:
-                result = drained(begin(None))
+                result = run_to_end(begin(None))
             except BaseException as error:  # noqa: BLE001 - the future raises it
                 future.set_exception(error)
             else:
@@ -170,7 +170,7 @@ class TrainingPool:
                 if not ready:
                     time.sleep(_POLL_S)
                 for job in ready:
-                    if _ended(job):
+                    if _advance(job):
                         running.remove(job)
                         slots.append(job.slot)
 
@@ -187,7 +187,7 @@ class TrainingPool:
                 self._changed.wait()
 
 
-def _ended(job: _Running) -> bool:
+def _advance(job: _Running) -> bool:
     """Advance a training to where it waits; True if it has ended."""
     try:
         with job.slot.current():

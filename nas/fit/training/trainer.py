@@ -30,7 +30,7 @@ from nas.fit.training.evaluation import device_named
 from nas.fit.training.recipe import Recipe
 from nas.fit.training.replicas import average_statistics, place
 from nas.fit.training.sources import LearnerBatches, LearnerSources, Sources, sources_of
-from nas.fit.training.step import ImageStep, LearnerStep, copied, restore
+from nas.fit.training.step import ImageStep, LearnerStep, copy_state, restore
 from nas.fit.training.train_on import TrainOn
 
 Result = TypeVar("Result")
@@ -156,7 +156,7 @@ def train(
     device = device_named(device)
     sources = sources_of(data, on, device)
     with opened_slot(device, kernels_of(network, sources, recipe, options)) as slot:
-        return drained(training(sources, network, recipe, options, slot))
+        return run_to_end(training(sources, network, recipe, options, slot))
 
 
 def kernels_of(
@@ -168,7 +168,7 @@ def kernels_of(
     return kernels_for(network, recipe.epochs, shapes_vary=varies)
 
 
-def drained(steps: Waits[Result]) -> Result:
+def run_to_end(steps: Waits[Result]) -> Result:
     """Run to the end, and wait at every event."""
     while True:
         try:
@@ -203,7 +203,7 @@ def training(
     run.reschedule(0, end)
     if options.keeps_best and past.losses and (not is_resumed or len(past.losses) > _LATE * end):
         continued = yield from run.accuracy()
-        with run.step.averaged():
+        with run.step.with_average():
             best.consider(continued, is_beginning=not is_resumed)
     while len(past.losses) < end:
         epoch = len(past.losses)
@@ -214,7 +214,7 @@ def training(
         evaluates = is_last or (epoch + 1) % options.evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
-        with run.step.averaged():
+        with run.step.with_average():
             best.consider(accuracy if epoch + 1 > _LATE * end else None)
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
@@ -234,8 +234,8 @@ def training(
     run.step.finish()
     if options.keeps_best:
         best.consider(final)  # a training that was stopped may have no late epoch
-        final = best.restored()
-    yield from run.finished()
+        final = best.load()
+    yield from run.synchronise()
     network.eval()
     done = len(past.losses)
     return Trained(
@@ -276,16 +276,16 @@ class _Best:
 
     def __init__(self, network: nn.Module, accuracy: float) -> None:
         self._network, self._accuracy = network, accuracy
-        self._state = copied(network.state_dict()) if math.isfinite(accuracy) else {}
+        self._state = copy_state(network.state_dict()) if math.isfinite(accuracy) else {}
         self.is_beginning = True
 
     def consider(self, accuracy: float | None, *, is_beginning: bool = False) -> None:
         """Keep the current weights if they are better, or if the best metric is 0, where it cannot compare."""
         if accuracy is not None and (accuracy > self._accuracy or self._accuracy == 0):
-            self._accuracy, self._state = accuracy, copied(self._network.state_dict())
+            self._accuracy, self._state = accuracy, copy_state(self._network.state_dict())
             self.is_beginning = is_beginning
 
-    def restored(self) -> float:
+    def load(self) -> float:
         """Load the best weights into the network; returns their accuracy."""
         restore(self._network.state_dict(), self._state)
         return self._accuracy
@@ -357,29 +357,29 @@ class _Training:
             notes.append(f"micro-batches of {size} images: a batch of {used} needs too much memory")
         return tuple(notes)
 
-    def finished(self) -> Waits[None]:
+    def synchronise(self) -> Waits[None]:
         """Wait for all that was launched."""
         if self._slot is not None:
             self._earlier = None
-            yield self._slot.marked()
+            yield self._slot.mark()
 
     def _not_far_ahead(self) -> Waits[None]:
         """Wait for what was launched before the last call: the GPU always has work, but not much."""
         if self._slot is not None:
             if self._earlier is not None:
                 yield self._earlier
-            self._earlier = self._slot.marked()
+            self._earlier = self._slot.mark()
 
     def accuracy(self) -> Waits[float]:
         """Accuracy now, of the averaged weights if the recipe has them."""
-        with self.step.averaged():
-            value = self._sources.judged(self.step.model)
-        yield from self.finished()
+        with self.step.with_average():
+            value = self._sources.evaluate(self.step.model)
+        yield from self.synchronise()
         return float(value)
 
     def epoch(self, epoch: int) -> Waits[float]:
         """Train for an epoch, in smaller parts if memory is short; returns the mean loss."""
-        before = copied(self.step.state())
+        before = copy_state(self.step.state())
         while True:
             try:
                 return (yield from self._epoch(epoch))
@@ -434,7 +434,7 @@ class _Training:
         first = epoch * steps
         self.step.go_to(first)
         step = first
-        with self._seeded(epoch):
+        with self._seed_generator(epoch):
             for segment in self._batches.epoch(epoch, self._segment_steps):
                 self.step.load(*segment)
                 advance = self._advancing()
@@ -445,7 +445,7 @@ class _Training:
                     if step % _AHEAD == 0:
                         yield from self._not_far_ahead()
         average_statistics(self.step.state())
-        yield from self.finished()
+        yield from self.synchronise()
         loss = self.step.losses[first : first + steps].mean().item()
         if not math.isfinite(loss):
             raise DivergedTrainingError(
@@ -460,7 +460,7 @@ class _Training:
             self.step.subnetworks = self._subnetworks(self.step.model.network, step)
 
     @contextmanager
-    def _seeded(self, epoch: int) -> Iterator[None]:
+    def _seed_generator(self, epoch: int) -> Iterator[None]:
         """Seed what a network draws itself, as dropout does; on a CPU, where trainings take turns."""
         if self._slot is not None:
             yield
@@ -475,5 +475,5 @@ class _Training:
             self._advance = self.step
             alone = self._captures and self._subnetworks is None and place()[1] == 1
             if self._slot is not None and self.step.is_captured and alone:
-                self._advance = self._slot.captured(self.step)
+                self._advance = self._slot.capture(self.step)
         return self._advance

@@ -78,14 +78,14 @@ def published_weights(file: Path, multiplier: float, digest: str | None) -> dict
         raise UserError(f"weights={file} cannot be read: {error!r:.200}") from error
     tensors = stored.get("state_dict", stored) if isinstance(stored, Mapping) else {}
     try:
-        return {_renamed(name): tensor for name, tensor in tensors.items()}
+        return {_rename(name): tensor for name, tensor in tensors.items()}
     except (KeyError, ValueError) as error:
         raise UserError(
             f"weights={file} holds {error}, which Once-for-All's network has not"
         ) from error
 
 
-def _renamed(name: str) -> str:
+def _rename(name: str) -> str:
     """Name of a tensor in `SharedMobileNet`.
 
     Raises:

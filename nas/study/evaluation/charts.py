@@ -39,7 +39,7 @@ def progress_by_queries(curves: Curves, problem: str) -> Figure:
         last = int(np.median(queries[:, -1]))
         counts = np.unique(np.round(np.geomspace(1, last, POINTS)).astype(int))
         rows = np.stack([at_query(values, queries, count) for count in counts.tolist()])
-        data += _banded(name, counts, rows, colour)
+        data += _band_traces(name, counts, rows, colour)
     return Figure(
         f"{title} by queries: {problem}",
         data,
@@ -59,7 +59,7 @@ def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
     data = []
     for (name, curve), colour in zip(curves.items(), _COLOURS, strict=False):
         ends = np.array([samples[-1] + 1 for samples in bins_of(curve.log.index.shape[1])])
-        data += _banded(name, ends, bin_means(curve.latency_ms).T, colour)
+        data += _band_traces(name, ends, bin_means(curve.latency_ms).T, colour)
     label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
     label |= {"showarrow": False, "xanchor": "right", "yanchor": "bottom"}
     return Figure(
@@ -75,7 +75,7 @@ def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
     )
 
 
-def _banded(
+def _band_traces(
     name: str, x: Shaped[ndarray, "points"], rows: Float64[ndarray, "points R"], colour: str
 ) -> list[Any]:
     """A line of medians, with their intervals as a band under the same entry of the legend."""

@@ -230,7 +230,7 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
         "measures": [asdict(measure) for measure in results.measures],
         "settings": [
             {
-                **_described(setting),
+                **_describe(setting),
                 "optimum": None if results.why_not_exact else results.curves[setting].optimum_name,
                 "medians": {
                     n: None if m is None else {**asdict(m), "seeds": results.known(setting, n)}
@@ -256,7 +256,7 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
     write_whole(path, json.dumps(_finite(content), indent=1) + "\n")
 
 
-def _described(setting: Setting) -> dict[str, Any]:
+def _describe(setting: Setting) -> dict[str, Any]:
     return {**asdict(setting), "overrides": list(setting.overrides), "key": setting.key}
 
 

@@ -106,7 +106,7 @@ def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
     middle = float(values.mean())
     if len(values) < FEWEST:
         return Interval(middle)
-    means = resampled(len(values), 0) @ values
+    means = resample(len(values), 0) @ values
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
 
@@ -123,13 +123,13 @@ def probability_of_improvement(
     if min(wins.shape) < FEWEST:
         return Interval(middle)
     # the mean of a resampled matrix is a mean over how often each row and column was drawn
-    rows, columns = (resampled(n, side) for side, n in enumerate(wins.shape))
+    rows, columns = (resample(n, side) for side, n in enumerate(wins.shape))
     low, high = np.quantile(((rows @ wins) * columns).sum(1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
 
 
 @cache
-def resampled(count: int, stream: int) -> Float64[ndarray, "draws n"]:
+def resample(count: int, stream: int) -> Float64[ndarray, "draws n"]:
     """Share of each run in each bootstrap resample."""
     generator = np.random.default_rng([0, stream])
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count

@@ -23,17 +23,17 @@ def area(accuracy, costs):
 
 
 def test_only_the_best_at_no_more_cost_are_on_it_and_none_beyond_a_further_limit():
-    front, which = Front.of(ACCURACY, np.log(COSTS))
+    front, which = Front.from_values(ACCURACY, np.log(COSTS))
     np.testing.assert_array_equal(which, [True, True, False, True])
     np.testing.assert_allclose(np.exp(front.log_costs), [1, 2, 4])
 
     further = np.array([[0.5], [2.0], [0.5], [0.5]])
-    _, which = Front.of(ACCURACY, np.log(np.concatenate([COSTS, further], axis=1)))
+    _, which = Front.from_values(ACCURACY, np.log(np.concatenate([COSTS, further], axis=1)))
     np.testing.assert_array_equal(which, [True, False, True, True])
 
 
 def test_the_expected_growth_is_that_of_many_draws():
-    front, _ = Front.of(ACCURACY, np.log(COSTS))
+    front, _ = Front.from_values(ACCURACY, np.log(COSTS))
     draws = np.random.default_rng(0).standard_normal((2, 500))
     accuracy, cost = 0.6 + 0.1 * draws[0], np.exp(0.8 + 0.3 * draws[1])
     evaluated = area(ACCURACY, COSTS[:, 0])
@@ -56,7 +56,7 @@ def test_a_search_for_the_front_finds_nearly_all_of_it():
 
     rows = SPACE.architectures(np.arange(SPACE.size))
     accuracy, costs = outcomes(rows)
-    _, which = Front.of(accuracy, np.log(costs[:, None]))
+    _, which = Front.from_values(accuracy, np.log(costs[:, None]))
     controller = CONFIG.build(SPACE, [0])
     asked = []
     for _ in range(40):

@@ -47,7 +47,7 @@ def test_costs_are_predicted_for_architectures_never_seen():
     pacing.add(rows, cost_of(rows))
     new = drawn(generator, 100)
 
-    np.testing.assert_allclose(pacing.predicted(new), cost_of(new), atol=0.1)
+    np.testing.assert_allclose(pacing.predict(new), cost_of(new), atol=0.1)
 
 
 def test_what_was_asked_already_is_chosen_last():
@@ -66,8 +66,8 @@ def test_an_unknown_cost_teaches_nothing():
     pacing = Pacing(1, SPACE.num_choices)
     rows = drawn(generator, 50)
     pacing.add(rows, cost_of(rows))
-    before = pacing.predicted(rows)
+    before = pacing.predict(rows)
 
     pacing.add(drawn(generator, 2), np.full((1, 2), np.nan))
 
-    np.testing.assert_array_equal(pacing.predicted(rows), before)
+    np.testing.assert_array_equal(pacing.predict(rows), before)

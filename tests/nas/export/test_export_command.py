@@ -26,7 +26,7 @@ from nas.export.command import export
 from nas.export.config import ExportForm, ExportPrecision, ExportTiming, Precisions
 from nas.export.content import _allowed
 from nas.export.latency import timed_here
-from nas.export.network import IMAGES, initialised, outputs_of
+from nas.export.network import IMAGES, initialise, outputs_of
 from nas.export.record import compared_with_search
 from nas.export.searched import find
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -70,7 +70,7 @@ def test_the_files_are_the_network_of_the_run(exported, run):
     folder, _, record = exported
     best = json.loads((run / "summary.json").read_text())["best"]
     architecture = SPACE.parse(best["arch"])
-    network = initialised(SPACE, architecture, TASK, seed=5)
+    network = initialise(SPACE, architecture, TASK, seed=5)
     images = SPACE.example_input(architecture, TASK, IMAGES)
     expected = outputs_of(network, images)
 

@@ -14,8 +14,8 @@ from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import quantised
-from nas.export.accuracy import prepared
-from nas.export.int8 import Int8Source, _Rounding, bias_corrected, int8_accuracy
+from nas.export.accuracy import prepare
+from nas.export.int8 import Int8Source, _Rounding, correct_biases, int8_accuracy
 from nas.fit.data.image_set import Images
 from nas.fit.data.open import open_images
 
@@ -39,7 +39,7 @@ def network(largest=1.0):
 def test_layers_that_lose_most_stay_in_fp32(images):
     made = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU(), network(1e5))
     with torch.no_grad():
-        labels = made(torch.from_numpy(prepared(images.valid, images, 8, slice(None)))).argmax(1)
+        labels = made(torch.from_numpy(prepare(images.valid, images, 8, slice(None)))).argmax(1)
     own = replace(images, valid=Images(images.valid.pixels, labels.numpy()))
     write = partial(onnx_bytes, examples=[torch.zeros(1, 3, 8, 8)])
 
@@ -78,7 +78,7 @@ def test_channels_that_rounding_shifts_are_shifted_back(images):
     exact = _Rounding(made, images, 8).exact
     before = norm.running_mean.clone()
 
-    corrected = bias_corrected(made, images, 8)
+    corrected = correct_biases(made, images, 8)
 
     shifts = [
         (_Rounding(each, images, 8).rounded() - exact).mean(0).abs().max()

@@ -7,7 +7,7 @@ import ast
 import pytest
 import torch
 
-from nas.export.network import IMAGES, initialised, outputs_of
+from nas.export.network import IMAGES, initialise, outputs_of
 from nas.export.searched import docstring
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -28,7 +28,7 @@ def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
 
     images = SPACE.example_input(slowest, TASK, IMAGES)
 
-    outputs = outputs_of(initialised(SPACE, slowest, TASK, 0), images)
+    outputs = outputs_of(initialise(SPACE, slowest, TASK, 0), images)
 
     assert (outputs - outputs[0]).abs().max() > 0.01
 
@@ -39,7 +39,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_of_others
     expected = torch.rand(3)
     torch.manual_seed(7)
 
-    first, again, other = (initialised(SPACE, arch, TASK, seed) for seed in (0, 0, 1))
+    first, again, other = (initialise(SPACE, arch, TASK, seed) for seed in (0, 0, 1))
 
     assert torch.equal(torch.rand(3), expected)
     weights = [network.state_dict()["stem.0.weight"] for network in (first, again, other)]

@@ -23,12 +23,12 @@ from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.inference.formats.tflite_export import in_fp32, tflite_bytes, tflite_quantised
 from edgenas_core.types.errors import UserError
 from latency.probe.settings import Runtime
-from nas.export.accuracy import resized
+from nas.export.accuracy import resize_images
 from nas.export.command import export
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision, Precisions
 from nas.export.content import _dynamic_batch_error
 from nas.export.forms import written_forms
-from nas.export.int8 import few_calibrated
+from nas.export.int8 import calibration_warning
 from nas.export.latency import Latency, tflite_session, timed_on_board
 from nas.export.network import in_unit, logits_of, with_weights
 from nas.export.notes import INT8_TFLITE, memory_notes, not_faster_in_int8
@@ -38,7 +38,7 @@ from nas.fit.data.decode import decode
 from nas.fit.data.image_set import Images
 from nas.fit.data.pixels import cropped, rgb, upright
 from nas.fit.training.evaluation import accuracy_of
-from nas.fit.training.network import resized as in_training
+from nas.fit.training.network import resize_images as in_training
 from nas.fit.training.step import Normalised
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import read_training
@@ -318,7 +318,7 @@ def test_images_of_another_side_are_what_training_makes_of_them(digits):
     pixels = digits.test.pixels[:20]
     trained_on = in_training(torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float(), 5)
 
-    exported = resized(pixels, 5)
+    exported = resize_images(pixels, 5)
 
     assert exported.shape == (20, 5, 5, 3)
     difference = torch.from_numpy(exported).permute(0, 3, 1, 2) - trained_on
@@ -426,8 +426,8 @@ def test_an_int8_file_that_is_not_faster_is_noted(int8_ms, is_noted):
 def test_too_few_images_to_calibrate_on_are_noted(digits):
     few = replace(digits, train=Images(digits.train.pixels[:9], digits.train.labels[:9]))
 
-    assert "32" in few_calibrated(few)
-    assert few_calibrated(digits) is None
+    assert "32" in calibration_warning(few)
+    assert calibration_warning(digits) is None
 
 
 @pytest.mark.parametrize(

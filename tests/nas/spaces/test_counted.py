@@ -2,9 +2,8 @@
 
 import pytest
 import torch
+from nas.spaces.counted import count_costs
 from torch import nn
-
-from nas.spaces.counted import counted
 
 
 def small():
@@ -14,7 +13,7 @@ def small():
 @pytest.mark.parametrize("inference", [False, True])
 def test_products_of_convolutions_and_linear_layers_count_in_inference_mode_too(inference):
     with torch.inference_mode(inference):
-        parameters, products = counted(small, torch.randn(1, 3, 32, 32))
+        parameters, products = count_costs(small, torch.randn(1, 3, 32, 32))
 
     assert parameters == 8 * 3 * 9 + 8 + 7200 * 10 + 10
     assert products == 8 * 3 * 9 * 30 * 30 + 7200 * 10

@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from nas.spaces.counted import count_costs
 from torch import nn
 
 import edgenas
 from edgenas_core.types.architectures import Enumerable
-from nas.spaces.counted import counted
 from nas.spaces.source import traced_source
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -84,7 +84,7 @@ def test_a_network_that_needs_values_is_counted_too():
     def needs_values():
         return nn.Conv2d(3, int(torch.ones(4).sum().item()), 1)
 
-    assert counted(needs_values, torch.randn(1, 3, 2, 2)) == (16, 48)
+    assert count_costs(needs_values, torch.randn(1, 3, 2, 2)) == (16, 48)
 
 
 @pytest.mark.parametrize(

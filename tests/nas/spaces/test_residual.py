@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.from_scratch import plain_cnn
-from nas.spaces.function import completed
+from nas.spaces.function import complete_rows
 from nas.spaces.registry import space_named
 
 SPACE = space_named("residual")
@@ -59,9 +59,9 @@ def test_rows_from_before_plain_networks_are_those_of_the_same_networks():
         SPACE.parse("stride=2 kernel=5 width=32 growth=1.5 blocks=4"),
     )
 
-    assert (completed(before, SPACE) == row).all()
-    assert completed(before[:, :4], SPACE).shape == (1, 4)  # of another space
-    assert completed(row[None], SPACE).tolist() == [row.tolist()]
+    assert (complete_rows(before, SPACE) == row).all()
+    assert complete_rows(before[:, :4], SPACE).shape == (1, 4)  # of another space
+    assert complete_rows(row[None], SPACE).tolist() == [row.tolist()]
 
 
 def test_the_default_network_is_the_plain_cnn_that_it_is_compared_with():

@@ -38,7 +38,7 @@ def prepared_copy(network: nn.Module, example: Tensor) -> tuple[nn.Module, tuple
     Raises:
       UserError: if the network cannot be copied.
     """
-    plain, notes = _unwrapped(network), []
+    plain, notes = _unwrap(network), []
     if plain is not network:
         notes.append(f"the module inside {type(network).__name__} is used")
     try:
@@ -71,7 +71,7 @@ def _computed_tensors(network: nn.Module) -> dict[int, object]:
     }
 
 
-def _unwrapped(network: nn.Module) -> nn.Module:
+def _unwrap(network: nn.Module) -> nn.Module:
     """The module inside DataParallel, DistributedDataParallel and torch.compile."""
     inner = network
     while True:

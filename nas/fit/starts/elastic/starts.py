@@ -38,7 +38,7 @@ class PixelClasses(HasHeads):
         for number, layer in enumerate(self.backbone):
             features = layer(features)
             low = features if number == self._low else low
-        return _enlarged(self.classifier({"low": low, "high": features}), images)
+        return _enlarge(self.classifier({"low": low, "high": features}), images)
 
 
 @final
@@ -57,10 +57,10 @@ class TimmPixelClasses(HasHeads):
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes h w"]:
         """Logits of each pixel, interpolated to the size of the images."""
         low, high = self.backbone(images)
-        return _enlarged(self.classifier({"low": low, "high": high}), images)
+        return _enlarge(self.classifier({"low": low, "high": high}), images)
 
 
-def _enlarged(
+def _enlarge(
     logits: Float[Tensor, "n classes *small"], images: Tensor
 ) -> Float[Tensor, "n classes h w"]:
     return nn.functional.interpolate(

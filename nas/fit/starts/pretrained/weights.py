@@ -22,7 +22,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
       UserError: if the file cannot be had or read, or holds the weights of another network.
     """
     file = pooled.weights_file()
-    copied = _copied(network, read_tensors(file), f"{file}, and {pooled.architecture}")
+    copied = _check_and_copy(network, read_tensors(file), f"{file}, and {pooled.architecture}")
     for name, values in copied.items():
         if not bool(torch.isfinite(values).all()):
             raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
@@ -38,10 +38,12 @@ def require_weights(pooled: PooledNetwork) -> None:
     file = pooled.weights_file()
     weights = read_tensors(file)
     with torch.device("meta"):
-        _copied(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
+        _check_and_copy(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
 
 
-def _copied(network: nn.Module, weights: Mapping[str, Tensor], between: str) -> dict[str, Tensor]:
+def _check_and_copy(
+    network: nn.Module, weights: Mapping[str, Tensor], between: str
+) -> dict[str, Tensor]:
     """Weights of all layers but the classifier, after checking that the file is of this network."""
     wanted, copied = network.state_dict(), {}
     new = tuple(f"{name}." for name in classifiers(network))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nas.fit.data.image_set import class_weights
-from nas.fit.training.batches import DeviceImages, Draws, augmented
-from nas.fit.training.rand_augment import CHOICES, rand_augmented
+from nas.fit.training.batches import DeviceImages, Draws, augment
+from nas.fit.training.rand_augment import CHOICES, apply_rand_augment
 from nas.fit.training.recipe import RECIPES
 
 PLAIN = replace(RECIPES["nas_bench_201"], flip=False, crop=False)
@@ -23,15 +23,15 @@ def pixels():
 
 @pytest.fixture
 def draws():
-    return Draws.of(40, 16, torch.Generator().manual_seed(1))
+    return Draws.draw(40, 16, torch.Generator().manual_seed(1))
 
 
 def test_a_recipe_without_augmentation_leaves_the_images(pixels, draws):
-    assert torch.equal(augmented(pixels, draws, PLAIN), pixels)
+    assert torch.equal(augment(pixels, draws, PLAIN), pixels)
 
 
 def test_about_half_of_the_images_are_flipped(pixels, draws):
-    out = augmented(pixels, draws, replace(PLAIN, flip=True))
+    out = augment(pixels, draws, replace(PLAIN, flip=True))
 
     for image, before, is_flipped in zip(out, pixels, draws.flip, strict=True):
         assert torch.equal(image, before.flip(1) if is_flipped else before)
@@ -39,7 +39,7 @@ def test_about_half_of_the_images_are_flipped(pixels, draws):
 
 
 def test_a_crop_is_the_image_moved_by_at_most_an_eighth_of_its_side(pixels, draws):
-    out = augmented(pixels, draws, replace(PLAIN, crop=True))
+    out = augment(pixels, draws, replace(PLAIN, crop=True))
 
     padded = torch.nn.functional.pad(pixels, (0, 0, 2, 2, 2, 2))
     for image, before, y, x in zip(out, padded, draws.shift_y, draws.shift_x, strict=True):
@@ -51,7 +51,7 @@ def test_a_crop_is_the_image_moved_by_at_most_an_eighth_of_its_side(pixels, draw
 def test_each_operation_of_rand_augment_changes_the_images_but_the_first(pixels, operation):
     operations = torch.full((40, 1), operation)
 
-    outs = [rand_augmented(pixels, operations, torch.full((40, 1), sign)) for sign in (-1, 1)]
+    outs = [apply_rand_augment(pixels, operations, torch.full((40, 1), sign)) for sign in (-1, 1)]
 
     for out in outs:
         assert torch.equal(out, pixels) is (operation == 0)
@@ -60,8 +60,8 @@ def test_each_operation_of_rand_augment_changes_the_images_but_the_first(pixels,
 
 
 def test_rand_augment_treats_each_image_alone(pixels, draws):
-    whole = rand_augmented(pixels, draws.operations, draws.signs)
-    alone = rand_augmented(pixels[7:8], draws.operations[7:8], draws.signs[7:8])
+    whole = apply_rand_augment(pixels, draws.operations, draws.signs)
+    alone = apply_rand_augment(pixels[7:8], draws.operations[7:8], draws.signs[7:8])
 
     assert torch.equal(whole[7:8], alone)
 
@@ -70,7 +70,7 @@ def test_a_shift_moves_the_image_and_leaves_black():
     image = torch.full((1, 16, 16, 3), 200, dtype=torch.uint8)
     shift_x = 4
 
-    out = rand_augmented(image, torch.tensor([[shift_x]]), torch.tensor([[1]]))
+    out = apply_rand_augment(image, torch.tensor([[shift_x]]), torch.tensor([[1]]))
 
     assert torch.equal(out[0, :, :14], image[0, :, :14])
     assert (out[0, :, 14:] == 0).all()

@@ -66,7 +66,7 @@ def test_equal_epochs_are_kept_where_a_metric_is_cut_at_0(tiny, metric, is_kept)
 
     best.consider(metric)
 
-    assert best.restored() == metric
+    assert best.load() == metric
     assert bool((next(network.parameters()) == 7).all()) is is_kept
 
 

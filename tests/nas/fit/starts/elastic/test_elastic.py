@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from nas.spaces.counted import count_costs
 from safetensors.torch import save_file
 from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.fit.training.network import resized
-from nas.spaces.counted import counted
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
 from nas.spaces.trusted_code import trust
@@ -121,7 +121,7 @@ def test_costs_are_those_of_the_built_network(space):
     costs = space.costs(rows, TASK)
 
     for number, row in enumerate(rows):
-        expected = counted(lambda: space.network(row, TASK), space.example_input(row, TASK, 1))  # noqa: B023
+        expected = count_costs(lambda: space.network(row, TASK), space.example_input(row, TASK, 1))  # noqa: B023
         assert (costs["parameters"][number], costs["flops"][number]) == pytest.approx(expected)
     assert np.isfinite(space.features(rows)).all()
 
