@@ -34,15 +34,15 @@ def announce(experiment: FitExperiment, console: Console, *, names_space: bool) 
         require_complete(problem.survey, problem.oracle.device)
     elif problem.estimated_share is not None:
         lines.append(f"{problem.estimated_share} is within {problem.limits.label}")
-    warnings = (*doubts(problem), _few_calibrated(experiment))
+    warnings = (*doubts(problem), _calibration_warning(experiment))
     lines += [f"warning: {warning}" for warning in warnings if warning]
     for line in lines:
         say(console, line)
 
 
-def _few_calibrated(experiment: FitExperiment) -> str | None:
+def _calibration_warning(experiment: FitExperiment) -> str | None:
     if experiment.config.precision is not BoardPrecision.int8:
         return None
-    from nas.export.int8 import few_calibrated  # noqa: PLC0415 - imports onnxruntime
+    from nas.export.int8 import calibration_warning  # noqa: PLC0415 - imports onnxruntime
 
-    return few_calibrated(experiment.images)
+    return calibration_warning(experiment.images)
