@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from nas.spaces.counted import count_costs
 from torch import nn
+
+from nas.spaces.counted import count_costs
 
 
 def small():

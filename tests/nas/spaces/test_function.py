@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from nas.spaces.counted import count_costs
 from torch import nn
 
 import edgenas
 from edgenas_core.types.architectures import Enumerable
+from nas.spaces.counted import count_costs
 from nas.spaces.source import traced_source
 
 pytestmark = pytest.mark.usefixtures("one_thread")

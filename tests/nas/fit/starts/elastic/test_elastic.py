@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from nas.spaces.counted import count_costs
 from safetensors.torch import save_file
 from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.fit.training.network import resized
+from nas.spaces.counted import count_costs
 from nas.spaces.registry import space_named
 from nas.spaces.residual import residual
 from nas.spaces.trusted_code import trust
