@@ -10,6 +10,7 @@ from nas.accuracy.base import HasWeights
 from nas.fit.build import FROM_SCRATCH, no_weights
 from nas.fit.config import FitExperiment
 from nas.fit.data.image_set import ImageSet
+from nas.fit.starts.elastic.space import ElasticSpace
 from nas.runs.announcement import beginning, doubts
 from nas.trials.survey import require_complete
 
@@ -24,6 +25,8 @@ def announce(experiment: FitExperiment, console: Console, *, names_space: bool) 
     lines = [*images.report]
     if isinstance(problem.space, HasWeights):
         lines.append(f"choosing among {problem.space.candidates}")
+    if isinstance(problem.space, ElasticSpace):
+        lines += problem.space.report
     lines.append(f"accuracy: {problem.accuracy.description}")
     has_photos = config.data != "digits" and isinstance(images, ImageSet)
     if not names_space and config.space == FROM_SCRATCH and has_photos:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
         config = replace(config, export=True)  # which tells the accuracy of the int8 files
     config = with_precision(config)
     images = _opened(config, space)
+    space = _rehearsed(config, space, images)
     rule = _rule(config, space, images)
     oracle = _oracle(config, limit_ms, space, images.task)
     space = searched_part(space, oracle)
@@ -163,6 +165,50 @@ def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpac
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
     multiple = settings.get("multiple") or MULTIPLE
     return elastic_space(network, side=settings.get("side"), multiple=multiple)
+
+
+def _rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> SearchSpace:
+    """The space; one of the user's network once that was trained for a step, cut and exported, with its scaling.
+
+    Raises:
+      UserError: if its network cannot be trained on the data or exported.
+    """
+    from nas.fit.starts.elastic.rehearsal import choose_scaling, rehearse  # noqa: PLC0415 - imports torch
+    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - as above
+
+    if not isinstance(space, ElasticSpace) or MARK not in (config.network or MARK):
+        if config.mean is not None or config.std is not None:
+            raise UserError("mean= and std= are of the images of network=FILE.py:FUNCTION")
+        return space
+    if config.mean is not None or config.std is not None:
+        space.pretrained_normalisation = _scaling(config, space.channels)
+    rehearse(space, images)
+    scaling = choose_scaling(space, images)
+    if scaling is not None:
+        space.notes = (*space.notes, scaling)
+    return space
+
+
+def _scaling(config: FitConfig, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation that `network=` was trained with, fractions of 255, for each channel.
+
+    Raises:
+      UserError: if one is missing, not a number for each channel, or a standard deviation is not above 0.
+    """
+    parts = []
+    for name, value in (("mean", config.mean), ("std", config.std)):
+        numbers = value if isinstance(value, list) else [value]
+        is_number = [isinstance(each, int | float) and math.isfinite(each) for each in numbers]
+        if not all(is_number) or len(numbers) not in {1, channels}:
+            raise UserError(
+                f"{name}={value} is not one number, or one for each of {channels} channels, as in "
+                f"mean=0.5 std=0.5 or mean=[0.485,0.456,0.406] std=[0.229,0.224,0.225]"
+            )
+        parts.append(tuple(float(each) for each in numbers) * (channels // len(numbers)))
+    mean, std = parts
+    if min(std) <= 0:
+        raise UserError(f"std={config.std} must be above 0; pixels of 0 to 255 need std=0.00392")
+    return mean, std
 
 
 def _require_values(config: FitConfig) -> None:

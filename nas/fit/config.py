@@ -41,6 +41,8 @@ class FitConfig(RunConfig):
     weights: str | None = None  # folder of pretrained networks; file of network=
     pool: Any = None  # pretrained networks to choose from: names of timm, folders, functions
     network: str | None = None  # FILE.py:FUNCTION of a trained network to make smaller
+    mean: Any = None  # of the images that network= was trained on, fractions of 255
+    std: Any = None  # likewise, standard deviation
     multiple: int | None = None  # of channels, where layers of network= are cut; None: 8
     networks: int = 60  # that a live device times before a model predicts others
     side: int | None = None  # pixels of the images

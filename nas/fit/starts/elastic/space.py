@@ -38,6 +38,9 @@ MULTIPLE = 8
 _JITTER = 0.15
 """Standard deviation of a group's share of its channels around that of the network."""
 
+_TOLD = 4
+"""Layers that are not pruned of which the user is told why."""
+
 _UNIFORM = 0.1
 """Share of the samples that scale all widths alike, the rule of thumb."""
 
@@ -72,7 +75,8 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if it cannot be analysed.
         """
-        channels = channels or input_channels(network)
+        self.channels = channels = channels or input_channels(network)
+        """Channels of its images."""
         self.whole, self.notes = prepared_copy(network, example_images(side, channels))
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
@@ -112,6 +116,22 @@ class ElasticSpace(ChoiceSpace):
             with suppress(UserError):  # perhaps this network is not of it
                 library(name)
         vars(self).update(cloudpickle.loads(state["state"]))
+
+    @property
+    def report(self) -> tuple[str, ...]:
+        """Sentences on what was changed in the network, and on what is not pruned."""
+        structure = self.structure
+        cut, kept = len(structure.groups), list(structure.whole.items())
+        blocks = sum(map(len, structure.stages.values()))
+        lines = list(self.notes)
+        lines.append(
+            f"{cut} of {cut + len(kept)} groups of channels can be pruned, and {blocks} blocks skipped"
+        )
+        if kept:
+            named = "; ".join(f"{layer}: {reason}" for layer, reason in kept[:_TOLD])
+            more = f"; and {len(kept) - _TOLD} others" if len(kept) > _TOLD else ""
+            lines.append(f"not pruned: {named}{more}")
+        return tuple(lines)
 
     def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
         """Baselines with uniform width scaling, at every side."""
