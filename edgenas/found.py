@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from edgenas_core.command.hydra_command import called
 from edgenas_core.files.safe_file import read_text, require_regular
 from edgenas_core.page.document import without_plotly
 from edgenas_core.types.errors import UserError
@@ -20,12 +19,10 @@ from nas.report.network import Network
 from nas.report.summary import Summary, read_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     import pandas as pd
     import pyarrow as pa
 
-    from nas.study.answers import Answers
 
 
 @contextmanager
@@ -170,17 +167,10 @@ class Study:
         Raises:
           UserError: if a file is missing or damaged, or the space is not known here.
         """
-        from nas.study.command import register_study, stored_plan  # noqa: PLC0415 - not always needed
-        from nas.study.folder import StudyFolder  # noqa: PLC0415 - likewise
+        from nas.study.folder import StudyFolder  # noqa: PLC0415 - not always needed
         from nas.study.samples import read_samples  # noqa: PLC0415 - likewise
 
-        def answers() -> Mapping[str, Answers]:
-            resumed = {"resume": str(self.folder)}
-            register_study()
-            with called("nas.study", "study", resumed) as composed:
-                return stored_plan(composed).answers
-
-        return read_samples(StudyFolder(self.folder), self.results["settings"], answers)
+        return read_samples(StudyFolder(self.folder), self.results["settings"])
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import hydra
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -143,15 +144,30 @@ def _arguments(words: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
+def _outer_application_aside() -> Iterator[None]:
+    """Set the state of a Hydra application that is running in this process aside, and put it back."""
+    outer, config = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+    GlobalHydra.instance().clear()
+    try:
+        yield
+    finally:
+        GlobalHydra.instance().hydra = outer
+        if outer is not None:
+            HydraConfig.instance().cfg = config
+
+
+@contextmanager
 def _composed(command: str, path: Path, words: Sequence[str]) -> Iterator[DictConfig]:
-    """Compose settings; Hydra's global state is as before afterwards, but for `HydraConfig`.
+    """Compose settings, also inside a Hydra application of the user's.
+
+    Hydra's global state is as before afterwards; `HydraConfig` only if such an application had set it.
 
     Raises:
       UserError: if a value cannot be converted, or is too large.
     """
     parser = OverridesParser.create()
     _require_words(command, words)
-    with hydra.initialize_config_dir(str(path.parent), command, "1.3"):
+    with _outer_application_aside(), hydra.initialize_config_dir(str(path.parent), command, "1.3"):
         with composing(command, words):
             readable = [_readable(parser, word) for word in words]
             composed = hydra.compose(path.name, readable, return_hydra_config=True)

@@ -77,16 +77,16 @@ def is_whole(path: Path, keys: Keys) -> bool:
     return isinstance(keys, HasWholeTables) and path.name.startswith(keys.table_prefix)
 
 
-def data_folder() -> Path:
+def data_folder(*, to_fill: bool = False) -> Path:
     """Folder of the benchmark tables: `NAS_DATA`, or the user's data folder.
 
     Raises:
-      UserError: if `NAS_DATA` names no folder.
+      UserError: if `NAS_DATA` names no folder; with `to_fill` only if it names something else that is there.
     """
     named = os.environ.get("NAS_DATA")
     if not named:
         return Path(platformdirs.user_data_dir("edgenas"))
-    if not Path(named).is_dir():
+    if not (Path(named).is_dir() or (to_fill and not Path(named).exists())):
         raise UserError(
             f"NAS_DATA={named} is not a folder; name the folder of your tables, or unset it"
         )

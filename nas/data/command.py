@@ -30,7 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if chosen.command == "list":
         _list(space, data_folder())
         return
-    folder = chosen.to or data_folder()
+    folder = chosen.to or data_folder(to_fill=chosen.command in {"fetch", "import"})
     if chosen.command == "verify":
         _verify(space, folder)
         return

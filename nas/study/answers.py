@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import final
+from pathlib import Path
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float64, Int8, Shaped
 from numpy import ndarray
 
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.files.safe_file import load_arrays
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace, LatencyOracle, every_architecture
@@ -61,6 +64,30 @@ def answers_about_all(
             top1.fraction, top1.kind, test, train_s, latency.ms, latency.kind
         )
     return by_device
+
+
+def save_answers(path: Path, by_device: Mapping[str, Answers]) -> None:
+    """Write the answers about a whole space; the file is whole or absent."""
+    columns: dict[str, Any] = {
+        name: np.stack([getattr(answers, name) for answers in by_device.values()])
+        for name in COLUMNS
+    }
+    with replacing(path) as file:
+        np.savez_compressed(file, devices=np.array([*by_device]), **columns)
+
+
+def load_answers(path: Path) -> dict[str, Answers]:
+    """Read the answers about a whole space by device, executing nothing.
+
+    Raises:
+      OSError, ValueError, KeyError: if the file is missing, or none of answers.
+    """
+    stored = load_arrays(path)
+    shape = stored["accuracy"].shape
+    if len(shape) != 2 or any(stored[name].shape != shape for name in COLUMNS):
+        raise ValueError(f"{path} holds columns of different lengths")
+    rows = zip(*(stored[name] for name in COLUMNS), strict=True)
+    return {str(name): Answers(*row) for name, row in zip(stored["devices"], rows, strict=True)}
 
 
 def fingerprints(answers: Answers) -> dict[str, str]:

@@ -32,7 +32,7 @@ from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
 from nas.report.run_folder import RunFolder, environment
 from nas.study.analysis import Analysis
-from nas.study.answers import fingerprints, predicted_shares
+from nas.study.answers import fingerprints, predicted_shares, save_answers
 from nas.study.config import FREE, StudyConfig
 from nas.study.evaluation.results import Results, gather, write_measures, write_results
 from nas.study.folder import StudyFolder
@@ -127,15 +127,6 @@ def run_study(
             f"{reason(error)}; finished settings are kept, continue with resume={folder.path}"
         ) from error
     return folder
-
-
-def stored_plan(composed: DictConfig) -> Plan:
-    """The plan of the study in the folder `resume`.
-
-    Raises:
-      UserError: as `run_study` does.
-    """
-    return make_plan(_folder(composed, {}, ())[1])
 
 
 def _workers(plan: Plan) -> int:
@@ -237,6 +228,8 @@ def _begin(
         "values": {name: value for name, value in values.items() if name not in FREE},
     }
     folder.begin(content, [job.setting for job in plan.jobs])
+    if plan.answers and not folder.answers.is_file():
+        save_answers(folder.answers, plan.answers)
     if not folder.environment.is_file():
         write_json(folder.environment, environment())
 

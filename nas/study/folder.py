@@ -33,6 +33,7 @@ class StudyFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.yaml"  # resolved, with the fingerprints of the answers
+        self.answers = path / "answers.npz"  # about the whole space, where it is known
         self.environment = path / "environment.json"  # machine and versions of packages
         self.ledger = path / "study.json"  # state of every setting
         self.measures = path / "measures.csv"  # of every search, one line for each seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from nas.spaces.base import SearchSpace
 from nas.spaces.registry import space_named
-from nas.study.answers import Answers
+from nas.study.answers import Answers, load_answers
 from nas.study.folder import StudyFolder
 from nas.study.plan import Setting
 from nas.study.search_log import load_log
@@ -23,17 +23,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_samples(
-    folder: StudyFolder,
-    settings: Iterable[Mapping[str, Any]],
-    answers: Callable[[], Mapping[str, Answers]],
-) -> pa.Table:
+def read_samples(folder: StudyFolder, settings: Iterable[Mapping[str, Any]]) -> pa.Table:
     """A row for each sample, by setting and seed in the order of the samples.
+
+    All answers are those that the study was made with, whatever tables are here now.
 
     Args:
       folder: of the study.
       settings: as in its `results.json`.
-      answers: about the whole space by device; called if the logs hold numbers of the space only.
 
     Raises:
       UserError: if a file is missing or damaged, or the space is not known here.
@@ -41,12 +38,22 @@ def read_samples(
     import pyarrow as pa  # noqa: PLC0415 - slow to import, and not always needed
 
     space = space_named(str(folder.stored()["values"]["space"]))
-    answers = cache(answers)
+    answers = cache(partial(_answers_of, folder))
     try:
         parts = [_samples(folder, space, answers, values) for values in settings]
         return pa.concat_tables(parts).unify_dictionaries()
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UserError(f"{folder.path} holds no samples of a study: {error}") from error
+
+
+def _answers_of(folder: StudyFolder) -> dict[str, Answers]:
+    """The stored answers about the whole space, by device."""
+    if not folder.answers.is_file():
+        raise ValueError(
+            f"an earlier version kept no answers in it; `python -m nas.study resume={folder.path}` with the tables "
+            f"that it was made with stores them"
+        )
+    return load_answers(folder.answers)
 
 
 def _samples(

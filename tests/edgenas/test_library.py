@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
+import hydra
 import numpy as np
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -20,10 +21,12 @@ import nas.search.command
 from controller.uniform import UniformConfig
 from edgenas_core.command import plug_ins
 from edgenas_core.command.hydra_command import word
+from edgenas_core.types.errors import UserError
 from latency.measuring.settings import MeasureConfig
 from nas.config.build import NAMES, SearchConfig
 from nas.export.config import ExportConfig
 from nas.fit.config import FitConfig
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
 from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
@@ -288,7 +291,7 @@ def test_a_study_takes_sources_of_ones_own_and_gives_every_sample(tmp_path):
     assert table["sample"].to_pylist() == [*range(10), *range(10)]
 
 
-def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_path):
+def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_path, monkeypatch):
     study = edgenas.study(
         controllers=["uniform", "evolution"],
         rewards=["mnasnet"],
@@ -307,6 +310,26 @@ def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_pat
     for name in ("arch", "accuracy", "accuracy_kind", "latency_ms", "latency_kind"):
         assert study.trials[name].to_pylist()[:10] == alone.trials[name].to_pylist()
     assert study.trials["controller"].to_pylist() == ["uniform"] * 10 + ["evolution"] * 10
+    # other tables do not change a finished study
+    (tmp_path / "tables").mkdir()
+    own_ms = [f"{text},{7.5 + number % 9}" for number, text in enumerate(NAS_BENCH_201.strings[:99])]
+    (tmp_path / "tables" / "own.csv").write_text("\n".join([f"arch,{device}", *own_ms]))
+    monkeypatch.setenv("NAS_DATA", str(tmp_path / "tables"))
+    assert edgenas.Study(study.folder).trials == study.trials
+    (study.folder / "answers.npz").unlink()
+    with pytest.raises(UserError, match="resume="):
+        edgenas.Study(study.folder).trials  # noqa: B018 - the property reads them
+
+
+def test_a_search_runs_inside_a_hydra_application_and_leaves_it_as_it_was(search, tmp_path):
+    (tmp_path / "mine.yaml").write_text("a: 1\n")
+
+    with hydra.initialize_config_dir(str(tmp_path), version_base="1.3"):
+        found = search(budget=10)
+        mine = hydra.compose("mine")
+
+    assert found.trials.num_rows == 10
+    assert mine == {"a": 1}
 
 
 @pytest.mark.parametrize("controller", ["guided", "evolution", "rnn"])

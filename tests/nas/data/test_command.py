@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from edgenas_core.files.keyed_table import write_csv_table
+from edgenas_core.files.keyed_table import data_folder, write_csv_table
+from edgenas_core.types.errors import UserError
 from nas.data.command import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
@@ -51,6 +52,16 @@ def test_what_cannot_work_is_one_line_and_status_2(capsys, arguments, reason):
 def test_a_command_that_does_not_exist_is_status_2(capsys, arguments):
     assert status_of(*arguments) == 2
     assert "usage: python -m nas.data" in capsys.readouterr().err
+
+
+def test_import_fills_a_folder_of_tables_that_is_not_there_yet(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path / "new" / "tables"))
+
+    assert status_of("import", "nowhere.pt") == 2
+    assert "nowhere.pt" in capsys.readouterr().err
+    assert data_folder(to_fill=True) == tmp_path / "new" / "tables"
+    with pytest.raises(UserError, match="NAS_DATA"):
+        data_folder()
 
 
 def test_verify_is_status_2_if_any_table_is_wrong(folder, capsys):

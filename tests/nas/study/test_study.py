@@ -62,6 +62,7 @@ class TestASmallStudy:
     def test_it_leaves_the_documented_files(self, finished_study):
         path, printed = finished_study
         assert {file.name for file in path.iterdir()} == {
+            "answers.npz",
             "config.yaml",
             "environment.json",
             "study.json",
