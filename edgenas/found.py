@@ -19,10 +19,8 @@ from nas.report.network import Network
 from nas.report.summary import Summary, read_summary
 
 if TYPE_CHECKING:
-
     import pandas as pd
     import pyarrow as pa
-
 
 
 @contextmanager

@@ -312,7 +312,9 @@ def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_pat
     assert study.trials["controller"].to_pylist() == ["uniform"] * 10 + ["evolution"] * 10
     # other tables do not change a finished study
     (tmp_path / "tables").mkdir()
-    own_ms = [f"{text},{7.5 + number % 9}" for number, text in enumerate(NAS_BENCH_201.strings[:99])]
+    own_ms = [
+        f"{text},{7.5 + number % 9}" for number, text in enumerate(NAS_BENCH_201.strings[:99])
+    ]
     (tmp_path / "tables" / "own.csv").write_text("\n".join([f"arch,{device}", *own_ms]))
     monkeypatch.setenv("NAS_DATA", str(tmp_path / "tables"))
     assert edgenas.Study(study.folder).trials == study.trials
