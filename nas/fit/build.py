@@ -122,7 +122,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     """
     limit_ms = limit_ms_of(composed)
     config = settings_object(composed, FitConfig)
-    data = data_text(config.data, config.task, config.learner)
+    data = data_text(config.data, config.task, config.learner, augment=config.augment)
     if data is None:
         raise UserError("data is not set; write data=<folder of images>, or learner=FILE.py:NAME")
     config = replace(config, data=data, task=None, learner=None)

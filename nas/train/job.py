@@ -26,6 +26,7 @@ from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import HasWeights, at_chance
 from nas.accuracy.slow import Fidelity
 from nas.fit.data.image_set import ImageSet
+from nas.fit.data.mirrors import mirrored_pairs, mirrors_text
 from nas.fit.data.open import SPLIT_SEED
 from nas.fit.learners.base import HasFindings, Metric, blamed
 from nas.fit.learners.data import LearnerData, TrainingSplit, has_classes
@@ -73,6 +74,9 @@ from nas.train.subject import TrainSubject
 
 CHECKPOINT = "checkpoint.safetensors"
 _HEADS = "heads"
+
+_MIRRORED, _CONFUSED = 2000, 0.25
+"""Training images that mirrored classes are looked for in; share of two classes' images from which they are confused."""
 _TENSORBOARD = "tensorboard"
 _OVERRUN = 0.03
 """Share of the time by which the last epoch may end late; else there is one epoch less."""
@@ -294,6 +298,8 @@ class TrainingJob:
         balanced = balanced_accuracy(training.by_class)
         if balanced is not None:
             self._say(f"mean over the classes: {balanced:.2%} of their test images")
+        for line in self._mirrored_classes(recipe, training):
+            self._say(line)
         if _is_rising(trained) and trained.epochs < recipe.epochs and trained.is_complete:
             self._say(
                 f"the {images.metric} on the validation {images.items} was still rising after {epochs_text(trained.epochs)}: it is far "
@@ -304,6 +310,20 @@ class TrainingJob:
                 "warning: that is no better than chance; train longer (epochs=, hours=), and check that the "
                 "classes' images differ"
             )
+
+    def _mirrored_classes(self, recipe: Recipe, training: Training) -> list[str]:
+        """Line on classes that are each other's mirror images, and are confused as the training mirrors them."""
+        images, counts = self._subject.images, np.array(training.confusion)
+        if not recipe.flip or not has_classes(images) or not len(counts):
+            return []
+        few = images.train.first(_MIRRORED)
+        pairs = mirrored_pairs(np.asarray(few.pixels).mean(3).astype(np.uint8), few.labels)
+        confused = [
+            (a, b)
+            for a, b in pairs
+            if counts[a, b] + counts[b, a] > _CONFUSED * counts[[a, b]].sum()
+        ]
+        return mirrors_text(confused, images.classes)
 
     def _tested(self) -> tuple[Judged | None, dict[str, Any]]:
         """The metric on the test split, if there is one, and what the record holds beside it."""

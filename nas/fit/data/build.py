@@ -39,6 +39,7 @@ from nas.fit.data.faults import (
 )
 from nas.fit.data.groups import grouped, near_pairs, near_text, thumbnail
 from nas.fit.data.image_set import CHANNELS
+from nas.fit.data.mirrors import mirrored_pairs, mirrors_text
 from nas.fit.data.source import Encoded, ImageListing, Source
 from nas.fit.data.splits import Draw, ImagePart
 from nas.fit.data.stored import DESCRIPTION, LABELS, PIXELS, Description
@@ -108,6 +109,7 @@ def build(
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *told,
+        *mirrors_text(mirrored_pairs(decoded.thumbnails, labels), listing.classes),
         *drawn_splits,
         images_of_classes(labels, parts, listing.classes, np.array(decoded.sizes), side),
     )

@@ -71,12 +71,13 @@ class GroupRule:
 @final
 @dataclass(frozen=True)
 class DataOptions:
-    """The setting `data=` in its parts: PATH, perhaps ?groups=RULE, perhaps ?range=LOW:HIGH."""
+    """The setting `data=` in its parts: PATH, then perhaps ?groups=RULE, ?range=LOW:HIGH and ?mirror=no, in this order."""
 
     data: str
     groups: GroupRule | None = None
     limits: tuple[float, float] | None = None  # pixel values of deep images that become 0 and 255
     text: str = ""  # of the options
+    mirrors: bool = True  # whether half of the scenes to train on are mirrored
 
     @classmethod
     def of(cls, text: str) -> DataOptions:
@@ -86,11 +87,11 @@ class DataOptions:
           UserError: if the range is none.
         """
         match = re.fullmatch(
-            r"(.*?)((?:\?groups=(.+?))?(?:\?range=([^?:]*:[^?:]*))?)", text, re.DOTALL
+            r"(.*?)((?:\?groups=(.+?))?(?:\?range=([^?:]*:[^?:]*))?(\?mirror=no)?)", text, re.DOTALL
         )
         if match is None:
             return cls(text)
-        data, options, rule, limits = match.groups()
+        data, options, rule, limits, unmirrored = match.groups()
         numbers = None
         if limits is not None:
             try:
@@ -100,7 +101,8 @@ class DataOptions:
             if not low < high:
                 raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")
             numbers = (low, high)
-        return cls(data, None if rule is None else GroupRule(rule), numbers, options)
+        groups = None if rule is None else GroupRule(rule)
+        return cls(data, groups, numbers, options, unmirrored is None)
 
 
 def grouped(

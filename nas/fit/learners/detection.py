@@ -33,6 +33,7 @@ from nas.fit.learners.scenes import (
     resamples,
     some_of,
     title_of,
+    unchanged,
 )
 
 _MOST_BOXES = 100
@@ -74,7 +75,8 @@ class Detection:
         Raises:
           UserError: if a file is missing, cannot be read, or does not fit the others.
         """
-        self.folder = Path(DataOptions.of(data).data).expanduser()
+        options = DataOptions.of(data)
+        self.folder, self.mirrors = Path(options.data).expanduser(), options.mirrors
         self.side = SIDE if side is None else side
         annotations = Annotations(self.folder)
         self.classes = ("background", *map(printable, annotations.classes))
@@ -144,7 +146,7 @@ class Detection:
 
         The class is 0 where there is no object, and negative of a crowd, which is not learnt.
         """
-        return self.scenes.batches(split, self._mirrored)
+        return self.scenes.batches(split, self._mirrored if self.mirrors else unchanged)
 
     def _mirrored(self, images: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
         """Half of the images mirrored, with their boxes."""

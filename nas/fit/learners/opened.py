@@ -52,10 +52,11 @@ def data_text(
     *,
     is_trusted: bool = True,
     stored: str | None = None,
+    augment: str = "auto",
 ) -> str | None:
     """The settings as one text; a learner that the command line names may be run, no stored one.
 
-    Data without a task have that of the `stored` text.
+    Data without a task have that of the `stored` text. Scenes are not mirrored if `augment` lacks flip.
 
     Raises:
       UserError: if they name two, or an unknown task.
@@ -79,6 +80,8 @@ def data_text(
         raise not_one_of("task", task, names)
     if data is None:
         raise UserError(f"task={task} needs data=")
+    if task in {"segmentation", "detection"} and augment != "auto" and "flip" not in augment:
+        data += "?mirror=no"
     return data if task == Target.classification.value else f"{task}:{data}"
 
 

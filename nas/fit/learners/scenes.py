@@ -280,6 +280,11 @@ def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 sid
     return scaled.permute(0, 3, 1, 2).contiguous()
 
 
+def unchanged(images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Images as they are, where a mirror would change what they show."""
+    return images, targets
+
+
 def some_of(
     changed: tuple[Tensor, Tensor], images_and_targets: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:

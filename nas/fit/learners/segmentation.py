@@ -35,6 +35,7 @@ from nas.fit.learners.scenes import (
     resamples,
     some_of,
     title_of,
+    unchanged,
 )
 
 UNLABELLED = 255
@@ -131,7 +132,8 @@ class Segmentation:
         Raises:
           UserError: if a file is missing, cannot be read, or does not fit the others.
         """
-        self.folder = Path(DataOptions.of(data).data).expanduser()
+        options = DataOptions.of(data)
+        self.folder, self.mirrors = Path(options.data).expanduser(), options.mirrors
         self.side = SIDE if side is None else side
         files, masks, parts, left_out = scene_masks(self.folder)
         images = ScenePixels.of(files, self.side, data)
@@ -173,7 +175,7 @@ class Segmentation:
 
     def batches(self, split: str) -> SceneBatches:
         """Images and masks of a split."""
-        return self.scenes.batches(split, mirrored)
+        return self.scenes.batches(split, mirrored if self.mirrors else unchanged)
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Float[Tensor, ""]:
         """Cross-entropy of all pixels."""

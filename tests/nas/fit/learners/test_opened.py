@@ -89,6 +89,20 @@ def test_data_without_a_task_have_the_stored_one(data, task, text):
     assert data_text("again", None, None, stored="learner:/task.py:mine") == "again"
 
 
+@pytest.mark.parametrize(
+    ("task", "augment", "text"),
+    [
+        ("detection", "crop", "detection:s?mirror=no"),
+        ("segmentation", "none", "segmentation:s?mirror=no"),
+        ("segmentation", "flip,crop", "segmentation:s"),
+        ("detection", "auto", "detection:s"),
+        ("regression", "none", "regression:s"),
+    ],
+)
+def test_augment_decides_whether_scenes_are_mirrored(task, augment, text):
+    assert data_text("s", task, None, augment=augment) == text
+
+
 def test_a_task_changes_what_is_learnt_of_the_same_images():
     values = open_data(data_text("digits", "regression", None), side=4)
     classes = open_data(data_text("digits", "classification", None), side=4)

@@ -109,6 +109,18 @@ def test_deep_and_transparent_images_are_read_as_those_of_classes(folder):
     assert any(bool((image == 255).any()) for image in scenes.pixels)  # transparent is white
 
 
+@pytest.mark.parametrize(("option", "is_mirrored"), [("", True), ("?mirror=no", False)])
+def test_scenes_are_mirrored_unless_a_setting_says_otherwise(folder, option, is_mirrored):
+    learner = Segmentation(f"{folder}{option}", side=48)
+    torch.manual_seed(0)
+
+    (batch,) = learner.batches("train")
+
+    known = {image.numpy().tobytes() for image in learner.scenes.targets}
+    changed = [each.numpy().tobytes() not in known for each in batch[1]]
+    assert any(changed) is is_mirrored
+
+
 def _below(folder):
     for name in ("images", "masks"):
         (folder / name / "day2").mkdir()
