@@ -82,6 +82,11 @@ class Controller(Protocol):
     The architectures of a replica depend on its own seed and its own trials alone. Every proposed
     architecture is valid. Several batches may be sampled before their trials are learned from, and
     trials may be learned from in any order and in batches of any size.
+
+    A stochastic policy has a method `probabilities()`, which returns the probability of each option of each
+    position as an array of shape (R, D, K), or None before the first sample. It is the mean of the distributions
+    that the last batch was drawn from, so an unbiased estimate of how often the policy takes an option. Options
+    that a position lacks have 0.
     """
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
@@ -117,19 +122,6 @@ class NoPreference:
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """Nothing to log."""
         return {}
-
-
-@runtime_checkable
-class StochasticPolicy(Protocol):
-    """A controller that draws each choice from a distribution that it can report."""
-
-    def probabilities(self) -> Float64[ndarray, "R D K"] | None:
-        """Probability of each option of each position, mean over the batch sampled last.
-
-        A choice may depend on those before it, so this is the mean over the distributions that
-        the samples were drawn from: an unbiased estimate of how often the policy takes an option.
-        An option that a position lacks has 0. None before the first sample.
-        """
 
 
 @dataclass

@@ -120,7 +120,11 @@ class Latencies:
 
 @runtime_checkable
 class LatencyOracle(Protocol):
-    """Knows how long an architecture takes on one device."""
+    """Knows how long an architecture takes on one device.
+
+    Optional attributes: `uncertainty`, the `Uncertainty` of its predictions or None, and `warnings`, a tuple of
+    sentences for the user with reasons not to rely on its numbers.
+    """
 
     @property
     def device(self) -> str:
@@ -174,24 +178,6 @@ class Uncertainty(Protocol):
 
     def confidence(self, margin: float) -> float:
         """The least probability that an answer with this margin of its own is within its limit."""
-
-
-@runtime_checkable
-class Uncertain(LatencyOracle, Protocol):
-    """Knows how far its predictions are off."""
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """Uncertainty of what is predicted; None if it is unknown, or nothing is predicted."""
-
-
-@runtime_checkable
-class Doubtful(LatencyOracle, Protocol):
-    """May know reasons not to rely on its numbers."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings for the user, a sentence each; () if there are none."""
 
 
 @runtime_checkable

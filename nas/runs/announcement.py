@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from latency.base import Doubtful
 from nas.trials.problem import SearchProblem
 
 
@@ -19,7 +18,7 @@ def beginning(problem: SearchProblem) -> str:
 
 def doubts(problem: SearchProblem) -> tuple[str, ...]:
     """What must be known of the latencies beforehand."""
-    return tuple(problem.oracle.warnings) if isinstance(problem.oracle, Doubtful) else ()
+    return tuple(getattr(problem.oracle, "warnings", ()))
 
 
 def sources(problem: SearchProblem) -> list[str]:

@@ -6,6 +6,7 @@ A space that has such data satisfies `HasPublicData`. Its plug-in only converts 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
@@ -96,8 +97,7 @@ class NewTable:
     architectures: Int64[ndarray, "rows D"] | None = None  # of each row; None: all, by number
 
 
-@runtime_checkable
-class PublicData(Protocol):
+class PublicData(ABC):
     """A space's public data, and the functions that make tables of it."""
 
     mirror: str  # default server of the files
@@ -105,6 +105,7 @@ class PublicData(Protocol):
     importable: str  # what `import` accepts, a phrase for its help
     reference_values: Mapping[str, Mapping[int, float]]  # by column, then by number
 
+    @abstractmethod
     def fetched(self, folder: Path) -> Iterator[NewTable]:
         """Convert the downloaded files of a folder.
 
@@ -112,6 +113,7 @@ class PublicData(Protocol):
           UserError: if a file is not as published.
         """
 
+    @abstractmethod
     def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
         """Convert files of the user.
 

@@ -17,7 +17,7 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import LEAST_MS, MOST_MS
-from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
+from latency.base import Latencies, LatencyOracle, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
@@ -41,7 +41,7 @@ class SearchProblem:
     @cached_property
     def uncertainty(self) -> Uncertainty | None:
         """Uncertainty of predicted latencies; None if it is unknown."""
-        uncertainty = self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
+        uncertainty: Uncertainty | None = getattr(self.oracle, "uncertainty", None)
         if uncertainty is None or isinstance(self.space, Enumerable):
             return uncertainty
         return uncertainty.without_slack()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Controller, StochasticPolicy
+from controller.base import Controller
 from edgenas_core.types.kind import Kind
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import with_margin
@@ -128,7 +128,9 @@ class ChoiceHistory:
     """Means of the first replica's probabilities, or shares of its trials where it has no policy."""
 
     def __init__(self, controller: Controller, num_choices: Sequence[int], budget: int) -> None:
-        self._policy = controller if isinstance(controller, StochasticPolicy) else None
+        self._probabilities: Callable[[], Float64[ndarray, "R D K"] | None] | None = getattr(
+            controller, "probabilities", None
+        )
         self.edges = bin_edges(budget)
         bins = len(self.edges) - 1
         self._options = np.arange(max(num_choices))
@@ -138,13 +140,13 @@ class ChoiceHistory:
     @property
     def has_policy(self) -> bool:
         """Whether the values are probabilities of a policy instead of shares of samples."""
-        return self._policy is not None
+        return self._probabilities is not None
 
     def __call__(self, first: int, architectures: Int64[ndarray, "R B D"]) -> None:
         """Take in the batch that was sampled last; all of it counts where its first trial does."""
         here = int(np.searchsorted(self.edges, first, side="right")) - 1
         batch_size = architectures.shape[1]
-        drawn_by = None if self._policy is None else self._policy.probabilities()
+        drawn_by = None if self._probabilities is None else self._probabilities()
         if drawn_by is None:
             self._sums[here] += (architectures[0][:, :, None] == self._options).sum(0)
         else:

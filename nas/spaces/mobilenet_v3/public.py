@@ -21,7 +21,7 @@ from edgenas_core.types.errors import UserError
 from nas.spaces.mobilenet_v3.once_for_all import SUPERNETS
 from nas.spaces.mobilenet_v3.predictor import FILE
 from nas.spaces.mobilenet_v3.space import MobileNetV3
-from nas.spaces.public_data import NewTable, RemoteFile
+from nas.spaces.public_data import NewTable, PublicData, RemoteFile
 
 _HELP = "HayeonLee/HELP/45f70eb92d0d735970a33b608d1544ad3c52f285/data/ofa"
 """Latency of 5,000 networks (Lee et al., HELP, NeurIPS 2021); MIT licence."""
@@ -72,7 +72,7 @@ _MOST_BYTES = 16 * 2**20  # of one file, unpacked; the largest published one has
 
 
 @final
-class SupernetData:
+class SupernetData(PublicData):
     """Once-for-All's supernets of both widths, for `weights=`; there are no tables."""
 
     mirror = "https://raw.githubusercontent.com"
@@ -94,7 +94,7 @@ class SupernetData:
 
 
 @final
-class MobileNetV3Data:
+class MobileNetV3Data(PublicData):
     """HELP's latencies become a table; the look-ups and the predictor are used as they are."""
 
     mirror = "https://raw.githubusercontent.com"

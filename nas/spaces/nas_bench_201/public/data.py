@@ -18,7 +18,7 @@ from edgenas_core.types.task import Task
 from nas.accuracy.base import Split
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
-from nas.spaces.public_data import NewTable, RemoteFile, load_torch_file
+from nas.spaces.public_data import NewTable, PublicData, RemoteFile, load_torch_file
 
 MIRROR = "https://raw.githubusercontent.com"
 
@@ -121,7 +121,7 @@ _REFERENCES = {
 
 
 @final
-class NasBench201Data:
+class NasBench201Data(PublicData):
     """Accuracies of all cells, HELP's latencies on 25 devices, and the official archive."""
 
     mirror: str = MIRROR
