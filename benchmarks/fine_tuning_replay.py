@@ -38,7 +38,7 @@ from nas.fit.own_images import FineTuningConfig
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.fine_tunings import FineTunings
 from nas.fit.ranking.stages import Result, StageJob
-from nas.fit.run.fine_tuned import LENGTHS
+from nas.fit.run.pretrained import LENGTHS
 
 QUANTILES = (0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
 """Of the latencies, that T are."""

@@ -114,16 +114,11 @@ class SharedNetwork(Protocol):
 
 
 @runtime_checkable
-class HasSupernet(Space, Protocol):
-    """A space with a weight-sharing network."""
+class Inherits(Space, Protocol):
+    """A space whose networks begin with parts of the weights of one trained network, its supernet."""
 
     def supernet(self, task: Task) -> SharedNetwork:
-        """Build the untrained supernet."""
-
-
-@runtime_checkable
-class Inherits(HasSupernet, Protocol):
-    """A space whose supernet was trained before: its networks begin with parts of those weights."""
+        """Build the trained network, with a new classifier where the task has other classes."""
 
     @property
     def pretrained_normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

@@ -13,22 +13,9 @@ from edgenas_core.types.errors import UserError
 from nas.config.moved_settings import STARTS, is_fit
 from nas.fit.announcement import announce
 from nas.fit.build import build_fit
-from nas.fit.config import Begun, FitConfig, FitExperiment
-from nas.fit.own_images import FineTuningConfig, InheritedConfig
-from nas.fit.run.fine_tuned import FineTuned
-from nas.fit.run.inherited import Inherited
-from nas.fit.run.staged import Staged
-from nas.fit.run.staged_search import StagedSearch
+from nas.fit.config import FitConfig, FitExperiment
+from nas.fit.run.begin import strategy_of
 from nas.runs.begin import RunKind
-
-
-def _strategy(begun: Begun) -> StagedSearch:
-    """How the fit ranks networks, by what they begin with."""
-    kinds: dict[type, type[StagedSearch]] = {
-        FineTuningConfig: FineTuned,
-        InheritedConfig: Inherited,
-    }
-    return kinds.get(type(begun.experiment.rule), Staged)(begun)
 
 
 def _announce(
@@ -70,7 +57,7 @@ FIT = RunKind[FitExperiment](
     groups=("latency",),
     build=build_fit,
     announce=_announce,
-    strategy=_strategy,
+    strategy=strategy_of,
     current=_current,
 )
 """A fit on the user's data."""

@@ -68,7 +68,7 @@ class OwnImagesConfig:
 
     draws: ClassVar[int] = 20_000  # uniform draws from the space, asked for their latency
     by: ClassVar[str]
-    inherits: ClassVar[bool] = False  # weights of a supernet
+    inherits: ClassVar[bool] = False  # weights of one trained network
     shares: ClassVar[Mapping[str, float]] = SHARES
 
     def of(self, images: TrainingData, space: Keys) -> Accuracy:
@@ -94,18 +94,8 @@ class StagedConfig(OwnImagesConfig):
 
 @final
 @dataclass
-class SupernetConfig(OwnImagesConfig):
-    """The best with inherited weights, which all trainings begin with."""
-
-    by: ClassVar[str] = "supernet"
-    inherits: ClassVar[bool] = True
-    shares: ClassVar[Mapping[str, float]] = {"scores": 0.45, "short": 0.10, "longer": 0.05}
-
-
-@final
-@dataclass
 class InheritedConfig(OwnImagesConfig):
-    """`start=network`: as `supernet`, of a space whose supernet was trained before."""
+    """`start=network`: parts of a trained network, whose weights all trainings begin with."""
 
     by: ClassVar[str] = "inherited"
     inherits: ClassVar[bool] = True

@@ -97,6 +97,10 @@ class FineTunings:
         needed_s = _MARGIN * self.epochs * float(forecast.epoch_s[first])
         return max(self.until_s["short"], self.until_s["full"] - needed_s)
 
+    def ends_s(self, results: Mapping[StageJob, Result]) -> float:
+        """End of the trainings, in seconds from the beginning of the fit."""
+        return self.ranked_until_s(self.forecast(results))
+
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
     ) -> StageJob | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import final
 
 import numpy as np
 
+from edgenas_core.types.errors import UserError
 from latency.base import Latencies
 from nas.fit.ranking.stages import Jobs, Result, StageJob
 from nas.trials.asynchronous import Proposal
@@ -57,6 +60,18 @@ class StagedProposer:
         job = self.job(trial)
         self._running.discard(job)
         self.results[job] = Result(float(trial.accuracy[0, 0]), float(trial.seconds[0, 0]))
+
+    def learn_all(self, trials: Iterable[Trials], path: Path) -> None:
+        """Take in the trainings of an earlier part.
+
+        Raises:
+          UserError: if one is of a network that is no candidate; it names the journal, `path`.
+        """
+        try:
+            for trial in trials:
+                self.learn(trial.as_batch())
+        except KeyError as error:
+            raise UserError(f"{path} holds a training of a network that was not drawn") from error
 
     def job(self, trial: Trials) -> StageJob:
         """The training that a trial was."""

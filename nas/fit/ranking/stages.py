@@ -62,6 +62,13 @@ class Jobs(Protocol):
     def candidates(self) -> Candidates:
         """Networks to choose from."""
 
+    @property
+    def fidelities(self) -> tuple[Fidelity, ...]:
+        """Lengths of the trainings, the shortest first."""
+
+    def ends_s(self, results: Mapping[StageJob, Result]) -> float:
+        """End of the trainings, in seconds from the beginning of the fit."""
+
     def next(
         self, results: Mapping[StageJob, Result], running: Collection[StageJob], elapsed_s: float
     ) -> StageJob | None:
@@ -93,6 +100,10 @@ class Stages:
         if elapsed_s < self.until_s["longer"]:
             return self._longer(results, asked, self.until_s["longer"] - elapsed_s)
         return None
+
+    def ends_s(self, results: Mapping[StageJob, Result]) -> float:  # noqa: ARG002 - whatever they are
+        """End of the longer trainings, in seconds from the beginning of the fit."""
+        return self.until_s["longer"]
 
     def order(self, results: Mapping[StageJob, Result]) -> Int64[ndarray, "n"]:
         """Candidates by their claim to win: those trained longer by their accuracy, then `ranked`."""

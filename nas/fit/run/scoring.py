@@ -1,4 +1,4 @@
-"""Scores that order candidates before one is trained: by proxies, or by a supernet."""
+"""Scores that order candidates before one is trained: by proxies, or by inherited weights."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
-from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text
-from nas.accuracy.base import HasSupernet, Inherits, SharedNetwork
+from nas.accuracy.base import Inherits, SharedNetwork
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData, has_classes
 from nas.fit.starts.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
@@ -47,13 +46,13 @@ _ON_CPU = ("live_convolutions",)
 """Proxies where there is no GPU: those that need one image alone."""
 
 _TRAINED = 0.7
-"""Share of the time of a supernet for its training; the rest is for the scores."""
+"""Share of the time for the adaptation; the rest is for the scores."""
 
 _MANY, _FEW = (RECALIBRATED_ON, JUDGED_ON), (128, 256)
-"""Images that give a network its statistics, and that judge it; few for large images on a CPU."""
+"""Images that give a network its statistics, and that evaluate it; few on a CPU."""
 
 _EPOCHS = 250
-"""Most epochs of a supernet (Ning et al., NeurIPS 2021)."""
+"""Most epochs of the adaptation."""
 
 
 @runtime_checkable
@@ -99,96 +98,106 @@ class ProxyScores:
 
 @final
 @dataclass(frozen=True)
-class SupernetScores:
-    """Accuracy of each network with the weights that it inherits from a trained supernet."""
+class InheritedScores:
+    """Accuracy of each network with the weights that it inherits from a trained network."""
 
-    space: HasSupernet
+    space: Inherits
     shared: SharedNetwork
     images: TrainingData
-    side: int | None  # that images are resized to
-    counts: tuple[int, int]
 
     def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
-        """One accuracy each."""
+        """One accuracy for each network."""
         for row in architectures:
-            accuracy = path_accuracy(
-                self.space, self.shared, row, self.images, side=self.side, counts=self.counts
-            )
-            yield [accuracy]
+            yield [path_accuracy(self.space, self.shared, row, self.images, counts=image_counts())]
 
     def aggregate(self, scores_of_each: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
         """The accuracy."""
         return scores_of_each[:, 0]
 
 
-def supernet_scores(
-    space: HasSupernet,
+def inherited_scores(
+    space: Inherits,
     images: TrainingData,
-    side: int | None,
     path: Path,
     console: Console,
     *,
     seed: int,
     seconds: float,
     check: Callable[[], None],
-) -> SupernetScores:
-    """Train a supernet into a file, or go on with its training; read it if it is there.
+) -> InheritedScores:
+    """Adapt the trained network to the images, into a file, or go on with that; read the file if it is there.
 
-    One that was trained before stays as it was where an epoch would take too long, or its loss is not
-    finite.
+    The network stays as it was where an epoch would take too long, or its loss is not finite.
+
+    Args:
+      space: parts of the network.
+      images: data to adapt it to.
+      path: file of the adapted weights.
+      console: prints the progress.
+      seed: decides order and new layers.
+      seconds: for the adaptation; scores take longer.
+      check: called after each epoch; it raises to leave the fit.
 
     Raises:
-      UserError: if the loss of another one is not finite.
       OSError: if a file cannot be written.
     """
     take_share(0, 1)
     if not path.is_file():
-        began_s = time.monotonic()
-        checkpoint = path.with_suffix(".checkpoint")
-        epochs, done = epochs_of(checkpoint), epochs_done(checkpoint)
-        if epochs is None:
-            epoch_s = seconds_of_epoch(space, images, side=side)
-            least = 0 if isinstance(space, Inherits) else 1
-            epochs = max(least, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
-        shared = initialised(space, images, seed, side)
-        if isinstance(space, Inherits):
-            absorb_statistics(module_of(shared), proxy_batch(images, STATISTICS_ON))
-        if has_classes(images) and getattr(shared, "new_classifier", False):
-            fit_classifier(shared, images)
-        pixels = "" if side is None else f" at {side} pixels"
-        console.print(f"supernet: {epochs_text(epochs)}{pixels}", soft_wrap=True)
-        before = copy_state(module_of(shared).state_dict())
-        try:
-            folder = path.parent / "tensorboard" / "supernet"
-            with TrainingProgress(console, folder, max(1, epochs), done, images) as progress:
-
-                def on_epoch(epoch: Epoch) -> None:
-                    progress(epoch)
-                    check()
-
-                if epochs:
-                    shared = train_supernet(
-                        space,
-                        images,
-                        epochs=epochs,
-                        seed=seed,
-                        on_epoch=on_epoch,
-                        checkpoint=checkpoint,
-                        stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
-                        side=side,
-                        shared=shared,
-                    )
-        except DivergedTrainingError as error:
-            if not isinstance(space, Inherits):
-                raise UserError(f"supernet: {error}; choose another seed=") from error
-            console.print(f"supernet: {error}; taken as it was trained before", soft_wrap=True)
-            module_of(shared).load_state_dict(before)
-        save_supernet(path, shared)
-        checkpoint.unlink(missing_ok=True)
-    shared = load_supernet(space, images.task, path)
-    return SupernetScores(space, shared, images, side, image_counts(space))
+        _adapt(space, images, path, console, seed=seed, seconds=seconds, check=check)
+    return InheritedScores(space, load_supernet(space, images.task, path), images)
 
 
-def image_counts(space: HasSupernet) -> tuple[int, int]:
-    """Images that give a network of a supernet its statistics, and that judge it, at most."""
-    return _FEW if isinstance(space, Inherits) and not torch.cuda.is_available() else _MANY
+def _adapt(
+    space: Inherits,
+    images: TrainingData,
+    path: Path,
+    console: Console,
+    *,
+    seed: int,
+    seconds: float,
+    check: Callable[[], None],
+) -> None:
+    """Write the weights of the adapted network."""
+    began_s, checkpoint = time.monotonic(), path.with_suffix(".checkpoint")
+    # As many epochs as fit; an interrupted adaptation keeps its number.
+    epochs, done = epochs_of(checkpoint), epochs_done(checkpoint)
+    if epochs is None:
+        epoch_s = seconds_of_epoch(space, images)
+        epochs = max(0, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
+    # Take the statistics of the new images, and fit a classifier for other classes.
+    shared = initialised(space, images, seed)
+    absorb_statistics(module_of(shared), proxy_batch(images, STATISTICS_ON))
+    if has_classes(images) and getattr(shared, "new_classifier", False):
+        fit_classifier(shared, images)
+    console.print(f"supernet: {epochs_text(epochs)}", soft_wrap=True)
+    # Train; weights of a training that diverges are forgotten.
+    before = copy_state(module_of(shared).state_dict())
+    folder = path.parent / "tensorboard" / "supernet"
+    try:
+        with TrainingProgress(console, folder, max(1, epochs), done, images) as progress:
+
+            def on_epoch(epoch: Epoch) -> None:
+                progress(epoch)
+                check()
+
+            if epochs:
+                shared = train_supernet(
+                    space,
+                    images,
+                    epochs=epochs,
+                    seed=seed,
+                    on_epoch=on_epoch,
+                    checkpoint=checkpoint,
+                    stop=lambda: time.monotonic() + progress.epoch_s > began_s + seconds,
+                    shared=shared,
+                )
+    except DivergedTrainingError as error:
+        console.print(f"supernet: {error}; taken as it was trained before", soft_wrap=True)
+        module_of(shared).load_state_dict(before)
+    save_supernet(path, shared)
+    checkpoint.unlink(missing_ok=True)
+
+
+def image_counts() -> tuple[int, int]:
+    """Images that give a part of a network its statistics, and that evaluate it, at most."""
+    return _MANY if torch.cuda.is_available() else _FEW

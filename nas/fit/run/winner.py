@@ -34,9 +34,6 @@ TRAINED_IMAGES = 600_000
 Of 1,199 photos, 3 blocks of stride 2 learn 66.4 % in 200 epochs, and 69.7 % in 500.
 """
 
-BEYOND_CHANCE = 2.0
-"""Standard errors beyond which a difference of accuracies on validation images is not taken for chance."""
-
 _REPORTED_S = 3.0
 """Time for the report after the training."""
 
@@ -103,10 +100,19 @@ def epochs_of_new(images: TrainingData, default: int) -> int:
 
 def spent_since(run: Path, winner: Winner) -> float:
     """Duration of the search so far, by the training that was decided on last."""
+    checkpoint = trained_folder(run, winner.arch) / CHECKPOINT
+    if checkpoint.is_file():
+        return winner.after_s + seconds_done(checkpoint)
+    training = read_if_trained(run, winner)
+    return winner.after_s + (0.0 if training is None else training.seconds)
+
+
+def read_if_trained(run: Path, winner: Winner | None) -> Training | None:
+    """The training of a decision; None if it has not ended, or nothing was decided."""
+    if winner is None:
+        return None
     folder = trained_folder(run, winner.arch)
-    if (folder / CHECKPOINT).is_file():
-        return winner.after_s + seconds_done(folder / CHECKPOINT)
-    return winner.after_s + (read_training(folder).seconds if (folder / RECORD).is_file() else 0.0)
+    return read_training(folder) if (folder / RECORD).is_file() else None
 
 
 def valid_accuracy(training: Training) -> float:

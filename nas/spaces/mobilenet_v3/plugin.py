@@ -139,12 +139,6 @@ class MobileNetV3Space(MobileNetV3):
             "classes": task.num_classes,
         }
 
-    def supernet(self, task: Task) -> SharedNetwork:
-        """All networks in the largest one."""
-        from nas.spaces.mobilenet_v3.supernet import SharedMobileNet  # noqa: PLC0415 - as above
-
-        return SharedMobileNet(self.network, self.layers, self.sample, task)
-
     def example_input(
         self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
     ) -> Tensor:

@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.types.task import Task
-from nas.accuracy.base import Accuracy, SharedNetwork, Split
+from nas.accuracy.base import Accuracy, Split
 from nas.spaces.base import ChoiceSpace, Layer
 from nas.spaces.nas_bench_201.costs import layers, memory, mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_descriptions, cell_features
@@ -122,12 +122,6 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         from nas.spaces.nas_bench_201.surrogate import surrogate  # noqa: PLC0415 - reads weights
 
         return surrogate(self, task, split, epochs)
-
-    def supernet(self, task: Task) -> SharedNetwork:
-        """All cells in one network."""
-        from nas.spaces.nas_bench_201.supernet import SharedCellNetwork  # noqa: PLC0415 - as above
-
-        return SharedCellNetwork(task.num_classes)
 
     def public_data(self) -> PublicData:
         """The official archive, published accuracies, and HELP's latencies."""

@@ -1,1 +1,1 @@
-"""Weight sharing: one network that holds all architectures of a space, and ranks them."""
+"""Weight sharing: one trained network whose parts inherit its weights, and rank by them."""

@@ -18,7 +18,7 @@ from edgenas_core.files.atomic_file import replacing
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.accuracy.base import Inherits, SharedNetwork
 from nas.fit.learners.data import TrainingData
 from nas.fit.starts.supernet.training import RECALIBRATED_ON, inherited, module_of, recalibrate
 
@@ -37,7 +37,7 @@ def save_supernet(path: Path, shared: SharedNetwork) -> None:
 
 
 @lru_cache(maxsize=1)
-def load_supernet(space: HasSupernet, task: Task, path: Path) -> SharedNetwork:
+def load_supernet(space: Inherits, task: Task, path: Path) -> SharedNetwork:
     """The supernet of a file, on the CPU; a process reads a file once.
 
     Raises:
@@ -60,9 +60,8 @@ def load_supernet(space: HasSupernet, task: Task, path: Path) -> SharedNetwork:
 class Inheriting:
     """Builds the networks of a space with the weights of a supernet."""
 
-    space: HasSupernet
+    space: Inherits
     path: Path
-    side: int | None = None  # of the images that networks are built for; None: the task's
     images: TrainingData | None = (
         None  # that give a network its own statistics; None: the supernet's
     )
@@ -71,7 +70,7 @@ class Inheriting:
     def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The network of an architecture, for the task's images."""
         shared = load_supernet(self.space, task, self.path)
-        network = inherited(self.space, shared, architecture, task, self.side)
+        network = inherited(self.space, shared, architecture, task)
         if self.images is not None:
             recalibrate(network, self.images, most=self.most)
         return network

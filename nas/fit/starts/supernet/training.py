@@ -1,9 +1,7 @@
-"""Training of a supernet, and the score of an architecture by the weights that it inherits.
+"""Adaptation of a trained network to the user's data, and the accuracy of its parts with inherited weights.
 
-The space says what a step trains: one path, drawn uniformly over distinct networks (Ning et al.,
-"Evaluating efficient performance estimators of neural architectures", NeurIPS 2021), or the largest,
-the smallest and two random networks (the sandwich rule with in-place distillation: Yu et al.,
-"BigNAS", ECCV 2020).
+The space says what a step trains: the largest, the smallest and two random networks (the sandwich rule
+with in-place distillation: Yu et al., "BigNAS", ECCV 2020).
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from torch import nn
 
 from edgenas_core.types.task import Task
 from latency.base import Space
-from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.accuracy.base import Inherits, SharedNetwork
 from nas.fit.learners.data import LearnerData, TrainingData
 from nas.fit.training.batches import DeviceImages
 from nas.fit.training.device import Kernels, computed_by, freed_memory_kept, kernels_for
 from nas.fit.training.evaluation import accuracy_of, device_named
-from nas.fit.training.network import renew_statistics, resize, untrained
+from nas.fit.training.network import renew_statistics, untrained
 from nas.fit.training.step import Normalised, normalised_for
 from nas.fit.training.trainer import Epoch, TrainingOptions, seconds_an_epoch, train
 
@@ -40,7 +38,7 @@ _BATCH = 256
 
 
 def train_supernet(
-    space: HasSupernet,
+    space: Inherits,
     images: TrainingData,
     *,
     epochs: int,
@@ -49,14 +47,13 @@ def train_supernet(
     on_epoch: Callable[[Epoch], None] = lambda _: None,
     checkpoint: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
-    side: int | None = None,
     shared: SharedNetwork | None = None,
 ) -> SharedNetwork:
-    """Train on the training images, resized to `side`; what is drawn depends on the seed alone.
+    """Train on the training images; what is drawn depends on the seed alone.
 
-    It goes on from `shared`, by default from the untrained supernet of the seed.
+    It goes on from `shared`, by default from the supernet as it was trained before.
     """
-    shared = shared or initialised(space, images, seed, side)
+    shared = shared or initialised(space, images, seed)
     train(
         module_of(shared),
         images,
@@ -75,27 +72,21 @@ def train_supernet(
     return shared
 
 
-def initialised(
-    space: HasSupernet, images: TrainingData, seed: int, side: int | None = None
-) -> SharedNetwork:
-    """The untrained supernet of a seed, for the images or, with `side`, for smaller ones of them."""
-    task = images.task if side is None else replace(images.task, image_side=side)
+def initialised(space: Inherits, images: TrainingData, seed: int) -> SharedNetwork:
+    """The supernet as it was trained before; the seed decides what is new in it."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        shared = space.supernet(task)
-    resize(module_of(shared), task.image_side, images.side)
-    return shared
+        return space.supernet(images.task)
 
 
 def seconds_of_epoch(
-    space: HasSupernet,
+    space: Inherits,
     images: TrainingData,
     *,
     device: torch.device | str = "auto",
-    side: int | None = None,
 ) -> float:
     """Estimate what an epoch of `train_supernet` takes."""
-    shared = initialised(space, images, 0, side)
+    shared = initialised(space, images, 0)
     return seconds_an_epoch(
         module_of(shared),
         images,
@@ -110,10 +101,9 @@ def inherited(
     shared: SharedNetwork,
     architecture: Int64[ndarray, "D"],
     task: Task,
-    side: int | None = None,
 ) -> nn.Module:
     """An architecture's own network, as `untrained` makes it, with the weights of the supernet."""
-    network = untrained(space, architecture, task, side)
+    network = untrained(space, architecture, task)
     network.load_state_dict(dict(shared.weights(architecture)), strict=False)
     return network
 
@@ -126,14 +116,13 @@ def path_accuracy(
     images: TrainingData,
     *,
     device: torch.device | str = "auto",
-    side: int | None = None,
     counts: tuple[int, int] = (RECALIBRATED_ON, JUDGED_ON),
 ) -> float:
     """Accuracy with inherited weights on the first validation images: a score, of no trained network.
 
     `counts` are the training images of its statistics and the validation images, at most.
     """
-    network = inherited(space, shared, architecture, images.task, side)
+    network = inherited(space, shared, architecture, images.task)
     first = images.valid.first(counts[1])
     kernels = Kernels.guessed
     if shared.shapes_vary:
@@ -164,19 +153,6 @@ def recalibrate(
     source = DeviceImages([images.train.first(most)], device)  # a GPU copies all of them
     batches = torch.arange(len(source)).split(_BATCH)
     renew_statistics(model, (source.gather(which)[0] for which in batches if len(which) > 1))
-
-
-def with_batch_statistics(network: nn.Module) -> None:
-    """Replace batch normalisation, in place, by one without parameters and running statistics.
-
-    Statistics of one path say nothing of another, so each batch is normalised by its own.
-    """
-    for module in network.modules():
-        for name, child in module.named_children():
-            if isinstance(child, nn.BatchNorm2d):
-                features = child.num_features
-                plain = nn.BatchNorm2d(features, affine=False, track_running_stats=False)
-                setattr(module, name, plain)
 
 
 def _chosen(seed: int, network: nn.Module, step: int) -> Sequence[Callable[[], object]]:

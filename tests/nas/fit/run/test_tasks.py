@@ -6,8 +6,8 @@ import pytest
 from scene_folder import write_scenes
 from searching import HERE, one_line, only_run
 
+import nas.fit.run.own_network
 import nas.fit.run.scoring
-import nas.fit.run.staged
 from nas.fit.training.trained_folder import read_training, trained_folder
 
 pytest.importorskip("torch_pruning")
@@ -59,7 +59,7 @@ def test_a_task_is_searched_and_drawn(fit_here, tmp_path, monkeypatch, task):
     builder, metric, of_class = TASKS[task]
     if task == "detection":
         pytest.importorskip("pycocotools")
-    monkeypatch.setattr(nas.fit.run.staged, "EPOCHS", (1, 2))
+    monkeypatch.setattr(nas.fit.run.own_network, "EPOCHS", (1, 2))
     monkeypatch.setattr(nas.fit.run.scoring, "_EPOCHS", 5)
     (tmp_path / "net.py").write_text(SOURCE + DETECTOR)
     scenes, runs = write_scenes(tmp_path / "scenes"), tmp_path / "runs"

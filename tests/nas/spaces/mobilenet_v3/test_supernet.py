@@ -8,7 +8,7 @@ from edgenas_core.types.task import Task
 from nas.fit.starts.supernet.training import inherited
 from nas.fit.training.network import own_side
 from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
-from nas.spaces.mobilenet_v3.supernet import LARGEST, SMALLEST
+from nas.spaces.mobilenet_v3.supernet import LARGEST, SMALLEST, SharedMobileNet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -19,7 +19,7 @@ TASK = Task("tiny", 3, 24)
 @pytest.fixture(scope="module")
 def shared():
     torch.manual_seed(0)
-    return SPACE.supernet(TASK)
+    return SharedMobileNet(SPACE.network, SPACE.layers, SPACE.sample, TASK)
 
 
 @pytest.mark.parametrize("training", [False, True])

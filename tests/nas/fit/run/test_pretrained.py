@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,16 +11,22 @@ from PIL import Image
 from rich.console import Console
 from safetensors.torch import save_file
 from searching import HERE, one_line, only_run
+from stand_in import Board, context, made
 
+import edgenas
 import latency.probe.config
-import nas.fit.run.alternatives
-import nas.fit.run.fine_tuned
-import nas.fit.run.staged_search
+import nas.fit.run.full_training
+import nas.fit.run.pretrained
 import nas.train.job
 from edgenas_core.types.errors import UserError
 from latency.probe.connection import LostConnectionError
+from nas.fit.data.open import open_images
+from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.fine_tunings import FineTunings
-from nas.fit.run.fine_tuned import FineTuned
+from nas.fit.run.context import Ranking
+from nas.fit.run.full_training import FullTrainings
+from nas.fit.run.pretrained import Pretrained
+from nas.fit.run.record import Record
 from nas.fit.run.winner import Winner, spent_since
 from nas.fit.starts.pretrained.libraries import timm
 from nas.fit.starts.pretrained.pool import NEW_WEIGHTS
@@ -84,7 +89,7 @@ def few_trainings(monkeypatch):
         return rows[rows[:, 1] == rows[:, 1].min(initial=9)]
 
     monkeypatch.setattr(PretrainedSpace, "every_network", at_the_smallest_side)
-    monkeypatch.setattr(nas.fit.run.fine_tuned, "LENGTHS", (1,))
+    monkeypatch.setattr(nas.fit.run.pretrained, "LENGTHS", (1,))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +107,7 @@ def images(tmp_path_factory):
 def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
     tmp_path, weights, images, fit_here, monkeypatch
 ):
-    monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
+    monkeypatch.setattr(Pretrained, "plan_beside", lambda *_: None)
     runs = tmp_path / "runs"
 
     settings = ("T=1s", *UNTIMED, "epochs=1", "precision=int8")
@@ -134,41 +139,45 @@ def test_a_search_ends_with_a_fine_tuned_network_and_names_its_origin(
 
 
 @pytest.fixture
-def searched(tmp_path, weights, images, fit_here):
-    """Folder and summary of a search for two epochs, when it is called."""
-    settings = ("pool=test_resnet", "epochs=2", "T=1s", *UNTIMED)
+def fitted(tmp_path, weights, images):
+    """Folder and summary of a fit for two epochs on a stand-in board, when it is called."""
+    settings = {"pool": "test_resnet", "epochs": 2, "executor": "threads"}
 
-    def search():
-        done = fit_here(tmp_path / "runs", images, f"weights={weights}", *HERE, *settings)
-        assert done.returncode == 0, done.stderr
+    def fit():
+        data = images.partition("=")[2]
+        edgenas.fit(
+            data=data, T="1s", hours=10, device="board", latency=Board(), weights=weights,
+            runs=tmp_path / "runs", settings=settings, quiet=True,
+        )  # fmt: skip
         folder = only_run(tmp_path / "runs")
         return folder, json.loads((folder / "summary.json").read_text())
 
-    return search
+    return fit
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Decisions that were trained: from scratch, then the winner, which is made worse than it is."""
-    staged, trained = nas.fit.run.staged_search, []
-    train_winner = staged.train_winner
+    """Decisions that were trained; the winner, the first with pretrained weights, is made worse than it is."""
+    full, trained = nas.fit.run.full_training, []
+    train_winner = full.train_winner
 
     def winner_is_worse(*arguments, **options):
         trained.append(arguments[3])
         training = train_winner(*arguments, **options)
+        is_winner = len(trained) == 1 + ("scratch" in trained[0].recipe)
         worse = replace(training.valid, fraction=0.0)
-        return replace(training, valid=worse) if len(trained) == 2 else training
+        return replace(training, valid=worse) if is_winner else training
 
-    monkeypatch.setattr(staged, "train_winner", winner_is_worse)
-    monkeypatch.setattr(nas.fit.run.alternatives, "_FROM_SCRATCH_EPOCHS", 1)
-    monkeypatch.setattr(nas.fit.run.alternatives, "epochs_within", lambda *_: 2.0)
-    monkeypatch.setattr(nas.fit.run.alternatives, "pixel_accuracy", lambda _images: 0.0)
+    monkeypatch.setattr(full, "train_winner", winner_is_worse)
+    monkeypatch.setattr(nas.fit.run.pretrained, "FROM_SCRATCH_EPOCHS", 1)
+    monkeypatch.setattr(nas.fit.run.pretrained, "epochs_within", lambda *_: 2.0)
+    monkeypatch.setattr(nas.fit.run.pretrained, "pixel_accuracy", lambda _images: 0.0)
     return trained
 
 
 def failing(*failures):
     """A training in place of `train_winner` that raises these errors, and then trains."""
-    errors, train_winner = iter(failures), nas.fit.run.staged_search.train_winner
+    errors, train_winner = iter(failures), nas.fit.run.full_training.train_winner
 
     def train(*arguments, **options):
         if (error := next(errors, None)) is not None:
@@ -178,12 +187,12 @@ def failing(*failures):
     return train
 
 
-def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_worse(
-    searched, monkeypatch, trained
+def test_the_baseline_is_returned_as_it_was_ranked_where_the_winner_is_worse(
+    fitted, monkeypatch, trained
 ):
-    monkeypatch.setattr(FineTuned, "_from_scratch", None)
+    monkeypatch.setattr(Pretrained, "plan_beside", lambda *_: None)
 
-    folder, summary = searched()
+    folder, summary = fitted()
 
     rule = next(stage for stage in summary["stages"] if stage["name"] == "rule")
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
@@ -198,15 +207,16 @@ def test_the_rule_of_thumb_is_handed_over_as_it_was_ranked_where_the_winner_is_w
 
 
 @pytest.mark.parametrize("fit", [0.0, 1.0])
-def test_what_no_training_can_reach_in_the_time_left_is_handed_over_as_it_was_ranked(
-    searched, monkeypatch, fit
+def test_what_no_training_can_reach_in_the_time_left_is_returned_as_it_was_ranked(
+    fitted, monkeypatch, fit
 ):
-    monkeypatch.setattr(FineTuned, "_planned_from_scratch", lambda *_: None)
-    monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.zeros(100))  # no time, no claim
-    monkeypatch.setattr(nas.fit.run.fine_tuned, "epochs_within", lambda *_: fit)
+    monkeypatch.setattr(Pretrained, "plan_beside", lambda *_: None)
+    no_claim = lambda *_: np.zeros(100)  # noqa: E731 - as there is no time
+    monkeypatch.setattr(nas.fit.run.pretrained, "expected_accuracies", no_claim)
+    monkeypatch.setattr(nas.fit.run.pretrained, "epochs_within", lambda *_: fit)
     monkeypatch.setattr(nas.fit.run.winner, "MORE", 1)
 
-    folder, summary = searched()
+    folder, summary = fitted()
 
     training = read_training(trained_folder(folder, summary["best"]["arch"]))
     samples = pq.read_table(folder / "samples.parquet").to_pylist()
@@ -221,11 +231,11 @@ def test_what_no_training_can_reach_in_the_time_left_is_handed_over_as_it_was_ra
 
 
 @pytest.mark.usefixtures("trained")
-def test_trainings_that_fail_do_not_end_the_search(searched, monkeypatch):
-    staged = nas.fit.run.staged_search
-    monkeypatch.setattr(staged, "train_winner", failing(UserError("new"), UserError("winner")))
+def test_trainings_that_fail_do_not_end_the_fit(fitted, monkeypatch):
+    fails = failing(UserError("new"), UserError("winner"))
+    monkeypatch.setattr(nas.fit.run.full_training, "train_winner", fails)
 
-    _, summary = searched()
+    _, summary = fitted()
 
     stages = {stage["name"]: stage for stage in summary["stages"]}
     assert "scratch" not in stages
@@ -233,33 +243,32 @@ def test_trainings_that_fail_do_not_end_the_search(searched, monkeypatch):
 
 
 def test_a_board_that_is_lost_after_the_winner_was_trained_leaves_the_winner(
-    searched, monkeypatch, trained
+    fitted, monkeypatch, trained
 ):
-    confirmed, lost = FineTuned._confirmed, LostConnectionError("the board was lost")
-    monkeypatch.setattr(
-        FineTuned,
-        "_confirmed",
-        lambda search, order: raised(lost) if search._winners else confirmed(search, order),
-    )
+    measured = Board.measure_again
 
-    _, summary = searched()
+    def lost_later(board, rows, **options):
+        if len(trained) > 1:
+            raise LostConnectionError("the board was lost")
+        return measured(board, rows, **options)
+
+    monkeypatch.setattr(Board, "measure_again", lost_later)
+
+    _, summary = fitted()
 
     assert summary["stages"][-1]["favourite"] == trained[1].arch
 
 
-def raised(error):
-    raise error
-
-
 @pytest.mark.parametrize("claimed", [0.0, 1.0])
 def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
-    searched, monkeypatch, trained, claimed
+    fitted, monkeypatch, trained, claimed
 ):
-    monkeypatch.setattr(FineTuned, "_claims", lambda *_: np.full(100, claimed))
-    monkeypatch.setattr(FineTuned, "_rule_of_thumb_as_ranked", lambda *_: None)
+    claims = lambda *_: np.full(100, claimed)  # noqa: E731 - in place of a function
+    monkeypatch.setattr(nas.fit.run.pretrained, "expected_accuracies", claims)
+    monkeypatch.setattr(Pretrained, "alternatives", lambda *_: [])
     monkeypatch.setattr(FineTunings, "reached", lambda *_: None)
 
-    _, summary = searched()
+    _, summary = fitted()
 
     (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
     assert summary["best"]["arch"] == scratch["favourite"]
@@ -267,25 +276,31 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
     assert (trained[1].arch == scratch["favourite"]) is (claimed == 0.0)
 
 
-def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
-    searched, trained, resume_here, monkeypatch, tmp_path
+def test_a_fit_goes_on_with_the_training_in_which_it_was_interrupted(
+    fitted, trained, monkeypatch, tmp_path
 ):
-    interrupt = nas.train.job.TrainingProgress, "__call__", lambda *_: raised(KeyboardInterrupt)
+    def resumed(folder):
+        return edgenas.fit(resume=folder, latency=Board(), quiet=True)
+
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    progress = nas.train.job.TrainingProgress
     with monkeypatch.context() as patched:
-        patched.setattr(*interrupt)
-        with pytest.raises(AssertionError, match="130"):
-            searched()
+        patched.setattr(progress, "__call__", stops)
+        with pytest.raises(KeyboardInterrupt):
+            fitted()
     folder = only_run(tmp_path / "runs")
     monkeypatch.setattr(FineTunings, "reached", lambda *_: None)  # else nothing is left to train
-    monkeypatch.setattr(nas.fit.run.alternatives, "epochs_within", lambda *_: 3.0)
+    monkeypatch.setattr(nas.fit.run.pretrained, "epochs_within", lambda *_: 3.0)
     with monkeypatch.context() as patched:
         allowed = iter([lambda *_: None] * trained[0].epochs)
-        patched.setattr(*interrupt[:2], lambda *_: next(allowed, interrupt[2])())
-        assert resume_here(folder, data=tmp_path / "runs").returncode == 130
+        patched.setattr(progress, "__call__", lambda *_: next(allowed, stops)())
+        with pytest.raises(KeyboardInterrupt):
+            resumed(folder)
 
-    done = resume_here(folder, data=tmp_path / "runs")
+    resumed(folder)
 
-    assert done.returncode == 0, done.stderr
     scratch, again, winner, winner_again, *_ = trained
     assert (again, winner_again) == (scratch, winner)
     assert read_training(trained_folder(folder, scratch.arch)).epochs == scratch.epochs
@@ -293,17 +308,16 @@ def test_a_search_goes_on_with_the_training_in_which_it_was_interrupted(
 
 def test_no_network_from_scratch_is_tried_in_the_time_of_the_winner(monkeypatch):
     asked_s = []
-    monkeypatch.setattr(
-        FineTuned, "_planned_from_scratch", lambda _, seconds: asked_s.append(seconds)
-    )
-    for name, seconds in (("_elapsed_s", 70.0), ("_seconds", 100.0), ("_ranking_ends_s", 60.0)):
-        monkeypatch.setattr(FineTuned, name, seconds)
-    search = FineTuned.__new__(FineTuned)
-    search._scratch, search._rule = None, SimpleNamespace(shares={"scratch": 0.06})
+    monkeypatch.setattr(Pretrained, "plan_beside", lambda *asked: asked_s.append(asked[-1]))
+    monkeypatch.setattr(FineTunings, "ends_s", lambda *_: 60.0)
+    parts, jobs = context(hours=100 / 3600, elapsed_s=70.0), made(FineTunings)
+    ranking = made(Ranking, candidates=made(Candidates), jobs=jobs, results={})
 
-    search._train_from_scratch()
+    FullTrainings(parts, made(Pretrained), ranking, Record()).train_beside()
 
-    assert asked_s == [-4.0]  # in 6 s after the ranking, of which 10 are over
+    assert asked_s == [
+        pytest.approx(-4.0, abs=0.5)
+    ]  # in 6 s after the ranking, of which 10 are over
 
 
 def test_the_time_before_an_interruption_counts(tmp_path):
@@ -388,10 +402,9 @@ def test_a_board_that_cannot_be_asked_names_what_can(fit_here, tmp_path, weights
 
 
 @pytest.mark.parametrize("epochs", [29, 30, 31])
-def test_epochs_are_kept_as_set(weights, epochs):
-    search = FineTuned.__new__(FineTuned)
-    search._config = SimpleNamespace(epochs=epochs)
-    search._problem = SimpleNamespace(space=pretrained_space(str(weights)))
-    search._rule = SimpleNamespace(recipe="fine_tuning")
+def test_epochs_are_kept_as_set(weights, epochs, tmp_path):
+    parts = context(epochs=epochs, data="digits", folder=tmp_path)
 
-    assert search._most_epochs("fine_tuning") == epochs
+    kind = Pretrained(parts, pretrained_space(str(weights)), open_images("digits"))
+
+    assert kind.most_epochs("fine_tuning") == epochs

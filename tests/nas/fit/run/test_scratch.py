@@ -13,21 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from searching import interrupted, one_line, only_run, resume, sampled
+from stand_in import context, made
 from synthetic import Oracle
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
-from nas.fit.own_images import StagedConfig, SupernetConfig
+from nas.fit.data.image_set import ImageSet
+from nas.fit.own_images import StagedConfig
+from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stages import Result, StageJob
-from nas.fit.run.staged import (
-    Staged,
-    default_first,
-    smaller_neighbours,
-    trainable,
-    with_first,
-)
-from nas.fit.run.staged_search import StagedSearch
+from nas.fit.run.entries import confirmed, default_first
+from nas.fit.run.scratch import shares_of, smaller_neighbours, trainable, with_first
 from nas.fit.training.trained_folder import read_training, trained_folder
 from nas.spaces.registry import space_named
 
@@ -64,59 +61,39 @@ class Live(Oracle):
         return Latencies(architectures[:, 0].astype(float), np.ones(1, np.int8))
 
 
-def _timed_again(kinds, first_ms, again_ms):
-    """A search of four networks with times and those of a second look at them, within 4 ms."""
-    return SimpleNamespace(
-        _problem=SimpleNamespace(oracle=Live(), limit_ms=4.0, space=SimpleNamespace(text=str)),
-        _drawn_candidates=SimpleNamespace(
-            architectures=np.array(again_ms)[:, None],
-            latency_ms=np.array(first_ms),
-            latency_kind=np.array(kinds, np.int8),
-        ),
-        _times_again=True,
-        _say=lambda _line: None,
-    )
+def _confirmed(kinds, first_ms, again_ms):
+    """Which of four networks, with times and those of a second look at them, is within 4 ms."""
+    problem = {"oracle": Live(), "limit_ms": 4.0, "space": SimpleNamespace(text=str)}
+    rows, latencies = np.array(again_ms)[:, None], (np.array(first_ms), np.array(kinds, np.int8))
+    candidates = Candidates(rows, *latencies, np.ones(4), np.zeros(4), 4, 4, 4, 0.0, 0.0)
+    return confirmed(context(problem=problem), candidates, [0, 1, 2, 3])
 
 
 def test_measured_candidates_are_timed_again_where_the_best_predictions_miss():
     kinds = [Kind.regression, Kind.regression, Kind.measured, Kind.measured]
-    search = _timed_again(kinds, [2.0] * 4, [9, 8, 7, 3])
 
-    assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
+    assert _confirmed(kinds, [2.0] * 4, [9, 8, 7, 3]) == (3, 3.0, Kind.measured)
 
 
 def test_the_fastest_are_timed_again_where_the_board_is_slower_than_before():
-    search = _timed_again([Kind.regression] * 4, [3.9, 3.8, 3.7, 1.0], [9, 8, 7, 3])
+    chosen = _confirmed([Kind.regression] * 4, [3.9, 3.8, 3.7, 1.0], [9, 8, 7, 3])
 
-    assert StagedSearch._confirmed(search, [0, 1, 2, 3]) == (3, 3.0, Kind.measured)
+    assert chosen == (3, 3.0, Kind.measured)
 
 
 def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
-    search = _timed_again([Kind.regression] * 4, [2.0] * 4, [9, 8, 7, 3])
-
     with pytest.raises(UserError, match="networks="):
-        StagedSearch._confirmed(search, [0, 1, 2, 3])
+        _confirmed([Kind.regression] * 4, [2.0] * 4, [9, 8, 7, 3])
 
 
-@pytest.mark.parametrize(
-    ("rule", "judges", "winner"),
-    [(StagedConfig, 150, 0.775), (StagedConfig, 500, 0.40), (SupernetConfig, 150, 0.40)],
-)
-def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(
-    monkeypatch, rule, judges, winner
-):
+@pytest.mark.parametrize(("judges", "winner"), [(150, 0.775), (500, 0.40)])
+def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(monkeypatch, judges, winner):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    search = SimpleNamespace(
-        _rule=rule("from_scratch"),
-        _images=SimpleNamespace(valid=range(judges)),
-        _inherits=rule is SupernetConfig,
-    )
-    search._has_few_judges = Staged._has_few_judges.fget(search)
 
-    shares = Staged._shares.func(search)
+    shares = shares_of(StagedConfig("auto"), made(ImageSet, valid=range(judges)))
 
     assert 1 - sum(shares.values()) == pytest.approx(winner)
-    assert shares["scores"] == rule.shares["scores"]
+    assert shares["scores"] == StagedConfig.shares["scores"]
 
 
 @pytest.mark.parametrize(

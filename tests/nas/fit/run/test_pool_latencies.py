@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgenas_core.types.errors import UserError
-from nas.fit.run.expected_latency import expected_ms, layer_work
+from nas.fit.run.pool_latencies import expected_ms, layer_work
 
 NETWORKS = np.array([0, 0, 1, 1, 2])
 FLOPS = np.array([1.0, 4.0, 2.0, 8.0, 5.0])

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from searching import HERE, one_line, only_run
+from stand_in import context, made
 from torch import nn
 
 import edgenas
@@ -16,14 +17,17 @@ from edgenas_core.types.kind import Kind
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.slow import Fidelity
 from nas.fit.data.open import open_images
+from nas.fit.own_images import InheritedConfig
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stages import Result, StageJob, Stages
-from nas.fit.run.inherited import Inherited
+from nas.fit.run.context import Ranking
+from nas.fit.run.entries import better
+from nas.fit.run.own_network import OwnNetwork
+from nas.fit.run.report import baseline_stage
 from nas.fit.starts.elastic.loading import elastic_space
 from nas.fit.starts.supernet.classifier import fit_classifier
 from nas.fit.starts.supernet.stored import save_supernet
 from nas.fit.training.trained_folder import read_training, trained_folder
-from nas.trials.executor import Workers
 
 pytest.importorskip("torch_pruning")
 
@@ -62,14 +66,14 @@ def test_a_failed_training_of_the_rule_of_thumb_does_not_stand_for_it(
     accuracies, fidelity, accuracy
 ):
     results = {StageJob(0, at): Result(each, 1.0) for at, each in enumerate(accuracies)}
-    search = SimpleNamespace(
-        _fidelities=(Fidelity("3 epochs", 3), Fidelity("9 epochs", 9)),
-        _proposer=SimpleNamespace(results=results),
-        _drawn_candidates=SimpleNamespace(architectures=np.zeros((1, 1), int)),
-        _problem=SimpleNamespace(space=SimpleNamespace(text=str)),
+    fidelities = (Fidelity("3 epochs", 3), Fidelity("9 epochs", 9))
+    drawn = made(Candidates, architectures=np.zeros((1, 1), int))
+    ranking = made(
+        Ranking, candidates=drawn, jobs=made(Stages, fidelities=fidelities), results=results
     )
+    parts = context(problem={"space": SimpleNamespace(text=str)})
 
-    stage = Inherited._rule_stage(search, 0, list(results), 0.1)
+    stage = baseline_stage(parts, ranking, 0, list(results), 0.1)
 
     assert (stage.fidelity, stage.accuracy, stage.seconds) == (fidelity, accuracy, 2.0)
 
@@ -161,6 +165,24 @@ def adapted_on_digits():
     return images, space, shared
 
 
+def own_network(space, images, folder):
+    """A fit of the parts of a network on images."""
+    problem = {"space": space, "task": images.task, "oracle": None}
+    return OwnNetwork(context(problem=problem, images=images, folder=folder), space)
+
+
+def ranking_of(rows, **jobs):
+    columns = (
+        np.ones(len(rows)),
+        np.zeros(len(rows), np.int8),
+        np.ones(len(rows)),
+        np.zeros(len(rows)),
+    )
+    counts = len(rows), len(rows), len(rows), 0.0, 0.0
+    candidates = Candidates(rows, *columns, *counts)
+    return Ranking(candidates, Stages(candidates, (), {"short": 0.0}, **jobs), {})
+
+
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, winner):
     images, space, shared = adapted_on_digits()
@@ -168,70 +190,46 @@ def test_the_trained_network_wins_where_the_best_part_begins_worse(tmp_path, win
     fitted.load_state_dict(shared.network[-1].state_dict())
     nn.init.zeros_(spoilt.weight)
     save_supernet(tmp_path / "supernet.safetensors", shared)
-    rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
-    columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
-    vars(search).update(
-        _candidates=Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0),
-        _config=SimpleNamespace(epochs=2, seed=0),
-        _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
-        _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
-        _proposer=SimpleNamespace(results={}),
-        _images=images,
-        _folder=tmp_path,
-    )
+    rows = np.stack([space.smallest(), space.control()])
+    kind = own_network(space, images, tmp_path)
 
-    decided = search._decided([0, 1], 0.0)
+    decided = kind.entries(ranking_of(rows), None, 0.0)[0].plan()
 
     assert decided.arch == space.text(rows[winner])
-    network = search._start(decided).network(rows[winner], images.task)
+    network = kind.start(decided).network(rows[winner], images.task)
     is_trained_one = torch.equal(network[0].weight, space.whole[0].weight)
     assert is_trained_one == bool(winner)
 
 
-def test_of_each_side_the_part_that_inherits_most_is_trained_early():
+def test_of_each_side_the_part_that_inherits_most_is_trained_early(tmp_path):
     space = small_space(side=16)
     texts = [f"side={side} width={width}" for side in (8, 16) for width in (8, 16)]
-    inherited, rows = np.array([0.3, 0.4, 0.8, 0.7]), np.stack([*map(space.parse, texts)])
-    columns = np.ones(4), np.full(4, Kind.regression, np.int8), np.ones(4), inherited
-    search = object.__new__(Inherited)
-    vars(search).update(
-        _problem=SimpleNamespace(space=space, task=space.tasks[space.default_task]),
-        _config=SimpleNamespace(executor=Workers.threads),
-        _fidelities=(),
-        _ends_s={},
+    accuracies, rows = np.array([0.3, 0.4, 0.8, 0.7]), np.stack([*map(space.parse, texts)])
+    columns = np.ones(4), np.full(4, Kind.regression, np.int8), np.ones(4), accuracies
+    problem = {"space": space, "task": space.tasks[space.default_task]}
+    rule = InheritedConfig("fine_tuning")
+    parts = context(problem=problem, images=open_images("digits"), folder=tmp_path, rule=rule)
+
+    jobs = OwnNetwork(parts, space).jobs(
+        Candidates(rows, *columns, 4, 4, 4, 0.0, 0.0), is_decided=False
     )
 
-    stages = search._stages(Candidates(rows, *columns, 4, 4, 4, 0.0, 0.0))
-
-    assert [texts[at] for at in stages.early] == ["side=16 width=8", "side=8 width=16"]
+    assert [texts[at] for at in jobs.early] == ["side=16 width=8", "side=8 width=16"]
 
 
-@pytest.mark.parametrize("is_better", [False, True])
-def test_the_rule_of_thumb_is_handed_over_where_it_was_better_when_it_was_ranked(
-    tmp_path, is_better, capsys
-):
+def test_baselines_are_alternatives_with_the_accuracy_that_they_had_when_they_were_ranked(tmp_path):
     images, space, shared = adapted_on_digits()
     save_supernet(tmp_path / "supernet.safetensors", shared)
-    rows, search = np.stack([space.smallest(), space.control()]), object.__new__(Inherited)
-    columns = np.ones(2), np.zeros(2, np.int8), np.ones(2), np.zeros(2)
-    candidates = Candidates(rows, *columns, 2, 2, 2, 0.0, 0.0)
-    stages = Stages(candidates, (), {}, always=(1,))
-    vars(search).update(
-        _candidates=candidates,
-        _config=SimpleNamespace(epochs=2, seed=0),
-        _problem=SimpleNamespace(space=space, task=images.task, oracle=None),
-        _rule=SimpleNamespace(recipe="fine_tuning", inherits=True),
-        _proposer=SimpleNamespace(results={}, stages=stages),
-        _images=images,
-        _folder=tmp_path,
-        _say=print,
+    rows = np.stack([space.smallest(), space.control()])
+
+    (entry,) = own_network(space, images, tmp_path).alternatives(
+        ranking_of(rows, always=(1,)), None
     )
 
-    rule = search._better_rule(space.text(rows[0]), 0.0 if is_better else 1.0)
-
-    assert (rule and rule.arch) == (space.text(rows[1]) if is_better else None)
-    assert ("the winner has 0.00%" in capsys.readouterr().out) == is_better
-    assert search._better_rule(space.text(rows[1]), 0.0) is None  # it is the winner itself
+    assert entry.plan().arch == space.text(rows[1])
+    assert 0 < entry.accuracy < 1
+    assert better([entry], 0.0) == [entry]
+    assert better([entry], 1.0) == []
 
 
 class Board:

@@ -1,0 +1,187 @@
+"""Trainings in full: of the winner, of a network of another start, and of what replaces the winner."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, replace
+from typing import Generic, final
+
+from edgenas_core.types.errors import UserError
+from edgenas_core.types.units import epochs_text
+from latency.probe.settings import BoardPrecision
+from nas.fit.run.context import AnyJobs, FitContext, Ranking
+from nas.fit.run.entries import Entry, better, choose
+from nas.fit.run.kind import FitKind
+from nas.fit.run.record import Record
+from nas.fit.run.winner import (
+    Winner,
+    forget_checkpoint,
+    read_if_trained,
+    train_winner,
+    valid_accuracy,
+)
+from nas.fit.training.trained_folder import Training
+from nas.runs.journal import Journal
+
+_INT8_SHARE = 0.03
+"""Share of the time for the winner's int8 file and its accuracy."""
+
+_NOTABLY_LESS = 1 / 3
+"""Share of the promised time below which the user hears why the winner has so few epochs."""
+
+_EARLY = 0.05
+"""Share of the whole time that may be left at the end before the user hears why."""
+
+
+def is_for_int8(context: FitContext) -> bool:
+    """Whether the board runs int8 files."""
+    return context.config.precision is BoardPrecision.int8
+
+
+def int8_s(context: FitContext) -> float:
+    """Seconds that are kept for the winner's int8 file."""
+    return _INT8_SHARE * context.seconds if is_for_int8(context) else 0.0
+
+
+@final
+class FullTrainings(Generic[AnyJobs]):
+    """Decides which networks are trained in full, and trains them; each decision is in the journal."""
+
+    def __init__(
+        self,
+        context: FitContext,
+        kind: FitKind[AnyJobs],
+        ranking: Ranking[AnyJobs],
+        record: Record,
+    ) -> None:
+        self._context, self._kind, self._ranking, self._record = context, kind, ranking, record
+
+    def train_beside(self) -> Training | None:
+        """Train a network of another start in its share of the time, if that is long enough."""
+        context, clock, record = self._context, self._context.clock, self._record
+        if record.winners:
+            return read_if_trained(context.folder, record.beside)
+        share_s = context.rule.shares.get("scratch", 0.0) * context.seconds
+        begun_s = clock.elapsed_s if record.beside is None else record.beside.after_s
+        ranked_s = self._ranking.jobs.ends_s(self._ranking.results)
+        ends_s = share_s + min(begun_s, ranked_s)  # later is the winner's time
+        if record.beside is None:
+            plan = self._kind.plan_beside(self._ranking.candidates, ends_s - clock.elapsed_s)
+            if plan is None:
+                return None
+            record.beside = self._noted("scratch", plan)
+        planned = record.beside
+        if read_if_trained(context.folder, planned) is None:
+            try:
+                self._train(planned, time.monotonic() + ends_s - clock.elapsed_s)
+            except UserError as error:
+                context.say(f"{planned.arch}, from scratch: {error}; the fit goes on without it")
+            forget_checkpoint(context.folder, planned.arch)
+        return read_if_trained(context.folder, planned)
+
+    def train_decided(self, beside: Training | None) -> list[tuple[Winner, Training]]:
+        """The winner, and an alternative that is better, each with its training."""
+        context, ranking = self._context, self._ranking
+        ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s
+        ends_s -= self._kind.comparing_s(ranking)
+        trained: list[tuple[Winner, Training]] = []
+        accuracy, failure = -math.inf, None
+        try:
+            trained = self._train_best(beside, ends_s)
+            accuracy = valid_accuracy(trained[-1][1])
+        except UserError as error:
+            failure = error
+            context.say(f"the winner: {error}")
+        try:
+            arch = trained[-1][0].arch if trained else None
+            alternatives = self._kind.alternatives(ranking, arch)
+        except UserError as error:
+            alternatives = []
+            context.say(f"networks as they were ranked: {error}; so none is returned")
+        if beside is not None and self._record.beside is not None:
+            alternatives.append(self._beside_entry(self._record.beside, beside))
+        # Return the best alternative that the device confirms instead of a winner that is worse.
+        for entry in better(alternatives, accuracy):
+            compared = f"; the winner has {accuracy:.2%}" if trained else ""
+            try:
+                _, winner = choose(context, ranking.candidates, [entry])
+                context.say(f"{entry.words}{compared}: it is returned")
+                return [*trained, self._taken_over(winner, entry)]
+            except (UserError, ConnectionError) as error:
+                context.say(f"{entry.words}{compared}, but {error}")
+        if failure is not None:
+            raise failure
+        return trained
+
+    def _train_best(self, beside: Training | None, ends_s: float) -> list[tuple[Winner, Training]]:
+        """Decide on a network, unless an earlier part has, and train it."""
+        context, record = self._context, self._record
+        if not record.winners:
+            entries = self._kind.entries(self._ranking, beside, ends_s)
+            _, winner = choose(context, self._ranking.candidates, entries)
+            record.winners.append(self._noted("winner", winner))
+            left_s = max(0.0, ends_s - int8_s(context) - time.monotonic())
+            if left_s < _NOTABLY_LESS * context.clock.promised_s:
+                context.say(
+                    f"{left_s:.0f} s are left for the winner, not {context.clock.promised_s:.0f} s: what "
+                    f"came before took longer than planned; allow more hours="
+                )
+        *replaced, winner = record.winners
+        others = [each for each in replaced if each.arch != winner.arch]
+        before = [(each, read_if_trained(context.folder, each)) for each in others]
+        trained = [(each, training) for each, training in before if training is not None]
+        return [*trained, (winner, self._train(winner, ends_s - int8_s(context)))]
+
+    def _beside_entry(self, planned: Winner, training: Training) -> Entry:
+        """The network of another start as it was trained."""
+        accuracy = valid_accuracy(training)
+        words = (
+            f"{training.arch}, from scratch, has {accuracy:.2%}: what pretrained weights know does not help "
+            f"on these images"
+        )
+        at = self._ranking.position(self._context.problem.space.parse(planned.arch))
+        return Entry(at, accuracy, lambda: planned, words, training)
+
+    def _taken_over(self, winner: Winner, entry: Entry) -> tuple[Winner, Training]:
+        """A confirmed alternative and its training."""
+        if entry.training is not None:
+            return winner, entry.training
+        forget_checkpoint(self._context.folder, winner.arch)  # of a winner of the same architecture
+        winner = self._noted("winner", winner)
+        self._record.winners.append(winner)
+        return winner, self._train(winner, time.monotonic())
+
+    def _noted(self, name: str, winner: Winner) -> Winner:
+        """The decision as the journal keeps it."""
+        context = self._context
+        winner = replace(winner, after_s=context.clock.elapsed_s)
+        with Journal(context.begun.folder.journal, context.problem.space) as journal:
+            journal.note(name, asdict(winner))
+        return winner
+
+    def _train(self, winner: Winner, ends_s: float) -> Training:
+        """Train in full, or go on with it."""
+        context, row = self._context, self._context.problem.space.parse(winner.arch)
+        ranked = self._ranking.accuracies.get(self._ranking.position(row), 0.0)
+        return train_winner(
+            context.begun.experiment,
+            self._kind.images(row),
+            context.folder,
+            winner,
+            context.begun.console,
+            start=replace(self._kind.start(winner), ranked=ranked),
+            most=self._kind.most_epochs(winner.recipe),
+            ends_s=ends_s,
+        )
+
+    def tell_time_left(self, winner: Winner, training: Training) -> None:
+        """Say why much time is left, if it is."""
+        context = self._context
+        left_s = context.seconds - context.clock.elapsed_s - int8_s(context)
+        if left_s > _EARLY * context.seconds:
+            is_whole = training.epochs >= self._kind.most_epochs(winner.recipe)
+            why = "epochs= allows more" if is_whole else "another one takes longer"
+            context.say(
+                f"{left_s:.0f} s are left after {epochs_text(training.epochs)} of the winner: {why}"
+            )

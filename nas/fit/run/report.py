@@ -1,0 +1,169 @@
+"""What a fit reports: records of its trainings, stages, learning curves and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from edgenas_core.types.kind import Kind
+from edgenas_core.types.units import epochs_text
+from nas.accuracy.base import Accuracies
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.fit.learners.data import TrainingData
+from nas.fit.ranking.candidates import Candidates
+from nas.fit.ranking.stage_result import StageResult
+from nas.fit.ranking.stages import StageJob
+from nas.fit.run.context import AnyJobs, FitContext, Ranking
+from nas.fit.run.winner import Winner, valid_accuracy
+from nas.fit.training.trained_folder import PICTURES, Training, read_training, trained_folder
+from nas.report.event_file import EventFile
+from nas.report.staged_page import staged_page
+from nas.report.summary import RunSettings, Summary
+from nas.report.training_charts import TrainedWinner
+from nas.trials.trial import Trials
+
+
+def curve(
+    context: FitContext, fidelities: Sequence[Fidelity]
+) -> Callable[[Trials, Evaluation], None]:
+    """A function that writes a training's losses and accuracy for TensorBoard."""
+
+    def write(trial: Trials, evaluation: Evaluation) -> None:
+        epochs = fidelities[int(trial.fidelity[0, 0])].epochs
+        folder = context.begun.folder.tensorboard / f"training-{trial.first + 1}-epochs-{epochs}"
+        events = EventFile(folder)
+        for epoch, loss in enumerate(evaluation.losses, 1):
+            events.scalar("training/loss", loss, epoch)
+        events.scalar(f"training/{context.images.metric}", evaluation.accuracy, epochs)
+        events.close()
+
+    return write
+
+
+def trained_trial(  # noqa: PLR0917 - columns of a record
+    context: FitContext,
+    ranking: Ranking[AnyJobs],
+    number: int,
+    at: int,
+    winner: Winner,
+    training: Training,
+    fidelity: int,
+) -> Trials:
+    """Record of a training in full, with the latency as it was confirmed; the test accuracy is kept."""
+    candidates = ranking.candidates
+    candidates.latency_ms[at] = winner.latency_ms
+    candidates.latency_kind[at] = winner.latency_kind
+    if training.test is not None:
+        row = candidates.architectures[at]
+        context.accuracy.tested[row.tobytes()] = training.test.fraction
+    accuracies = Accuracies(np.array([valid_accuracy(training)]), np.array([Kind.trained], np.int8))
+    return candidates.judged(
+        context.problem,
+        number,
+        np.array([at]),
+        accuracies,
+        seconds=training.seconds,
+        fidelity=fidelity,
+    )
+
+
+def inherited_trials(context: FitContext, candidates: Candidates, number: int) -> Trials:
+    """Records of all candidates with the accuracies that they inherit."""
+    kinds = np.full(len(candidates), Kind.supernet, np.int8)
+    return candidates.judged(
+        context.problem,
+        number,
+        np.arange(len(candidates)),
+        Accuracies(candidates.prior, kinds),
+        seconds=candidates.score_s,
+        fidelity=-1,
+    )
+
+
+def trained_stage(
+    training: Training, order: Sequence[int], at: int, *, is_last: bool
+) -> StageResult:
+    """The stage of a training in full, of the winner or of one that was replaced."""
+    return StageResult(
+        "full" if is_last else "replaced",
+        1,
+        int(is_last),
+        training.seconds,
+        epochs_text(training.epochs),
+        training.arch,
+        1 + order.index(at) if at in order else None,
+        valid_accuracy(training),
+    )
+
+
+def baseline_stage(
+    context: FitContext,
+    ranking: Ranking[AnyJobs],
+    at: int,
+    jobs: Sequence[StageJob],
+    untrained: float | None = None,
+) -> StageResult:
+    """The baseline by the longest of its trainings that did not fail, or by its accuracy before any."""
+    results, fidelities = ranking.results, ranking.jobs.fidelities
+    done = [job for job in jobs if not np.isnan(results[job].accuracy)]
+    longest = max(
+        done,
+        key=lambda job: (fidelities[job.fidelity].epochs, results[job].accuracy),
+        default=None,
+    )
+    seconds = sum((results[job].seconds for job in jobs), 0.0)
+    fidelity, accuracy = "", untrained
+    if longest is not None:
+        at, accuracy = longest.candidate, results[longest].accuracy
+        fidelity = fidelities[longest.fidelity].name
+    text = context.problem.space.text(ranking.candidates.architectures[at])
+    return StageResult("rule", 1, 1, seconds, fidelity, text, None, accuracy)
+
+
+def run_settings(context: FitContext, epochs: int) -> RunSettings:
+    """Settings of the summary."""
+    task = context.problem.task
+    return RunSettings(
+        space=context.problem.space.name,
+        dataset=task.name,
+        dataset_title=str(task),
+        reward=None,
+        controller=context.rule.by,
+        epochs=epochs,
+        test_epochs=epochs,
+        seed=context.config.seed,
+        budget=context.rule.draws,
+        metric=context.images.metric,
+        items=context.images.items,
+    )
+
+
+def page_of(  # noqa: PLR0917 - what the page shows
+    context: FitContext,
+    fidelities: Sequence[Fidelity],
+    replaced: Sequence[Training],
+    images_of: Callable[[Int64[ndarray, "D"]], TrainingData],
+    summary: Summary,
+    trials: Trials,
+) -> str:
+    """The page with the stages and all trainings."""
+    folder, winner, epochs = context.begun.folder, None, summary.settings.epochs
+    others = [Fidelity(f"{epochs_text(each.epochs)}, replaced", each.epochs) for each in replaced]
+    if summary.best is not None:
+        row = context.problem.space.parse(summary.best.arch)
+        trained = trained_folder(context.folder, summary.best.arch)
+        winner = TrainedWinner(read_training(trained), images_of(row).test, trained / PICTURES)
+    return staged_page(
+        summary,
+        trials,
+        context.problem,
+        fidelities=(*fidelities, *others, Fidelity(epochs_text(epochs), epochs)),
+        winner=winner,
+        environment=folder.read_environment(),
+        command=context.begun.command,
+        config=folder.config.read_text(encoding="utf-8"),
+        images=context.images,
+    ).html()
