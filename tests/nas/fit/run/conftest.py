@@ -20,15 +20,3 @@ def fit_here(in_process, monkeypatch):
         return subprocess.CompletedProcess(words, *in_process(nas.fit.command.main, words))
 
     return call
-
-
-@pytest.fixture
-def resume_here(in_process, monkeypatch):
-    """An interrupted fit that goes on in this process."""
-
-    def call(folder, *overrides, data):
-        monkeypatch.setenv("NAS_DATA", str(data))
-        words = ["nas.fit", f"resume={folder}", *overrides]
-        return subprocess.CompletedProcess(words, *in_process(nas.fit.command.main, words))
-
-    return call
