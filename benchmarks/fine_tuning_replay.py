@@ -6,7 +6,7 @@
 `FineTunings` chooses trainings by validation accuracies of the table, on a simulated clock that ends after
 a share of the GPU time that tuning each candidate within T in full takes, for the most epochs that the table
 has of the data. Its first is then tuned in full, by the table, and judged by the test images. T are quantiles
-of the candidates' latencies, which are those of `--latencies`, by `benchmarks.fine_tuning_latencies`, or else
+of the candidates' latencies, which are those of `--latencies`, or else
 modelled. Durations are modelled: on a busy machine the same training took up to ten times as long. A shorter
 training that the table lacks has the validation accuracy in full and a difference, drawn with mean and spread
 of those that the table has. A search sees the accuracies of one seed of the trainings, their mean where the

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.microcontroller import narrow
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
 from nas.spaces.residual import SPACE as RESIDUAL
+from nas.spaces.residual import _Block
 from nas.spaces.traced_operations import operations_of
 
 REPORTED = [  # python -m benchmarks.microcontroller: arena and file
@@ -25,6 +25,17 @@ REPORTED = [  # python -m benchmarks.microcontroller: arena and file
         198_264,
     ),
 ]
+
+
+def narrow(task, widths, depths):
+    """ResNet-8 of MLPerf Tiny with other widths and numbers of blocks; (16, 32, 64), (1, 1, 1) is its own."""
+    layers = [nn.Conv2d(task.channels, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()]  # fmt: skip
+    inputs = widths[0]
+    for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+        for block in range(depth):
+            layers.append(_Block(inputs, width, 3, 1 + (stage > 0 and block == 0)))
+            inputs = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, task.num_classes))  # fmt: skip
 
 
 @pytest.mark.parametrize(("space", "text", "arena", "file"), REPORTED)
