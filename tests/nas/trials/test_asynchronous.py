@@ -194,7 +194,7 @@ def crash_or_answer(architecture, fidelity, seed):
 
 
 def slow(architecture, fidelity, seed):
-    time.sleep(0.02 * (4 - seed % 4))
+    time.sleep(0.05)
     return evaluate(architecture, fidelity, seed)
 
 
@@ -226,7 +226,17 @@ def slot_or_crash(_architecture, _fidelity, seed):
 
 
 def test_threads_answer_out_of_order():
-    trials = list(searched(uniform(), real(slow, Workers.threads, 3), parallel=3, trials=12))
+    fourth_began = threading.Event()  # once the second or the third was answered
+
+    def first_answers_late(architecture, fidelity, seed):
+        if seed == 3:
+            fourth_began.set()
+        assert seed != 0 or fourth_began.wait(600)
+        return evaluate(architecture, fidelity, seed)
+
+    source = real(first_answers_late, Workers.threads, 3)
+
+    trials = list(searched(uniform(), source, parallel=3, trials=12))
 
     numbers = [trial.first for trial in trials]
     assert sorted(numbers) == list(range(12))
