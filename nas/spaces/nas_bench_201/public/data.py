@@ -13,6 +13,8 @@ from numpy import ndarray
 from rich.console import Console
 
 from edgenas_core.command.progress import progress_bar
+from edgenas_core.files import safe_pickle
+from edgenas_core.files.safe_file import read_bytes
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.accuracy.base import Split
@@ -91,6 +93,19 @@ _Columns = dict[str, Float64[ndarray, "15625"]]
 HELP_FILE = "nb201_latency_help_ms.csv"
 NATS_FILE = "nb201_latency_nats_ms.csv"
 
+HWNAS_FILE = "nb201_latency_hwnas_ms.csv"
+
+_HWNAS_TASKS = {"cifar10": "cifar10", "cifar100": "cifar100", "ImageNet16-120": "imagenet16"}
+"""Our name of each task of HW-NAS-Bench."""
+
+_HWNAS_COLUMNS = {
+    ("edgegpu", "cifar10"): "hwnas-edgegpu-tx2",
+    ("edgetpu", "cifar10"): "hwnas-edgetpu",
+    **{(name, "cifar10"): f"help-{name}" for name in ("raspi4", "pixel3", "eyeriss", "fpga")},
+}
+"""Columns of the registered devices, by HW-NAS-Bench's device and task."""
+
+_MOST_HWNAS_BYTES = 256 * 2**20  # the published file has some 50 MB
 _MOST_HELP_BYTES = 16 * 2**20  # of one file; the largest that HELP published is 1.5 MB
 
 _FULL_EPOCHS, _SHORT_EPOCHS = ACCURACY_TABLE.epochs
@@ -126,7 +141,7 @@ class NasBench201Data(PublicData):
 
     mirror: str = MIRROR
     files: tuple[RemoteFile, ...] = FILES
-    importable: str = "the unpacked NATS-Bench archive (a folder), or .pt latency files of HELP"
+    importable: str = "the unpacked NATS-Bench archive (a folder), the .pickle of HW-NAS-Bench, or .pt latency files of HELP"
     reference_values: Mapping[str, Mapping[int, float]] = {
         column: dict(zip(_REFERENCE_NUMBERS, values, strict=True))
         for column, values in _REFERENCES.items()
@@ -144,7 +159,7 @@ class NasBench201Data(PublicData):
         yield NewTable(HELP_FILE, _help_latencies(help_files))
 
     def imported(self, paths: Sequence[Path]) -> Iterator[NewTable]:
-        """Convert one folder of the official archive, or HELP's latency files.
+        """Convert one folder of the official archive, the pickle of HW-NAS-Bench, or HELP's latency files.
 
         Raises:
           UserError: if the paths are neither, their content is malformed, or cells are missing.
@@ -153,11 +168,14 @@ class NasBench201Data(PublicData):
         if len(paths) == 1 and paths[0].is_dir():
             yield from _from_archive(NatsArchive(paths[0]))
             return
+        if len(paths) == 1 and paths[0].suffix == ".pickle":
+            yield NewTable(HWNAS_FILE, _hw_nas_bench_latencies(paths[0]))
+            return
         for path in paths:
             if path.suffix != ".pt" or path.is_dir():
                 raise UserError(
-                    f"{path} is neither a folder of the NATS-Bench archive nor a .pt file of HELP; "
-                    f"give one such folder (unpack a .tar first), or .pt files"
+                    f"{path} is neither a folder of the NATS-Bench archive nor the .pickle of HW-NAS-Bench nor a .pt "
+                    f"file of HELP; give one such folder (unpack a .tar first), one .pickle, or .pt files"
                 )
         columns = _help_latencies(paths)
         if not columns:
@@ -240,11 +258,32 @@ def _check_index(path: Path, row_of: dict[object, object]) -> None:
         raise UserError(f"{path} is not an index of the 15,625 architectures in official order")
 
 
+def _hw_nas_bench_latencies(path: Path) -> dict[str, Float64[ndarray, "15625"]]:
+    """Milliseconds of each device and task of HW-NAS-Bench, by column name; the file is read without executing it.
+
+    Raises:
+      UserError: if it cannot be read safely, or holds no latencies of all 15,625 cells.
+    """
+    content = safe_pickle.load(path, read_bytes(path, _MOST_HWNAS_BYTES))
+    of_task = content.get("nasbench201") if isinstance(content, dict) else None
+    columns = {}
+    for published, task in _HWNAS_TASKS.items():
+        metrics = of_task.get(published) if isinstance(of_task, dict) else None
+        for name, numbers in metrics.items() if isinstance(metrics, dict) else ():
+            device, ending, _ = str(name).partition("_latency")
+            if ending:
+                column = _HWNAS_COLUMNS.get((device, task), f"hwnas-{device}-{task}")
+                columns[column] = _milliseconds(path, numbers)
+    if not columns:
+        raise UserError(f"{path} holds no latencies of HW-NAS-Bench (nasbench201: cifar10, ...)")
+    return columns
+
+
 def _milliseconds(path: Path, content: object) -> Float64[ndarray, "15625"]:
     size = NAS_BENCH_201.size
     if not isinstance(content, list) or len(content) != size:
         held = f"{type(content).__name__} of {len(content) if hasattr(content, '__len__') else 1}"
-        raise UserError(f"{path} holds a {held}, HELP's files hold a list of {size:,} latencies")
+        raise UserError(f"{path} holds a {held}, a device needs a list of {size:,} latencies")
     for row, number in enumerate(content):
         if type(number) not in {int, float} or not 0 < number < float("inf"):
             raise UserError(f"{path}: latency of cell {row} is {number!r}, not a positive number")

@@ -1,5 +1,7 @@
 """`import`: the official archive and HELP's files, converted or refused."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,43 @@ def test_a_help_file_becomes_a_column_named_after_it(tmp_path, out):
     column = parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE).column("help-my-board")
     np.testing.assert_array_equal(column, 1 + np.arange(SIZE) / 8)
     assert "help-my-board" in line
+
+
+def hw_nas_bench(tmp_path, content):
+    path = tmp_path / "HW-NAS-Bench-v1_0.pickle"
+    path.write_bytes(pickle.dumps(content))
+    return path
+
+
+def test_the_pickle_of_hw_nas_bench_becomes_a_column_a_device_and_task(tmp_path):
+    ms = [1.0 + number / 7 for number in range(15_625)]
+    metrics = {"edgegpu_latency": ms, "raspi4_latency": ms, "edgegpu_energy": ms, "config": []}
+    path = hw_nas_bench(
+        tmp_path, {"nasbench201": {"cifar10": metrics, "cifar100": metrics}, "fbnet": {}}
+    )
+
+    (table,) = SPACE.public_data().imported([path])
+
+    assert [*table.columns] == [
+        "hwnas-edgegpu-tx2",
+        "help-raspi4",
+        "hwnas-edgegpu-cifar100",
+        "hwnas-raspi4-cifar100",
+    ]
+    assert table.columns["help-raspi4"].tolist() == ms
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"nasbench201": {"cifar10": {"edgegpu_latency": [1.0]}}}, "15,625"),
+        ({"fbnet": {}}, "HW-NAS-Bench"),
+        (np.ones, "pickle asks to load|asks to load"),
+    ],
+)
+def test_a_pickle_of_something_else_is_a_user_error(tmp_path, content, reason):
+    with pytest.raises(UserError, match=reason):
+        list(SPACE.public_data().imported([hw_nas_bench(tmp_path, content)]))
 
 
 def test_the_index_of_help_is_checked_and_makes_no_column(tmp_path, out):
