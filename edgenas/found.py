@@ -41,7 +41,7 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
     try:
         import pandas as pd  # noqa: F401, PLC0415 - an extra, which PyArrow imports
     except ImportError as error:
-        raise UserError(f"pip install '.[notebook]' brings pandas: {error}") from error
+        raise UserError(f"pip install 'edgenas[notebook]' brings pandas: {error}") from error
     return table.to_pandas()
 
 

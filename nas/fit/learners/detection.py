@@ -258,7 +258,7 @@ def _coco() -> tuple[Any, Any]:
         from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
     except ImportError as error:
         raise UserError(
-            f"task=detection needs pycocotools ({error}): pip install '.[tasks]'"
+            f"task=detection needs pycocotools ({error}): pip install 'edgenas[tasks]'"
         ) from error
     return COCO, COCOeval
 

@@ -56,7 +56,7 @@ def channel_groups(
         import torch_pruning  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UserError(
-            f"space=elastic needs torch-pruning ({error}): pip install '.[networks]'"
+            f"space=elastic needs torch-pruning ({error}): pip install 'edgenas[networks]'"
         ) from error
     names = {module: name for name, module in network.named_modules()}
     groups: list[ChannelGroup] = []

@@ -44,7 +44,7 @@ def library(name: str) -> Any:
         reason = (str(error) or repr(error)).splitlines()[0]
         needs = "space=pretrained" if name == "timm" else "this network"
         raise UserError(
-            f"{needs} needs {name}, which cannot be imported ({reason}): pip install '.[networks]'"
+            f"{needs} needs {name}, which cannot be imported ({reason}): pip install 'edgenas[networks]'"
         ) from error
     finally:
         torch.library.register_fake = register
