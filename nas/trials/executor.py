@@ -209,7 +209,9 @@ class _RayExecutor(Executor):
         try:
             import ray  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise UserError("evaluations on Ray need it installed: pip install 'edgenas[ray]'") from error
+            raise UserError(
+                "evaluations on Ray need it installed: pip install 'edgenas[ray]'"
+            ) from error
         if not ray.is_initialized():
             here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}
             ray.init(include_dashboard=False, log_to_driver=False, **here)
