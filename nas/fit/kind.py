@@ -40,7 +40,7 @@ def _current(path: Path, stored: dict[str, Any]) -> dict[str, Any]:
         )
     if "start" in values:
         return stored
-    before = choices.get("accuracy", "auto")
+    before = str(choices.get("accuracy", "auto"))
     if before not in {"auto", *STARTS}:
         raise UserError(f"{path} was begun with accuracy={before}, which was removed")
     rule = values.get("accuracy")

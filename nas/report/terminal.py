@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from edgenas_core.command.console import say, wrapped
 from edgenas_core.page.document import KeyFigure
-from nas.report.answer import Answer, Status, network_columns
-from nas.report.number import amount
+from nas.report.answer import Answer, Status
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
 from nas.spaces.trusted_code import export_command
@@ -22,14 +20,11 @@ _CLASSES = 5  # whose results are printed
 _LEAST_WIDTH = 11  # of the column of names
 
 
-def print_summary(console: Console, summary: Summary, *, verbose: bool = False) -> None:
-    """Print the answer and what must be known of it.
-
-    `verbose` adds the optimum and the policy's mode as a table, and the facts of the search.
-    """
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print the answer and what must be known of it."""
     answer = Answer(summary)
     console.print()
-    for line in _timed_again(summary.confirmation or (), verbose=verbose):
+    for line in _timed_again(summary.confirmation or ()):
         say(console, line)
     say(console, answer.headline + (":" if answer.best is not None else ""))
     print_figures(console, answer.figures)
@@ -42,10 +37,6 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
         _print_arch(console, answer.summary.optimum.arch, answer.summary.optimum.index)
     for note in answer.notes:
         say(console, note)
-    if verbose:
-        print_figures(console, answer.search_figures)
-        console.print(_table(answer))
-        return
     say(console, "; ".join(_sentence(figure) for figure in answer.search_figures))
 
 
@@ -133,28 +124,10 @@ def _sentence(figure: KeyFigure) -> str:
     return f"{figure.label} {figure.value}{note}"
 
 
-def _timed_again(times: Sequence[TimedAgain], *, verbose: bool) -> Iterator[str]:
-    """A line for each network that was timed again, or one for all of them."""
-    if not verbose and times:
+def _timed_again(times: Sequence[TimedAgain]) -> Iterator[str]:
+    """One line on the networks that were timed again; none where there are none."""
+    if times:
         within = sum(timed.within_T for timed in times)
         disturbed = sum(timed.disturbed for timed in times)
         doubt = f", {disturbed:,} of the times disturbed: not confirmed" if disturbed else ""
         yield f"timed again: {within:,} of the best {len(times):,} were within T again{doubt}"
-        return
-    for timed in times:
-        within_again = "within T" if timed.within_T else "not within T, so it does not win"
-        within_again += ", but disturbed: not confirmed" if timed.disturbed else ""
-        again = "none" if timed.latency_again_ms is None else amount(timed.latency_again_ms, "ms")
-        yield f"timed again: {timed.arch} {amount(timed.latency_ms, 'ms')}, now {again}: {within_again}"
-
-
-def _table(answer: Answer) -> Table:
-    """Every reported network, with rank and number."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    header, rows = network_columns(answer, list(answer.networks.values()))
-    table.add_column("", overflow="fold")
-    for column in header:
-        table.add_column(column, justify="right", overflow="fold")
-    for role, row in zip(answer.networks, rows, strict=True):
-        table.add_row(role, *row)
-    return table

@@ -238,6 +238,27 @@ def test_functions_of_ones_own_answer_and_are_never_called_measured(found):
     assert found.summary.accuracy_source == "own_accuracy"
 
 
+def test_with_a_latency_of_ones_own_no_device_is_needed(search):
+    from torch import nn  # noqa: PLC0415 - most tests need no torch
+
+    def widths(task, width, depth):
+        layers = [nn.Conv2d(width, width, 1) for _ in range(depth)]
+        head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, task.num_classes)
+        return nn.Sequential(nn.Conv2d(task.channels, width, 3), *layers, *head)
+
+    space = edgenas.space(widths, width=[2, 4, 8], depth=[1, 2])
+
+    result = search(
+        space=space, accuracy=lambda rows: rows.sum(1) / 4, latency=lambda rows: 10.0 + rows.sum(1),
+        controller="uniform", budget=20,
+    )  # fmt: skip
+
+    assert result.best.latency_ms == 11.0
+    assert result.summary.device == "unnamed device"
+    with pytest.raises(edgenas.UserError, match="device is not set"):
+        search(space=space, accuracy=lambda rows: rows.sum(1) / 4)
+
+
 def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named(
     search, monkeypatch, tmp_path
 ):

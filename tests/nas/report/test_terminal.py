@@ -12,9 +12,9 @@ from edgenas_core.types.kind import Kind
 from nas.report.terminal import print_front, print_next, print_summary
 
 
-def printed(made, width=200, *, verbose=False):
+def printed(made, width=200):
     console = Console(file=io.StringIO(), width=width)
-    print_summary(console, made.summary, verbose=verbose)
+    print_summary(console, made.summary)
     return console.file.getvalue()
 
 
@@ -27,7 +27,7 @@ def test_the_whole_of_it(golden, tmp_path):
     made = predicted(range(500))
     console = Console(file=io.StringIO(), width=100)
 
-    print_summary(console, made.summary, verbose=True)
+    print_summary(console, made.summary)
     print_next(console, made.summary, tmp_path, tmp_path / "report.html")
 
     golden("terminal.txt", console.file.getvalue().replace(str(tmp_path), "runs/1"))
@@ -51,7 +51,7 @@ def test_the_front_is_printed_with_the_answer_and_without_useless_networks():
 
 
 def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
-    text = printed(predicted(range(50), limit_ms=3.0), width=60, verbose=True)
+    text = printed(predicted(range(50), limit_ms=3.0), width=60)
 
     assert "…" not in text
     assert "~" in text
@@ -64,10 +64,3 @@ def test_no_line_is_wider_than_the_terminal_but_that_of_the_architecture():
 
     named = [made.summary.best, made.summary.answer]
     assert [line.split()[-1] for line in lines if len(line) > 80] == [one.arch for one in named]
-
-
-def test_the_policys_mode_is_printed_when_asked_for():
-    made = searched(range(50))
-
-    assert "policy's mode  " not in printed(made)
-    assert "policy's mode  " in printed(made, verbose=True)
