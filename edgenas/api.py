@@ -112,7 +112,8 @@ def search(
         return _fit_of_search({**arguments, **of_fit})
     require_search_settings(of_fit)
     if of_fit:
-        raise TypeError(f"search() has no argument {next(iter(of_fit))}")
+        name = next(iter(of_fit))
+        raise UserError(f"search has no argument {name}=; other settings are in settings=")
     _require_progress(progress)
     register()
     chosen = chosen_settings(_with_own_parts(arguments))

@@ -105,7 +105,6 @@ def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples
         workers=4,
         budget=48,
         runs=tmp_path / "whole",
-        report=False,
         quiet=True,
         progress=copy_as_killed,
         **settings,
