@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 from jaxtyping import Int64
 from numpy import ndarray
