@@ -18,12 +18,13 @@ from edgenas_core.types.kind import FLAGGED, Kind
 from edgenas_core.types.units import epochs_text
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.fit.training.trained_folder import balanced_accuracy
+from nas.fit.training.trained_folder import Judged, balanced_accuracy
 from nas.report.network import Network
 from nas.report.number import PREDICTED, amount
-from nas.report.summary import Summary, predicted_shares
+from nas.report.summary import Int8Accuracy, Summary, predicted_shares
 from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
+from nas.trials.survey import accuracy_text
 
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
 _WHY_FLAGGED = {
@@ -308,10 +309,10 @@ class Answer:
 
     def _int8_figures(self) -> Iterator[KeyFigure]:
         int8 = self.summary.int8
-        if int8 is not None and int8.test_text is not None:
+        if int8 is not None and int8.test is not None:
             tone = Tone.bad if int8.is_slower else Tone.neutral
-            share, _, interval = int8.test_text.partition(" ")
-            yield KeyFigure("int8 test accuracy", share, f"{interval}; {int8.note}", tone)
+            share, _, interval = _with_interval(int8.test).partition(" ")
+            yield KeyFigure("int8 test accuracy", share, f"{interval}; {_int8_note(int8)}", tone)
 
     def _latency_figures(self, network: Network) -> Iterator[KeyFigure]:
         latency, limit = network.latency, self.limit
@@ -459,6 +460,35 @@ def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:
 def _interval(interval: tuple[float, float] | None) -> str:
     """The beginning of a note: a 95 % interval, if there is one."""
     return "" if interval is None else f"95 % {interval[0]:.1%} to {interval[1]:.1%}; "
+
+
+def int8_latencies(int8: Int8Accuracy) -> str:
+    """Both latencies as text; empty without a live device."""
+    if int8.fp32_ms is None or int8.int8_ms is None:
+        return ""
+    return f"{int8.int8_ms:.3f} ms in int8, {int8.fp32_ms:.3f} ms in fp32"
+
+
+def int8_on_validation(int8: Int8Accuracy) -> str:
+    """Both accuracies on the validation images with their intervals, as text."""
+    exact = _with_interval(int8.valid_fp32)
+    return f"{_with_interval(int8.valid)} in int8, {exact} in fp32, validation images"
+
+
+def _int8_note(int8: Int8Accuracy) -> str:
+    """Accuracies to compare the int8 test accuracy with: fp32, and both on the validation images."""
+    exact = "" if int8.test_fp32 is None else f"{_with_interval(int8.test_fp32)} in fp32; "
+    file = " of the .tflite file" if int8.in_tflite else ""
+    valid = (
+        f"{int8.valid.fraction:.2%}{file} and {int8.valid_fp32.fraction:.2%} on validation images"
+    )
+    mixed = f"; {len(int8.in_fp32)} layers stay in fp32" if int8.in_fp32 else ""
+    slower = "; slower than fp32" if int8.is_slower else ""
+    return f"{exact}{valid}{mixed}{slower}"
+
+
+def _with_interval(accuracy: Judged) -> str:
+    return accuracy_text(accuracy.fraction, accuracy.images)
 
 
 def _cost_name(cost: str) -> str:

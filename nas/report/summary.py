@@ -32,7 +32,6 @@ from nas.trials.statistics import best_feasible, sample_within_limit
 from nas.trials.survey import (
     EstimatedShare,
     Survey,
-    accuracy_text,
     hypervolume,
     pareto_front,
 )
@@ -105,39 +104,6 @@ class Int8Accuracy:
     def lost(self) -> float:
         """Accuracy on the validation images that int8 loses against fp32."""
         return self.valid_fp32.fraction - self.valid.fraction
-
-    @property
-    def latency_text(self) -> str:
-        """Both latencies; empty without a live device."""
-        if self.fp32_ms is None or self.int8_ms is None:
-            return ""
-        return f"{self.int8_ms:.3f} ms in int8, {self.fp32_ms:.3f} ms in fp32"
-
-    @property
-    def valid_text(self) -> str:
-        """Both accuracies on the validation images, with their intervals."""
-        return (
-            f"{_judged(self.valid)} in int8, {_judged(self.valid_fp32)} in fp32, validation images"
-        )
-
-    @property
-    def test_text(self) -> str | None:
-        """The accuracy on the test images, with its interval."""
-        return None if self.test is None else _judged(self.test)
-
-    @property
-    def note(self) -> str:
-        """What to compare it with: fp32, and both on the validation images."""
-        exact = "" if self.test_fp32 is None else f"{_judged(self.test_fp32)} in fp32; "
-        valid, valid_fp32 = self.valid.fraction, self.valid_fp32.fraction
-        slower = "; slower than fp32" if self.is_slower else ""
-        mixed = f"; {len(self.in_fp32)} layers stay in fp32" if self.in_fp32 else ""
-        file = " of the .tflite file" if self.in_tflite else ""
-        return f"{exact}{valid:.2%}{file} and {valid_fp32:.2%} on validation images{mixed}{slower}"
-
-
-def _judged(accuracy: Judged) -> str:
-    return accuracy_text(accuracy.fraction, accuracy.images)
 
 
 @final

@@ -29,6 +29,7 @@ from nas.fit.run.report import (
 )
 from nas.fit.run.winner import Winner, forget_checkpoint, spent_since
 from nas.fit.training.trained_folder import Training, trained_folder
+from nas.report.answer import int8_on_validation
 from nas.report.staged_page import print_stage
 from nas.report.summary import Int8Accuracy, Summary
 from nas.runs.journal import Event, Journal
@@ -174,5 +175,5 @@ class Fit(Generic[AnyJobs]):
         images = self._kind.images(context.problem.space.parse(training.arch))
         folder = trained_folder(context.folder, training.arch)
         accuracy = int8_of_winner(context.problem, images, training, folder, context.say)
-        context.say(f"int8: {accuracy.valid_text}")
+        context.say(f"int8: {int8_on_validation(accuracy)}")
         return accuracy

@@ -16,6 +16,7 @@ from latency.probe.connection import LostConnectionError
 from nas.fit.learners.data import TrainingData
 from nas.fit.training.network import own_side
 from nas.fit.training.trained_folder import WEIGHTS, Training
+from nas.report.answer import int8_latencies
 from nas.report.summary import Int8Accuracy
 from nas.trials.problem import SearchProblem
 
@@ -78,7 +79,7 @@ def with_latencies(
     )
     if timed.is_slower:
         say(
-            f"warning: int8 is slower than fp32 on {oracle.device}: {timed.latency_text}; use the fp32 "
+            f"warning: int8 is slower than fp32 on {oracle.device}: {int8_latencies(timed)}; use the fp32 "
             f"file there, and search for it with precision=fp32"
         )
     return timed
