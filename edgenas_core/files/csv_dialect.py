@@ -26,7 +26,7 @@ _INDEX = {"index", "idx", "arch_index", "arch_idx", "architecture_index", "numbe
 _DEVICE = {"device"}
 _DELIMITERS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
-_VECTOR = re.compile(r"[\[(]?\s*\d+(?:[\s,;]+\d+)*\s*[\])]?")
+_VECTOR = re.compile(r"[\[(]?\s*\d{1,9}(?:[\s,;]+\d{1,9})*\s*[\])]?", re.ASCII)
 
 
 def decoded(content: bytes) -> str:
@@ -170,7 +170,7 @@ def _with_texts(rows: Sequence[list[str]], keys: Keys) -> list[list[str]]:
 
 
 def _number(field: str, line: int, size: int) -> int:
-    if not field.isdecimal() or int(field) >= size:
+    if not re.fullmatch(r"[0-9]{1,9}", field) or int(field) >= size:
         raise UserError(f"line {line}: index {field[:40]!r} is none from 0 to {size - 1:,}")
     return int(field)
 

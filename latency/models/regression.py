@@ -31,6 +31,7 @@ FEWEST_MEASURED = 50
 MODELS = "regression.safetensors"
 """Name of the file of embedded models among the resources of a space."""
 
+_COMPARED = 1000  # times that tell whether a model was fitted on them
 _RIDGE = 1.0  # holds weights of collinear features; 0.3 and 3 predict held-out cells alike
 _FOLDS = 5
 _SEED = 201

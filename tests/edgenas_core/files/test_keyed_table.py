@@ -4,6 +4,8 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgenas_core.files.keyed_table import (
     data_folder,
@@ -371,3 +373,36 @@ def test_one_file_is_cached_for_each_space_that_reads_it(tmp_path):
 
     with pytest.raises(UserError, match="line 2"):
         read_csv_table(path, SPACE)
+
+
+CELLS = st.sampled_from(
+    [*STRINGS[:3], "0", "7", "99999999999999999999", "[0, 1, 2, 3, 4, 0]", "1.5", "1,5", "", "x", "nan", '"']
+)
+HEADS = st.sampled_from(["arch", "Arch", "index", "device", "ms", "board (us)", "", "accuracy"])
+
+
+@given(
+    st.lists(HEADS, min_size=1, max_size=4),
+    st.lists(st.lists(CELLS, max_size=4), max_size=4),
+    st.sampled_from([",", ";", "\t"]),
+    st.sampled_from(["utf-8", "utf-16", "latin-1"]),
+    st.binary(max_size=4),
+)
+@settings(max_examples=500, deadline=None)
+def test_any_file_is_read_or_refused_with_its_name_and_nothing_is_lost(
+    tmp_path_factory, names, rows, delimiter, encoding, end
+):
+    folder = tmp_path_factory.mktemp("tables")
+    lines = [delimiter.join(row) for row in (names, *rows)]
+    path = folder / "mine.csv"
+    path.write_bytes("\n".join(lines).encode(encoding) + b"\n" + end)
+
+    refused = left_out(folder, SPACE)
+    try:
+        table = read_csv_table(path, SPACE)
+    except UserError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+    else:
+        assert path not in refused or "accuracy" in refused[path]
+        assert len(table.columns) == len(table.values)
