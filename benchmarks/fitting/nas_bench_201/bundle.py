@@ -90,9 +90,11 @@ def _read(origin: Path) -> tuple[dict[str, Any], StabilityConfig]:
         settings = {
             k: v for k, v in facts["settings"].items() if k not in (*_MACHINE_ONLY, *_PLACES)
         }
-        limits = settings.get("quiet", settings)  # earlier versions had a group of them
+        limits = settings.get("quiet")  # earlier versions had a group of them
+        if limits is None:
+            limits = {each.name: settings[each.name] for each in fields(StabilityConfig)}
         quiet = StabilityConfig(
-            **{each.name: float(limits[each.name]) for each in fields(StabilityConfig)}
+            **{name: float(limit) for name, limit in limits.items() if name != "stolen"}
         )
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
