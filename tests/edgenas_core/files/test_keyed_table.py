@@ -376,7 +376,19 @@ def test_one_file_is_cached_for_each_space_that_reads_it(tmp_path):
 
 
 CELLS = st.sampled_from(
-    [*STRINGS[:3], "0", "7", "99999999999999999999", "[0, 1, 2, 3, 4, 0]", "1.5", "1,5", "", "x", "nan", '"']
+    [
+        *STRINGS[:3],
+        "0",
+        "7",
+        "99999999999999999999",
+        "[0, 1, 2, 3, 4, 0]",
+        "1.5",
+        "1,5",
+        "",
+        "x",
+        "nan",
+        '"',
+    ]
 )
 HEADS = st.sampled_from(["arch", "Arch", "index", "device", "ms", "board (us)", "", "accuracy"])
 
