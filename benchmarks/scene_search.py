@@ -107,7 +107,7 @@ def compare(chosen):
         latency=clock,
         device=DEVICE,
         hours=SEARCH * chosen.seconds / 3600,
-        runs=folder,
+        out=folder,
         workers=chosen.workers,
         data=chosen.data,
         task=task,

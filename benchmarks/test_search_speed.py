@@ -137,7 +137,7 @@ def test_sixty_four_replicas_of_a_hundred_steps(benchmark, tables, batch_size):
 
 def test_start_of_the_process_to_the_first_sample_on_disk(benchmark, tmp_path):
     def run():
-        command = [sys.executable, "-m", "nas.search", f"runs={tmp_path}", "budget=1000000000"]
+        command = [sys.executable, "-m", "nas.search", f"out={tmp_path}", "budget=1000000000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             known = set(tmp_path.rglob("journal.jsonl"))
             while not any(

@@ -11,7 +11,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from edgenas_core.command.settings import alternatives
 from latency.measuring.settings import MeasureConfig
+from nas.config.build import SearchConfig
 from nas.export.config import ExportConfig
+from nas.fit.config import FitConfig
 from nas.study.config import StudyConfig
 from nas.train.config import TrainConfig
 from nas.transfer import TransferConfig
@@ -20,7 +22,9 @@ FILE = Path(__file__).parents[1] / "edgenas" / "keywords.py"
 
 _COMMANDS: Mapping[str, type[Any]] = {
     "Export": ExportConfig,
+    "Fit": FitConfig,
     "Measure": MeasureConfig,
+    "Search": SearchConfig,
     "Study": StudyConfig,
     "Train": TrainConfig,
     "Transfer": TransferConfig,
@@ -32,6 +36,10 @@ _OBJECTS = {
     "arch": "str | int",
     "batch": "int | str",
     "device": "str | Sequence[str]",
+    "network": "object",
+    "pool": "str | Sequence[str]",
+    "reward": "str | Reward | Callable[..., Any]",
+    "controller": "str | ControllerConfig | Callable[..., Any]",
     "rewards": "Sequence[str | Reward | Callable[..., Any]]",
     "controllers": "Sequence[str | ControllerConfig | Callable[..., Any]]",
     "accuracy": "str | AccuracyConfig | Accuracy | Callable[..., Any]",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
@@ -17,103 +17,70 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from controller.base import ControllerConfig
 from edgenas.arguments import takes_settings
 from edgenas.found import Found, Study
-from edgenas.networks import File, Settings, chosen_settings, learner_name, space_name
+from edgenas.networks import Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.hydra_command import called, chosen_names, typed_call, word
 from edgenas_core.types.errors import UserError
-from latency.base import LatencyConfig, LatencyOracle
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
-from nas.accuracy.base import Accuracy, AccuracyConfig
-from nas.config.build import NAMES, add_part, build, register
+from nas.config.build import NAMES, SearchConfig, add_part, build, register
 from nas.config.moved_settings import as_fit, is_fit, require_fit_settings, require_search_settings
 from nas.config.run_config import live_settings
 from nas.fit import command as fit_command
 from nas.fit.build import live_settings_of_fit, register_fit, space_of_network
-from nas.fit.learners.base import Learner
+from nas.fit.config import FitConfig
 from nas.measure import command as measure_command
 from nas.runs.begin import RunKind
 from nas.runs.command import USER_ERRORS, complete_run
 from nas.runs.run import OnTrials
 from nas.search import command as search_command
-from nas.spaces.base import SearchSpace
 from nas.study import command as study_command
 from nas.study.config import StudyConfig
-from rewards.base import Reward
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from edgenas.keywords import MeasureKeywords, StudyKeywords, TransferKeywords
+    from edgenas.keywords import (
+        FitKeywords,
+        MeasureKeywords,
+        SearchKeywords,
+        StudyKeywords,
+        TransferKeywords,
+    )
 
 
+@takes_settings(SearchConfig)
 def search(
     *,
-    T: str | None = None,  # noqa: N803 - the name of the limit
-    device: str | Sequence[str] | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    reward: str | Reward | Callable[..., Any] | None = None,
-    controller: str | ControllerConfig | Callable[..., Any] | None = None,
-    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
-    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
-    E: str | None = None,  # noqa: N803 - as T
-    P: str | None = None,  # noqa: N803 - as T
-    RAM: str | None = None,  # noqa: N803 - as T
-    flash: str | None = None,
-    budget: int | None = None,
-    seed: int | None = None,
-    workers: int | None = None,
-    runs: File | None = None,
-    resume: File | None = None,
     settings: Settings | None = None,
     progress: OnTrials | None = None,
     quiet: bool = False,
-    **of_fit: Any,
+    **keywords: Unpack[SearchKeywords],
 ) -> Found:
     """Find the most accurate architecture that meets a time limit on a device: `python -m nas.search`.
 
+    A space, a source of latencies or accuracies, a reward and a controller may be an object of yours, or a
+    function: reward(accuracy, latency_ms), of arrays; controller(space, seeds), which returns a `Controller`;
+    latency(rows) and accuracy(rows), from rows of choice indices (n, D) to n milliseconds or fractions. A
+    latency of your own needs no device. Until 1.0, data= and the like are handed over to `fit`.
+
     Args:
-      T: time limit with its unit, "17ms".
-      device: board/[runtime/]precision/batch, or with latency="probe" one address or several; not needed
-        with a latency of your own.
-      space: name of a search space, or a `SearchSpace`.
-      dataset: a data set of the space.
-      reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
-      controller: name, a `ControllerConfig`, or a function (space, seeds) -> `Controller`.
-      accuracy: name, an `AccuracyConfig`, an `Accuracy`, or a function from rows of choice indices
-        (n, D) to n fractions.
-      latency: name, a `LatencyConfig`, a `LatencyOracle`, or a function from rows to n milliseconds.
-      E: limit on the energy, "5mJ".
-      P: limit on the parameters, "1M".
-      RAM: limit on the memory of a microcontroller, "256kB".
-      flash: limit on the size of the int8 .tflite file, "1MB".
-      budget: number of architectures to sample.
-      seed: same seed, same samples.
-      workers: evaluations at once, of an asynchronous search.
-      runs: folder of all runs.
-      resume: folder of an interrupted run; give own parts again, and nothing else.
-      settings: further settings by name.
+      settings: further settings by their full names: {"controller.batch_size": 10}.
       progress: called with each batch of finished trials; what it raises stops the search, which
         `resume` continues.
       quiet: print nothing.
-      of_fit: until 1.0, arguments of `fit`, such as data=, which takes over.
+      keywords: settings. With resume=, give own parts again, and nothing else.
 
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
-    arguments = {name: value for name, value in locals().items() if name != "of_fit"}
-    if is_fit(of_fit):
+    arguments: Settings = {**keywords, "settings": settings}
+    if is_fit(arguments):
         say(PlainConsole(quiet=quiet), search_command.HANDED_OVER)
-        return _fit_of_search({**arguments, **of_fit})
-    require_search_settings(of_fit)
-    if of_fit:
-        name = next(iter(of_fit))
-        raise UserError(f"search has no argument {name}=; other settings are in settings=")
+        return _fit_of_search({**arguments, "progress": progress, "quiet": quiet})
     _require_progress(progress)
     register()
     chosen = chosen_settings(_with_own_parts(arguments))
@@ -122,69 +89,35 @@ def search(
     return _run("nas.search", "search", search_command.search_kind(), chosen, progress, quiet=quiet)
 
 
+@takes_settings(FitConfig)
 def fit(
     *,
-    data: File | None = None,
-    T: str | None = None,  # noqa: N803 - the name of the limit
-    device: str | Sequence[str] | None = None,
-    task: str | None = None,
-    learner: str | Learner | None = None,
-    network: object = None,
-    space: str | SearchSpace | None = None,
-    start: str | None = None,
-    recipe: str | None = None,
-    weights: File | None = None,
-    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
-    E: str | None = None,  # noqa: N803 - as T
-    P: str | None = None,  # noqa: N803 - as T
-    RAM: str | None = None,  # noqa: N803 - as T
-    flash: str | None = None,
-    hours: float | None = None,
-    seed: int | None = None,
-    workers: int | None = None,
-    runs: File | None = None,
-    resume: File | None = None,
     settings: Settings | None = None,
     progress: OnTrials | None = None,
     quiet: bool = False,
+    **keywords: Unpack[FitKeywords],
 ) -> Found:
     """Train the most accurate network within a time limit on your own data: `python -m nas.fit`.
 
+    The network may be a trained `torch.nn.Module`, the learner a `Learner`, such as
+    `edgenas.learner(loss, metric, train, valid)`.
+
     Args:
-      data: a folder of images, a .parquet file, or "digits".
-      T: time limit with its unit, "17ms".
-      device: address of a board, "here", or a known device.
-      task: what the data are for: "classification", "regression", "multilabel", "embedding",
-        "segmentation", "detection".
-      learner: instead of data, a `Learner`, `edgenas.learner(loss, metric, train, valid)`, or FILE.py:NAME.
-      network: a trained `torch.nn.Module` to make smaller, or FILE.py:FUNCTION that builds it;
-        `settings` have the side of its images, {"side": 96}.
-      space: name of a search space, or a `SearchSpace`.
-      start: what networks begin with: "pretrained", "scratch", or "network".
-      recipe: of every training, such as "adamw".
-      weights: folder of pretrained networks, or the file of `network`.
-      latency: as in `search`.
-      E: as in `search`.
-      P: as in `search`.
-      RAM: as in `search`.
-      flash: as in `search`.
-      hours: time of everything, the training of the winner included.
-      seed: of the candidates and the trainings.
-      workers: trainings at once.
-      runs: folder of all runs.
-      resume: folder of an interrupted fit; give own parts again, and nothing else.
-      settings: further settings by name.
+      settings: further settings by their full names.
       progress: as in `search`, for each training.
       quiet: print nothing.
+      keywords: settings. With resume=, give own parts again, and nothing else.
 
     Raises:
       UserError: if a setting cannot work, the data cannot be read, or a file cannot be written.
     """
-    arguments = dict(locals())
+    arguments: dict[str, Any] = {**keywords, "settings": settings}
     _require_progress(progress)
     register_fit()
+    network = arguments.get("network")
     if network is not None and not isinstance(network, str):
-        arguments |= {"space": space_of_network(network, settings or {}), "network": None}
+        named = {**arguments, **(settings or {})}
+        arguments |= {"space": space_of_network(network, named), "network": None}
     chosen = chosen_settings(_with_own_parts(arguments))
     require_fit_settings(chosen)
     chosen = {**live_settings_of_fit(chosen), **chosen}
@@ -226,45 +159,20 @@ def _require_progress(progress: object) -> None:
         raise UserError(f"progress={progress!r:.200} is no function of finished trials")
 
 
-def suggest(
-    *,
-    T: str | None = None,  # noqa: N803 - as in `search`
-    device: str | Sequence[str] | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    reward: str | Reward | Callable[..., Any] | None = None,
-    controller: str | ControllerConfig | Callable[..., Any] | None = None,
-    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
-    E: str | None = None,  # noqa: N803 - as T
-    P: str | None = None,  # noqa: N803 - as T
-    RAM: str | None = None,  # noqa: N803 - as T
-    flash: str | None = None,
-    seed: int | None = None,
-    settings: Settings | None = None,
-) -> Suggestions:
+@takes_settings(SearchConfig)
+def suggest(*, settings: Settings | None = None, **keywords: Unpack[SearchKeywords]) -> Suggestions:
     """Suggest architectures to a loop of your own, which evaluates them: `ask` and `tell`.
 
-    No files are written; the arguments are those of `search`.
+    No files are written; the settings are those of `search`, but accuracies come from `tell`.
 
     Args:
-      T: time limit with its unit, "17ms".
-      device: as in `search`.
-      space: as in `search`.
-      dataset: as in `search`.
-      reward: as in `search`.
-      controller: as in `search`.
-      latency: as in `search`.
-      E: as in `search`.
-      P: as in `search`.
-      RAM: as in `search`.
-      flash: as in `search`.
-      seed: same seed, same suggestions after the same answers.
-      settings: as in `search`.
+      settings: further settings by their full names.
+      keywords: settings.
 
     Raises:
       UserError: if a setting cannot work, or a source cannot answer.
     """
-    arguments = {**locals(), "accuracy": _no_accuracy}
+    arguments = {**keywords, "settings": settings, "accuracy": _no_accuracy}
     register()
     chosen = chosen_settings(_with_own_parts(arguments))
     with called("nas.search", "search", chosen, *USER_ERRORS) as composed:

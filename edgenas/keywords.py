@@ -33,25 +33,13 @@ class ExportKeywords(TypedDict, total=False):
     env: Sequence[str] | None
     formats: Sequence[Literal["onnx", "tflite"]] | None
     learner: str | Learner | None
-    network: str | None
+    network: object | None
     opset: int | None
     out: str | Path | None
     precision: Literal["fp32", "fp16", "int8", "all"] | None
     python: str | None
     run: str | Path | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     seed: int | None
     side: int | None
     space: str | SearchSpace | None
@@ -61,6 +49,42 @@ class ExportKeywords(TypedDict, total=False):
     tries: int | None
     weights: str | Path | None
     which: Literal["best", "mode", "optimum"] | None
+
+
+class FitKeywords(TypedDict, total=False):
+    """Settings of FitConfig; one that is None has its default."""
+
+    E: str | None
+    P: str | None
+    RAM: str | None
+    T: str | None
+    augment: str | None
+    confidence: float | None
+    data: str | Path | None
+    device: str | Sequence[str] | None
+    epochs: int | None
+    executor: Literal["threads", "processes", "ray"] | None
+    export: bool | None
+    flash: str | None
+    hours: float | None
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
+    learner: str | Learner | None
+    multiple: int | None
+    network: object | None
+    networks: int | None
+    out: str | Path | None
+    pool: str | Sequence[str] | None
+    precision: Literal["fp32", "fp16", "int8"] | None
+    recipe: str | None
+    resume: str | Path | None
+    scenario: str | None
+    seed: int | None
+    side: int | None
+    space: str | SearchSpace | None
+    start: Literal["auto", "pretrained", "scratch", "network"] | None
+    task: str | None
+    weights: str | Path | None
+    workers: int | None
 
 
 class MeasureTimingKeywords(TypedDict, total=False):
@@ -91,19 +115,7 @@ class MeasureKeywords(TypedDict, total=False):
     probes: int | None
     python: str | None
     repeats: int | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     scenario: str | None
     seed: int | None
     space: str | SearchSpace | None
@@ -114,6 +126,35 @@ class MeasureKeywords(TypedDict, total=False):
     timing: MeasureTimingKeywords | None
     transfer: bool | None
     tries: int | None
+
+
+class SearchKeywords(TypedDict, total=False):
+    """Settings of SearchConfig; one that is None has its default."""
+
+    E: str | None
+    P: str | None
+    RAM: str | None
+    T: str | None
+    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None
+    budget: int | None
+    confidence: float | None
+    controller: str | ControllerConfig | Callable[..., Any] | None
+    dataset: str | None
+    device: str | Sequence[str] | None
+    epochs: int | None
+    export: bool | None
+    flash: str | None
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
+    objectives: Sequence[str] | None
+    out: str | Path | None
+    precision: Literal["fp32", "fp16", "int8"] | None
+    resume: str | Path | None
+    reward: str | Reward | Callable[..., Any] | None
+    scenario: str | None
+    seed: int | None
+    space: str | SearchSpace | None
+    split: Literal["auto", "valid", "test"] | None
+    workers: int | None
 
 
 class StudyKeywords(TypedDict, total=False):
@@ -154,7 +195,7 @@ class TrainKeywords(TypedDict, total=False):
     hours: float | None
     images: Literal["train", "train_and_valid"] | None
     learner: str | Learner | None
-    network: str | None
+    network: object | None
     out: str | Path | None
     processes: int | None
     recipe: str | None

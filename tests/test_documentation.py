@@ -20,7 +20,8 @@ from edgenas.__main__ import _COMMANDS as COMMANDS
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.plug_ins import GROUPS as PLUG_INS
 from edgenas_core.command.plug_ins import plug_ins
-from nas.config.build import NAMES
+from edgenas_core.command.settings import settings_of
+from nas.config.build import NAMES, SearchConfig
 from nas.data.command import _parser
 from nas.report.network import Network
 from nas.report.summary import Summary
@@ -131,7 +132,7 @@ def registered():
 
 @pytest.mark.parametrize(("setting", "name"), sorted(registered()))
 def test_every_registered_name_stands_in_help_and_reference(setting, name):
-    search = (CONF / "help" / "search.yaml").read_text()
+    search = "".join(each.sentence for each in settings_of(SearchConfig))
     help_ = study_command._ABOUT if setting == "experiment" else search
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
     code = " ".join(re.findall(r"`[^`\n]+`", "\n".join(pages)))

@@ -56,8 +56,8 @@ _OLD: Mapping[str, Mapping[str, str]] = {
         "first_seed": "seeds are counted from 0",
         "backend": "a study runs on the processors of this machine",
     },
-    "nas.search": _LIVE,
-    "nas.fit": _LIVE,
+    "nas.search": {**_LIVE, "runs": "out="},
+    "nas.fit": {**_LIVE, "runs": "out="},
 }
 """By command: a new name ends in `=`; anything else is what holds now."""
 

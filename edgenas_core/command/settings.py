@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -114,7 +114,8 @@ def help_text(about: str, schema: type[Any], composed: DictConfig, names: Mappin
       names: those that were chosen for groups of settings.
     """
     lines = [about.strip(), ""]
-    for each in settings_of(schema):
+    described = [*settings_of(schema), *_of_parts(schema, composed, names)]
+    for each in described:
         if not each.sentence:
             continue
         if each.heading:
@@ -123,6 +124,19 @@ def help_text(about: str, schema: type[Any], composed: DictConfig, names: Mappin
         about_values = f" ({each.type_text}; default{each.default_text(value)})"
         lines += _two_columns(each.name, each.sentence.rstrip(".") + about_values)
     return "\n".join(lines) + "\n"
+
+
+def _of_parts(
+    schema: type[Any], composed: DictConfig, names: Mapping[str, str]
+) -> Iterator[Setting]:
+    """Settings of the parts that are chosen by their names, such as latency=probe."""
+    for part in settings_of(schema):
+        kind = OmegaConf.get_type(composed, part.name) if is_dataclass(part.kind) else None
+        if kind is not None:
+            heading = f"Settings of {part.name}={names.get(part.name)}"
+            for each in filter(lambda each: each.sentence, settings_of(kind)):
+                yield replace(each, name=f"{part.name}.{each.name}", heading=heading)
+                heading = ""
 
 
 def _two_columns(name: str, text: str) -> list[str]:

@@ -14,7 +14,7 @@ import platformdirs
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import reason
-from edgenas_core.command.settings import group
+from edgenas_core.command.settings import group, setting
 from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
 from edgenas_core.machine.timing import Statistic, TimingSettings
 from edgenas_core.types.errors import UserError, require_at_least_1
@@ -33,16 +33,27 @@ from latency.probe.settings import BoardPrecision
 class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
     """Settings of `latency=probe`: the board, its timing, and the statistic of its times."""
 
-    precision: BoardPrecision = BoardPrecision.fp32
-    batch_size: int = 1
-    threads: int = 1
-    core: int | None = None
-    statistic: Statistic = Statistic.median
+    precision: BoardPrecision = setting(BoardPrecision.fp32, "Number format of the networks.")
+    batch_size: int = setting(1, "Images of one inference.")
+    threads: int = setting(1, "Threads within one operation.")
+    core: int | None = setting(None, "Processor that the agent is pinned to.")
+    statistic: Statistic = setting(
+        Statistic.median, "Statistic of the times that is compared with T."
+    )
     timing: TimingSettings = group(TimingSettings)
-    on_disturbance: OnDisturbance = OnDisturbance.stop
-    confirm_top: int = 5
-    unrunnable_ms: float | None = None  # latency of a network that cannot run there, beyond T
-    cache: Path | None = None
+    on_disturbance: OnDisturbance = setting(
+        OnDisturbance.stop, "Stop at a disturbed time, or flag it, which confirms no network."
+    )
+    confirm_top: int = setting(5, "Best networks that are timed again at the end.")
+    unrunnable_ms: float | None = setting(
+        None,
+        "Latency, beyond T, of a network that the board cannot run.",
+        unit="ms",
+        unset="it ends the search",
+    )
+    cache: Path | None = setting(
+        None, "Folder of the times of earlier runs.", unset="in the user's cache"
+    )
     is_live: ClassVar[bool] = True
 
     def require_limit(self, limit_ms: float) -> None:

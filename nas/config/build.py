@@ -12,6 +12,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from controller.base import Controller, ControllerConfig
 from edgenas_core.command.plug_ins import GROUPS, load
+from edgenas_core.command.settings import setting
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import milliseconds
 from nas.accuracy.base import AccuracyConfig, HasWeights, Inherits, Split
@@ -78,13 +79,30 @@ NAMES: dict[str, dict[str, str]] = {
 class SearchConfig(RunConfig):
     """Everything that decides a search on tables, predictors and boards."""
 
-    dataset: str = "auto"  # a task of the space
-    split: Split = Split.auto
-    budget: int = 5000  # architectures to sample
-    objectives: list[str] | None = None  # accuracy and latency: the front, for every T
-    reward: Reward = MISSING
-    controller: ControllerConfig = MISSING
-    accuracy: AccuracyConfig = MISSING
+    reward: Reward = setting(
+        MISSING,
+        "What is maximised: proposed, mnasnet, mnasnet_hard, absolute or constrained.",
+        heading="What to search (name=value)",
+    )
+    controller: ControllerConfig = setting(
+        MISSING,
+        "How architectures are proposed: reinforce (policy gradient), rnn (the same as published), guided, "
+        "evolution, local_search, uniform, exhaustive, and with the extra `searchers` nsga2 and tpe; "
+        "docs/how-to/choose-a-searcher.md compares them. By default guided with latency=probe.",
+    )
+    accuracy: AccuracyConfig = setting(
+        MISSING,
+        "Source of accuracies: auto (a table if there is one), table, surrogate; ofa: the published predictor "
+        "of space=mobilenet_v3.",
+    )
+    objectives: list[str] | None = setting(
+        None,
+        "[accuracy,latency]: the front of both, the answer for every T; with controller=guided or nsga2.",
+        unset="the best within T",
+    )
+    dataset: str = setting("auto", "Task of the space.")
+    split: Split = setting(Split.auto, "Images that accuracies are of; auto: validation if known.")
+    budget: int = setting(5000, "Architectures to sample.")
 
 
 @final

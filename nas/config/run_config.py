@@ -10,6 +10,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from edgenas_core.command.hydra_command import require_complete
+from edgenas_core.command.settings import setting
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import milliseconds
@@ -34,23 +35,69 @@ UNNAMED_DEVICE = "unnamed device"
 class RunConfig:
     """Settings of every run; conf/search.yaml and conf/fit.yaml hold the defaults that depend on others."""
 
-    T: str = "17ms"  # time limit
-    E: str | None = None  # limit on the energy
-    P: str | None = None  # limit on the parameters
-    RAM: str | None = None  # limit of a microcontroller, for the int8 .tflite file
-    flash: str | None = None  # limit on the size of that file
-    confidence: float = 0.95  # share of answers of predicted latencies that are within T
-    device: Any = None  # a name; with latency=probe an address, or a list of them
-    space: str = MISSING
-    precision: BoardPrecision | None = None  # of the files that a live device times
-    scenario: str | None = None  # what runs beside the network, with latency=corun
-    epochs: int = MISSING
-    seed: int = 0
-    workers: int | None = None  # evaluations at once
-    runs: str = "runs"  # folder of all runs
-    resume: str | None = None  # folder of an interrupted run
-    export: bool = False  # write the answer as ONNX files at the end
-    latency: LatencyConfig = MISSING
+    T: str = setting(
+        "17ms",
+        "Time limit with its unit: 17ms, 0.017s, 17000us.",
+        heading="Within which limits, and where",
+    )
+    E: str | None = setting(
+        None,
+        "Limit on the energy, such as 5mJ; it needs a table of measured energy of your own, "
+        "docs/how-to/limit-energy-and-parameters.md.",
+    )
+    P: str | None = setting(None, "Limit on the parameters: 1M, 500k, 500000.")
+    RAM: str | None = setting(
+        None, "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB."
+    )
+    flash: str | None = setting(None, "Limit on the size of that file: 1MB.")
+    confidence: float = setting(
+        0.95, "Share of the answers of predicted latencies that are truly within T."
+    )
+    device: Any = setting(
+        None,
+        "board/[runtime/]precision/batch, which `python -m nas.data list` shows; with latency=probe the address "
+        "of a board, ssh://<host> or cmd://<command>, or [several,addresses]; here: this machine.",
+    )
+    space: str = setting(MISSING, "Search space; docs/tutorial/your-own-space.md adds yours.")
+    precision: BoardPrecision | None = setting(
+        None, "Number format of the files that a live device times.", unset="fp32"
+    )
+    latency: LatencyConfig = setting(
+        MISSING,
+        "Source of latencies. auto: a table if there is one, its holes predicted; table, regression: one of the "
+        "two; probe: live on a board, docs/how-to/search-on-a-live-board.md; transfer: a new device's few times, "
+        "latency.probes=<file> of nas.transfer; layers: the sum of a network's layers, which nas.measure layers= "
+        "measured; blocks: of measured blocks of space=mobilenet_v3; mapped: the network may run on another device, "
+        "'latency.left=[<device> 9ms]'; corun: while other work goes on, scenario=.",
+    )
+    scenario: str | None = setting(
+        None,
+        "Work beside the network, of latency=corun: hog, hog_held, beside_nb201, beside_resnet50, drone, "
+        "small_memory, on a GPU gpu_hog, gpu_hog_held, sm16, or a .yaml of your own; "
+        "docs/how-to/when-the-board-is-busy.md.",
+    )
+    epochs: int = setting(
+        MISSING,
+        "Length of a training: of accuracies of tables; of the winner of a fit at most.",
+        heading="How",
+    )
+    seed: int = setting(0, "Seed: the same one gives the same samples.")
+    workers: int | None = setting(
+        None,
+        "Trainings at once; of tables an asynchronous search on a simulated clock.",
+        unset="answers are instant; of a fit 8 on each GPU, 1 without",
+    )
+    out: str = setting(
+        "runs",
+        "Folder of all runs; each has one of its own in it.",
+        unit="path",
+        heading="Where results go",
+    )
+    resume: str | None = setting(None, "Folder of an interrupted run to go on with.", unit="path")
+    export: bool = setting(
+        False,
+        "Write the answer as PyTorch, ONNX and a card into export/ of the run's folder, as nas.export does.",
+    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from nas.fit.config import FitExperiment
     from nas.runs.begin import RunKind
 
+_ABOUT = """
+Train the most accurate network within a time limit on your own data.
+
+  python -m nas.fit data=photos/ T=8ms hours=0.12
+  python -m nas.fit data=photos/ device=ssh://jetson T=8ms hours=0.12 export=true
+  python -m nas.fit network=my_net.py:build weights=best.safetensors data=photos/ T=8ms
+  python -m nas.fit task=detection data=scenes/ device=here T=5ms
+  python -m nas.fit resume=runs/2026-11-21/09-00-00-jetson-T8ms
+
+The fit chooses among networks that meet the limit, ranks them by short trainings on your data, trains the
+best in the rest of the time, and compares it with the usual choice. The whole configuration:
+python -m nas.fit --cfg job
+"""
+
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command line's fit, or its sweep; 2 if a run of a sweep could not be made."""
@@ -25,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> None:
         require_fit_settings(settings)
     live = live_settings_of_fit(settings)
     words = [*(f"{name}={value}" for name, value in live.items()), *words]
-    run_command_line("nas.fit", "fit", words, fit_kind)
+    run_command_line("nas.fit", "fit", words, fit_kind, _ABOUT)
 
 
 def fit_kind() -> RunKind[FitExperiment]:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, TypeAlias, final
 
 import nas.runs.strategy
+from edgenas_core.command.settings import setting
 from nas.accuracy.base import HasWeights
 from nas.config.run_config import Experiment, RunConfig
 from nas.fit.learners.data import TrainingData
@@ -33,22 +34,75 @@ class StartFrom(Enum):
 class FitConfig(RunConfig):
     """Everything that decides a fit on the user's data."""
 
-    data: str | None = None  # a folder, a .parquet file, or digits
-    task: str | None = None  # None: classification
-    learner: str | None = None  # FILE.py:NAME of a task of one's own
-    start: StartFrom = StartFrom.auto
-    recipe: str = "auto"  # of every training; auto: that of the start
-    weights: str | None = None  # folder of pretrained networks; file of network=
-    pool: Any = None  # pretrained networks to choose from: names of timm, folders, functions
-    network: str | None = None  # FILE.py:FUNCTION of a trained network to make smaller
-    mean: Any = None  # of the images that network= was trained on, fractions of 255
-    std: Any = None  # likewise, standard deviation
-    multiple: int | None = None  # of channels, where layers of network= are cut; None: 8
-    networks: int = 60  # that a live device times before a model predicts others
-    side: int | None = None  # pixels of the images
-    augment: str = "auto"  # none, or flip, crop, rand_augment with commas
-    hours: float = 1.0  # of the whole fit, the training of the winner included
-    executor: Workers = Workers.processes  # where networks are trained
+    data: str | None = setting(
+        None,
+        "A folder of class folders, a .parquet file, or digits; docs/tutorial/your-images.md.",
+        unit="path",
+        heading="On what (name=value)",
+    )
+    task: str | None = setting(
+        None,
+        "Of data=: classification, regression, multilabel, embedding, segmentation or detection.",
+        unset="classification",
+    )
+    learner: str | None = setting(
+        None,
+        "Instead of data=: FILE.py:NAME, a task of your own, docs/how-to/train-for-your-own-task.md.",
+    )
+    side: int | None = setting(
+        None,
+        "Height and width of the images.",
+        unit="pixels",
+        unset="32, which latencies are known for",
+    )
+    augment: str = setting(
+        "auto", "none, or of flip,crop,rand_augment; auto: the recipe's, of digits no flip."
+    )
+    start: StartFrom = setting(
+        StartFrom.auto,
+        "What networks begin with: published weights, random initialisation, or parts of one trained network; "
+        "auto: by the space.",
+        heading="From which networks",
+    )
+    pool: Any = setting(
+        None,
+        "Pretrained networks to choose from: [names of timm, torchvision/NAME, folders, my_nets.py:function].",
+        unset="those of space=",
+    )
+    weights: str | None = setting(
+        None,
+        "Folder of pretrained networks, <timm's name>.safetensors; of network=, its file; of space=mobilenet_v3 the "
+        "published file of Once-for-All.",
+        unit="path",
+        unset="timm's hub, with internet",
+    )
+    network: str | None = setting(
+        None,
+        "my_net.py:function, which builds a trained network to make smaller; "
+        "docs/how-to/make-your-network-fit.md.",
+    )
+    mean: Any = setting(
+        None,
+        "Mean of the images that network= was trained on, fractions of 255: 0.5, or one a channel.",
+        unset="the usual one with which it is most accurate on validation images",
+    )
+    std: Any = setting(None, "Likewise, the standard deviation.", unset="as of mean=")
+    multiple: int | None = setting(
+        None, "Channel counts of network= are rounded to a multiple of this.", unset="8"
+    )
+    networks: int = setting(60, "Networks that a live device times before a model predicts others.")
+    hours: float = setting(
+        1.0, "Time of everything, the training of the winner included.", heading="How to train"
+    )
+    recipe: str = setting(
+        "auto",
+        "Recipe of every training: fine_tuning, adamw, from_scratch, scenes, modern, nas_bench_201; auto: by the "
+        "start.",
+    )
+    executor: Workers = setting(
+        Workers.processes,
+        "What runs the trainings, on several machines with ray; docs/how-to/train-on-several-machines.md.",
+    )
 
 
 @final

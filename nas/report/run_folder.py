@@ -150,7 +150,7 @@ def new_run_folder(
                 raise
         else:
             return RunFolder(path)
-    raise UserError(f"{runs} holds a thousand runs of this second; name another with runs=")
+    raise UserError(f"{runs} holds a thousand runs of this second; name another with out=")
 
 
 def interrupted_run_folder(path: Path) -> RunFolder:

@@ -128,7 +128,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     """A new folder with the settings, after what the run was begun with."""
     problem, config = experiment.problem, experiment.config
     folder = new_run_folder(
-        Path(config.runs),
+        Path(config.out),
         asked.choices.get("reward"),
         problem.oracle.device,
         problem.limit_ms,

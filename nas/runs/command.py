@@ -29,7 +29,7 @@ USER_ERRORS = (DivergedError, UnmeasuredError)
 
 
 def run_command_line(
-    module: str, file: str, words: Sequence[str], kind: Callable[[], RunKind[Any]]
+    module: str, file: str, words: Sequence[str], kind: Callable[[], RunKind[Any]], about: str
 ) -> None:
     """Run the command line's run, or its sweep; status 2 if a run of a sweep could not be made.
 
@@ -38,6 +38,7 @@ def run_command_line(
       file: its settings in conf/, without the ending.
       words: settings and options.
       kind: imports what the run is made of, which `--help` does not wait for.
+      about: what `--help` prints before the settings.
 
     Raises:
       SystemExit: as `hydra_command` does.
@@ -46,7 +47,7 @@ def run_command_line(
     def run(composed: DictConfig) -> None:
         _run(composed, module, kind())
 
-    hydra_command(module, file, run, *USER_ERRORS, words=words)
+    hydra_command(module, file, run, *USER_ERRORS, words=words, about=about)
     if "nas.runs.sweep" not in sys.modules:  # no job of a sweep has run
         return
     with one_line_errors():

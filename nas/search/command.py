@@ -16,6 +16,21 @@ from nas.runs.command import run_command_line
 HANDED_OVER = "training on your own data is the command nas.fit now; starting it"
 """The line that tells so."""
 
+_ABOUT = """
+Find the most accurate architecture that meets a time limit on a device.
+
+  python -m nas.search reward=proposed T=17ms
+  python -m nas.search T=15ms P=500k reward=constrained device=raspberry-pi-4/b1
+  python -m nas.search 'objectives=[accuracy,latency]' controller=guided budget=200
+  python -m nas.search latency=probe device=ssh://jetson budget=300     (a board that SSH reaches)
+  python -m nas.search -m reward=proposed,mnasnet,constrained seed=0,1,2
+  python -m nas.search resume=runs/2026-11-21/09-00-00-proposed-jetson-nano-fp32-b1-T17ms
+
+Accuracies and latencies come from tables, predictors and boards. To train on your own data, use nas.fit.
+Settings of a chosen part are named after it: controller.lr=, reward.latency_weight=, latency.statistic=;
+the whole configuration:  python -m nas.search --cfg job
+"""
+
 if TYPE_CHECKING:
     from nas.config.build import SearchExperiment
     from nas.runs.begin import RunKind
@@ -39,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> None:
         require_search_settings(settings)
     live = live_settings(settings)
     words = [*(f"{name}={value}" for name, value in live.items()), *words]
-    run_command_line("nas.search", "search", words, search_kind)
+    run_command_line("nas.search", "search", words, search_kind, _ABOUT)
 
 
 def search_kind() -> RunKind[SearchExperiment]:

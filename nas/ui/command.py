@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> None:
     from nas.ui.page import runs_page  # noqa: PLC0415 - `--help` does not wait for it
 
     if not root.is_dir():
-        raise UserError(f"{root} is no folder; runs=<folder> of a search makes one")
+        raise UserError(f"{root} is no folder; out=<folder> of a search makes one")
     page = root / "index.html"
     write_whole(page, runs_page(root).html())
     sys.stdout.write(f"page: {printable(str(page.absolute()))}\n")

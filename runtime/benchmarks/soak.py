@@ -158,7 +158,7 @@ def orphans(folder):
 
 
 def searched(folder, _number):
-    answer = edgenas.search(T="17ms", budget=600, seed=1, runs=folder / "search", quiet=True)
+    answer = edgenas.search(T="17ms", budget=600, seed=1, out=folder / "search", quiet=True)
     return answer.best.arch, answer.trials.num_rows
 
 
@@ -171,7 +171,7 @@ def studied(folder, _number):
 def killed(folder, number):
     """A search that is killed somewhere, and then resumed, has the samples of a whole one."""
     runs = folder / "killed"
-    words = ["T=17ms", "budget=3000", "seed=2", f"runs={runs}"]
+    words = ["T=17ms", "budget=3000", "seed=2", f"out={runs}"]
     begun = subprocess.Popen(
         [sys.executable, "-m", "nas.search", *words], stdout=subprocess.DEVNULL
     )
@@ -210,7 +210,7 @@ def probed(folder, _number):
     }  # fmt: skip
     answer = edgenas.search(
         T="500ms", device="cmd://", latency="probe", controller="uniform", budget=2, seed=3,
-        runs=folder / "probed", settings=settings, quiet=True,
+        out=folder / "probed", settings=settings, quiet=True,
     )  # fmt: skip
     return answer.trials.num_rows
 

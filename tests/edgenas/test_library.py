@@ -67,7 +67,7 @@ def search(tmp_path, monkeypatch):
 
     def call(**given):
         common = {"T": "11ms", "budget": 40, "quiet": True}
-        return edgenas.search(**{"runs": tmp_path, **common, **given})
+        return edgenas.search(**{"out": tmp_path, **common, **given})
 
     return call
 
@@ -88,7 +88,7 @@ def found(tmp_path_factory):
             T="11ms",
             device="my-board",
             budget=40,
-            runs=runs,
+            out=runs,
             quiet=True,
             progress=twenty([]),
         )
@@ -104,7 +104,7 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
     with pytest.raises(Enough):
         search(seed=3, settings={"controller.batch_size": 4}, progress=twenty(seen))
     words = ["T=11ms", "budget=40", "seed=3", "controller.batch_size=4"]
-    status, told, _ = in_process(nas.search.command.main, ["", *words, f"runs={tmp_path / 'runs'}"])
+    status, told, _ = in_process(nas.search.command.main, ["", *words, f"out={tmp_path / 'runs'}"])
 
     (folder,) = (tmp_path / "runs").glob("*/*")
     by_command = edgenas.Found(folder)
@@ -132,8 +132,8 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
         ({"settings": {"controller": []}}, "controller"),
         ({"hours": 1}, "hours= is a setting of nas.fit"),
         ({"report": False}, "report= was removed"),
-        ({"runs": "a\0b"}, "runs"),
-        ({"runs": "\ud800"}, "runs"),
+        ({"out": "a\0b"}, "out"),
+        ({"out": "\ud800"}, "out"),
     ],
 )
 def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said):
@@ -158,7 +158,7 @@ def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said)
 )
 def test_what_a_fit_refuses_in_a_line_is_an_exception(tmp_path, given, said):
     with pytest.raises(edgenas.UserError, match=r"^[^\n]*$") as raised:
-        edgenas.fit(runs=tmp_path, quiet=True, **given)
+        edgenas.fit(out=tmp_path, quiet=True, **given)
 
     assert said in str(raised.value)
 
@@ -456,7 +456,7 @@ def test_a_network_is_trained_in_full(tmp_path):
 @pytest.mark.parametrize(
     ("function", "schema", "other"),
     [
-        (edgenas.search, SearchConfig, {"settings", "progress", "quiet", "of_fit"}),
+        (edgenas.search, SearchConfig, {"settings", "progress", "quiet"}),
         (edgenas.fit, FitConfig, {"settings", "progress", "quiet"}),
         (edgenas.suggest, SearchConfig, {"settings"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),

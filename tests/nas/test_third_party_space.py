@@ -51,7 +51,7 @@ def search(in_process, tmp_path):
         common = ["space=toy_space", "accuracy=surrogate", f"device={DEVICE}", "T=1.1ms"]
         return in_process(
             nas.search.command.main,
-            ["nas.search", *common, "budget=120", f"runs={tmp_path / 'runs'}", *words],
+            ["nas.search", *common, "budget=120", f"out={tmp_path / 'runs'}", *words],
         )
 
     return run

@@ -179,7 +179,7 @@ def test_the_oracle_measures_nothing_but_the_probes(filled):
 def test_a_search_on_a_new_device_marks_what_it_was_told(in_process, tmp_path, filled):
     words = [
         *("nas.search", "device=my-board", "latency=transfer"),
-        *(f"latency.probes={filled}", "T=1s", "budget=30", f"runs={tmp_path / 'runs'}"),
+        *(f"latency.probes={filled}", "T=1s", "budget=30", f"out={tmp_path / 'runs'}"),
     ]
 
     status, told, error = in_process(nas.search.command.main, words)

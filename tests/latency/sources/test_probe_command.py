@@ -73,7 +73,7 @@ def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board
         "latency.confirm_top=2",
         f"latency.cache={tmp_path / 'cache'}",
     )
-    lost = search(*settings, f"runs={tmp_path / 'runs'}", data=synthetic_tables)
+    lost = search(*settings, f"out={tmp_path / 'runs'}", data=synthetic_tables)
     journal = wait_for(lambda: next(iter(tmp_path.glob("runs/*/*/journal.jsonl")), None), lost)
     wait_for(lambda: len(told_in(journal)) > 2, lost)
     (tmp_path / "power").unlink()
@@ -142,7 +142,7 @@ def test_the_networks_of_a_search_are_timed_and_the_best_timed_again_before_one_
 ):
     monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
     settings = ("device=cmd://", "T=1s", "budget=3", "latency.confirm_top=2")
-    folders = (f"latency.cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}")
+    folders = (f"latency.cache={tmp_path / 'cache'}", f"out={tmp_path / 'runs'}")
 
     status, out, error = in_process(
         nas.search.command.main, ["nas.search", *QUICK, *settings, *folders]
@@ -184,7 +184,7 @@ def test_a_board_that_cannot_be_reached_is_one_line_and_leaves_no_run_behind(
 
     status, _, error = in_process(
         nas.search.command.main,
-        ["nas.search", "latency=probe", "device=cmd://false", f"runs={runs}"],
+        ["nas.search", "latency=probe", "device=cmd://false", f"out={runs}"],
     )
 
     assert status == 2

@@ -80,7 +80,7 @@ def test_a_regression_is_exported_in_the_unit_of_its_names(config, tmp_path):
     settings = TrainConfig(
         run=None, space=SPACE.name, arch=SPACE.text(SPACE.from_operations(CELL)),
         data=str(tmp_path / "data"), task="regression", side=8, recipe="from_scratch", epochs=8,
-        hours=None, images=TrainOn.train, seed=0, device="cpu", runs=str(tmp_path / "runs"),
+        hours=None, images=TrainOn.train, seed=0, accelerator="cpu", out=str(tmp_path / "runs"),
     )  # fmt: skip
     trained = train_into_folder(settings, Console(quiet=True))
     chosen = config(weights=str(trained), out=str(tmp_path / "export"), precision=Precisions.fp32)

@@ -304,7 +304,7 @@ def test_the_tail_that_was_measured_here_limits_a_search(here, run, tmp_path, mo
         nas.search.command.main,
         [
             *("nas.search", "device=here/torch/fp32/b1", "latency.statistic=p95"),
-            *(f"T={tail_ms:.3f}ms", "reward=mnasnet", "budget=20", f"runs={tmp_path / 'runs'}"),
+            *(f"T={tail_ms:.3f}ms", "reward=mnasnet", "budget=20", f"out={tmp_path / 'runs'}"),
         ],
     )
 

@@ -30,7 +30,7 @@ LONG = ("budget=500", "controller.batch_size=2")
 
 
 def command(runs, *overrides, module="nas.search"):
-    return [sys.executable, "-m", module, *overrides, f"runs={runs}"]
+    return [sys.executable, "-m", module, *overrides, f"out={runs}"]
 
 
 def resume(folder, *overrides, data, module="nas.search"):

@@ -104,7 +104,7 @@ def test_an_asynchronous_search_killed_at_any_answer_goes_on_to_the_same_samples
         T="11ms",
         workers=4,
         budget=48,
-        runs=tmp_path / "whole",
+        out=tmp_path / "whole",
         quiet=True,
         progress=copy_as_killed,
         **settings,

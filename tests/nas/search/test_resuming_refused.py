@@ -51,7 +51,7 @@ def test_a_run_that_is_still_being_written_is_left_alone(
     monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
     are_held = []
     edgenas.search(
-        device="synthetic-board", T="11ms", budget=20, runs=tmp_path / "whole", quiet=True,
+        device="synthetic-board", T="11ms", budget=20, out=tmp_path / "whole", quiet=True,
         progress=lambda _: are_held.append(is_held(only_run(tmp_path / "whole") / "config.yaml")),
     )  # fmt: skip
     folder = interrupted_here(tmp_path / "runs", synthetic_tables, *ON_TABLES)

@@ -57,7 +57,7 @@ class TestOnABareMachine:
         program = (
             "import sys; sys.modules['torch'] = None; from nas.search.command import main; main()"
         )
-        settings = ("reward=proposed", "T=17ms", "budget=400", f"runs={runs}")
+        settings = ("reward=proposed", "T=17ms", "budget=400", f"out={runs}")
         bare = {name: value for name, value in os.environ.items() if name != "NAS_DATA"}
         done = commands.run([sys.executable, "-c", program, *settings], env=bare)
         assert done.returncode == 0, done.stderr

@@ -134,7 +134,7 @@ def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp
             reward="constrained",
             controller="exhaustive",
             budget=8,
-            runs=tmp_path,
+            out=tmp_path,
             quiet=True,
             progress=stop,
             settings={"controller.batch_size": 2},

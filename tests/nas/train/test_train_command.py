@@ -217,7 +217,7 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
     runs = tmp_path / "runs"
-    search = ["budget=200", "accuracy=surrogate", "latency=regression", f"runs={runs}"]
+    search = ["budget=200", "accuracy=surrogate", "latency=regression", f"out={runs}"]
     subprocess.run([sys.executable, "-m", "nas.search", *search], check=True)
     run = next(runs.glob("*/*"))
     train = [

@@ -256,7 +256,7 @@ def test_a_network_that_does_not_run_is_cut_to_the_only_part_within_the_limit(tm
 
     found = edgenas.fit(
         network=module, data="digits", device="board", latency=Board(), T="1.5ms", hours=0.001,
-        quiet=True, runs=tmp_path, settings=settings,
+        quiet=True, out=tmp_path, settings=settings,
     )  # fmt: skip
 
     assert found.best.arch == "side=8 width=8-8"
@@ -277,7 +277,7 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
 
     found = edgenas.fit(
         network=module, data="digits", device="here", latency="probe", T="1s", hours=0.0015, quiet=True,
-        runs=tmp_path, settings=settings,
+        out=tmp_path, settings=settings,
     )  # fmt: skip
 
     assert found.best.arch.startswith("side=8 width=")
@@ -288,4 +288,4 @@ def test_a_module_of_the_process_is_searched_and_exported(tmp_path):
 
 def test_what_is_no_module_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"torch\.nn\.Module"):
-        edgenas.fit(network=3, data="digits", runs=tmp_path, quiet=True)
+        edgenas.fit(network=3, data="digits", out=tmp_path, quiet=True)
