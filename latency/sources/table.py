@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from edgenas_core.command.settings import setting
 from edgenas_core.files.keyed_table import data_folder
 from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.machine.timing import Statistic
@@ -58,14 +59,28 @@ class Implausible(Enum):
     keep = "keep"
 
 
+@dataclass
+class DeviceColumnConfig(LatencyConfig):
+    """How the times of a device are read from a table."""
+
+    statistic: Statistic = setting(
+        Statistic.median, "Statistic of measured times, where the tail was kept."
+    )
+    unit: TimeUnit | None = setting(
+        None,
+        "Unit of the device's times in a table.",
+        unset="that of its name or the file's, else ms",
+    )
+
+
 @final
 @dataclass
-class AutoLatencyConfig(LatencyConfig):
+class AutoLatencyConfig(DeviceColumnConfig):
     """Measurements where a file has them, predictions for the rest."""
 
-    statistic: Statistic = Statistic.median
-    implausible: Implausible = Implausible.set_aside
-    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
+    implausible: Implausible = setting(
+        Implausible.set_aside, "What is done with implausibly fast times of a table."
+    )
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """A table with its holes filled, or the linear model if no file has the device."""
@@ -80,13 +95,15 @@ class AutoLatencyConfig(LatencyConfig):
 
 @final
 @dataclass
-class TableLatencyConfig(LatencyConfig):
+class TableLatencyConfig(DeviceColumnConfig):
     """Measurements in any latency CSV of the data folder; see `edgenas_core.files.keyed_table`."""
 
-    unmeasured: Unmeasured = Unmeasured.error
-    statistic: Statistic = Statistic.median
-    implausible: Implausible = Implausible.set_aside
-    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
+    unmeasured: Unmeasured = setting(
+        Unmeasured.error, "What is done about architectures that the table lacks."
+    )
+    implausible: Implausible = setting(
+        Implausible.set_aside, "What is done with implausibly fast times of a table."
+    )
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Read the device's column."""
@@ -109,14 +126,11 @@ class TableLatencyConfig(LatencyConfig):
 
 @final
 @dataclass
-class RegressionLatencyConfig(LatencyConfig):
+class RegressionLatencyConfig(DeviceColumnConfig):
     """A linear model for every architecture, even for those that were measured.
 
     It is fitted on the user's own times of the device, if there are any; else it is the embedded one.
     """
-
-    statistic: Statistic = Statistic.median
-    unit: TimeUnit | None = None  # of the device's column; None: by its name or the file's, else ms
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """Predict every architecture of the space."""

@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
+from edgenas_core.command.settings import setting
 from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -46,8 +47,12 @@ class TransferLatencyConfig(LatencyConfig):
     In a space without known devices they correct the device's layer model, if it has one.
     """
 
-    probes: str = MISSING  # CSV with the columns arch and latency_ms
-    unit: TimeUnit | None = None  # of the times in it; None: as the column's name says
+    probes: str = setting(
+        MISSING, "CSV file with the columns arch and latency_ms; see nas.transfer.", unit="path"
+    )
+    unit: TimeUnit | None = setting(
+        None, "Unit of the times in it.", unset="as the column's name says"
+    )
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency | LayersLatency:
         """Predict the space; the task is the one that the calibration networks were timed for."""
