@@ -81,6 +81,7 @@ class FitKeywords(TypedDict, total=False):
     hours: float | None
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
     learner: str | Learner | None
+    mean: Any | None
     multiple: int | None
     network: object | None
     networks: int | None
@@ -94,6 +95,7 @@ class FitKeywords(TypedDict, total=False):
     side: int | None
     space: str | SearchSpace | None
     start: Literal["auto", "pretrained", "scratch", "network"] | None
+    std: Any | None
     task: str | None
     weights: str | Path | None
     workers: int | None

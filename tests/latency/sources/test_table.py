@@ -107,7 +107,9 @@ def test_an_architecture_that_was_not_measured_is_an_error_until_predictions_are
     write_column(folder, "my-board", LAW_MS, range(1_000))
 
     strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
-    filled = TableLatencyConfig(unmeasured=Unmeasured.regression).build("my-board", SPACE, TASKS["cifar10"])
+    filled = TableLatencyConfig(unmeasured=Unmeasured.regression).build(
+        "my-board", SPACE, TASKS["cifar10"]
+    )
 
     assert "14,625 not measured" in strict.description
     with pytest.raises(UnmeasuredError, match="my-board"):

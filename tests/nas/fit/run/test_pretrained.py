@@ -147,7 +147,7 @@ def fitted(tmp_path, weights, images):
         data = images.partition("=")[2]
         edgenas.fit(
             data=data, T="1s", hours=10, device="board", latency=Board(), weights=weights,
-            runs=tmp_path / "runs", settings=settings, quiet=True,
+            out=tmp_path / "runs", settings=settings, quiet=True,
         )  # fmt: skip
         folder = only_run(tmp_path / "runs")
         return folder, json.loads((folder / "summary.json").read_text())
