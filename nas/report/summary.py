@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -251,19 +253,9 @@ def summarise(
     rows = space.normal(trials.architectures)
     states = Counter(State(value).name for value in trials.state.tolist())
     preferred = None if mode is None else reporter.preferred(mode)
-    return Summary(
-        schema=SCHEMA,
-        settings=settings,
-        T_ms=problem.limit_ms,
-        confidence=problem.confidence,
-        margin=problem.margin,
+    summary_of = _begin_summary(problem, settings)
+    return summary_of(
         limits=_limits(limits, done),
-        accuracy_source=problem.accuracy.source,
-        accuracy_description=problem.accuracy.description,
-        split=problem.accuracy.split.value,
-        device=problem.oracle.device,
-        latency_source=problem.oracle.source,
-        latency_description=problem.oracle.description,
         samples=len(trials),
         states=dict(states),
         accuracy_kinds=_shares(done.accuracy_kind),
@@ -294,6 +286,24 @@ def summarise(
         int8=int8,
         valid_interval=None if training is None else _interval(training.valid),
         test_interval=None if training is None else _interval(training.test),
+    )
+
+
+def _begin_summary(problem: SearchProblem, settings: RunSettings) -> Callable[..., Summary]:
+    """Maker of summaries that has the facts of the problem: its limit, its device and its sources."""
+    return partial(
+        Summary,
+        schema=SCHEMA,
+        settings=settings,
+        T_ms=problem.limit_ms,
+        confidence=problem.confidence,
+        margin=problem.margin,
+        accuracy_source=problem.accuracy.source,
+        accuracy_description=problem.accuracy.description,
+        split=problem.accuracy.split.value,
+        device=problem.oracle.device,
+        latency_source=problem.oracle.source,
+        latency_description=problem.oracle.description,
     )
 
 

@@ -183,31 +183,8 @@ class Step(ABC):
         }
         self._lr = torch.tensor(recipe.lr, device=device)
         self._body_lr = torch.tensor(recipe.lr * recipe.body_lr, device=device)
-        groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
-        if recipe.body_lr != 1:
-            new = tuple(f"{name}." for name in classifiers(model.network))
-            head, body = (
-                [each for name, each in self._weights.items() if name.startswith(new) is is_new]
-                for is_new in (True, False)
-            )
-            groups = [{"params": head}, {"params": body, "lr": self._body_lr}]
-        groups = [group for group in groups if group["params"]]
-        settings: dict[str, Any] = {"lr": self._lr, "weight_decay": recipe.weight_decay}
-        is_gpu, momentum = device.type == "cuda", recipe.momentum
-        self._optimizer: torch.optim.Optimizer = (
-            torch.optim.AdamW(groups, fused=True, capturable=is_gpu, **settings)
-            if recipe.adamw
-            else torch.optim.SGD(groups, momentum=momentum, nesterov=True, fused=True, **settings)
-        )
-        self._momenta: dict[str, Tensor] = {}
-        for name, weight in self._weights.items():
-            state = self._optimizer.state[weight]
-            if recipe.adamw:
-                state |= {"step": torch.zeros((), device=device)}
-                state |= {each: torch.zeros_like(weight) for each in ("exp_avg", "exp_avg_sq")}
-            else:
-                state["momentum_buffer"] = torch.zeros_like(weight)
-            self._momenta |= {f"{name}.{each}": tensor for each, tensor in state.items()}
+        self._optimizer = self._make_optimizer(device)
+        self._momenta = self._allocate_momenta(device)
         self._averaged = {
             name: tensor
             for name, tensor in model.network.state_dict().items()
@@ -215,6 +192,38 @@ class Step(ABC):
         }
         self._average = {name: tensor.clone() for name, tensor in self._averaged.items()}
         self._forgetting = 1 - np.exp(-1 / (recipe.ema * steps)).item() if recipe.ema else 0.0
+
+    def _make_optimizer(self, device: torch.device) -> torch.optim.Optimizer:
+        """Optimizer of the recipe, with a learning rate of its own for all weights but the classifier's."""
+        recipe = self._recipe
+        groups: list[dict[str, Any]] = [{"params": list(self._weights.values())}]
+        if recipe.body_lr != 1:
+            new = tuple(f"{name}." for name in classifiers(self.model.network))
+            head, body = (
+                [each for name, each in self._weights.items() if name.startswith(new) is is_new]
+                for is_new in (True, False)
+            )
+            groups = [{"params": head}, {"params": body, "lr": self._body_lr}]
+        groups = [group for group in groups if group["params"]]
+        settings: dict[str, Any] = {"lr": self._lr, "weight_decay": recipe.weight_decay}
+        if recipe.adamw:
+            is_gpu = device.type == "cuda"
+            return torch.optim.AdamW(groups, fused=True, capturable=is_gpu, **settings)
+        momentum = recipe.momentum
+        return torch.optim.SGD(groups, momentum=momentum, nesterov=True, fused=True, **settings)
+
+    def _allocate_momenta(self, device: torch.device) -> dict[str, Tensor]:
+        """State of the optimizer by name, allocated before the first step so that a capture finds it."""
+        momenta: dict[str, Tensor] = {}
+        for name, weight in self._weights.items():
+            state = self._optimizer.state[weight]
+            if self._recipe.adamw:
+                state |= {"step": torch.zeros((), device=device)}
+                state |= {each: torch.zeros_like(weight) for each in ("exp_avg", "exp_avg_sq")}
+            else:
+                state["momentum_buffer"] = torch.zeros_like(weight)
+            momenta |= {f"{name}.{each}": tensor for each, tensor in state.items()}
+        return momenta
 
     @abstractmethod
     def load(self, *segment: Any) -> None:

@@ -190,15 +190,9 @@ def training(
     Runs within `slot.current()`; without a slot, on a CPU, it never yields.
     """
     run = _Training(sources, network, recipe, options, slot)
-    checkpoint = options.checkpoint
-    identity = run.identity()
+    # begin with the network, its own checkpoint, or that of a shorter training
     best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
-    past = Progress()
-    if checkpoint is not None:
-        past = load_checkpoint(checkpoint, run.step.state(), identity)
-    is_resumed = bool(past.losses)
-    if options.continues is not None and not is_resumed:
-        past = carry_over(options.continues, run.step.state())
+    past, is_resumed = _restore_progress(run, options)
     begun, end = len(past.losses), min(recipe.epochs, options.planned or recipe.epochs)
     run.reschedule(0, end)
     if options.keeps_best and past.losses and (not is_resumed or len(past.losses) > _LATE * end):
@@ -206,6 +200,7 @@ def training(
         with run.step.with_average():
             best.consider(continued, is_beginning=not is_resumed)
     while len(past.losses) < end:
+        # train for an epoch, and evaluate it if that is due
         epoch = len(past.losses)
         is_last = epoch + 1 == end
         began_s = time.perf_counter()
@@ -214,12 +209,14 @@ def training(
         evaluates = is_last or (epoch + 1) % options.evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
+        # keep the best weights, and write a checkpoint
         with run.step.with_average():
             best.consider(accuracy if epoch + 1 > _LATE * end else None)
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         is_due = is_last or (epoch + 1) % options.checkpoint_every == 0
-        if checkpoint is not None and is_due and place()[0] == 0:
-            save_checkpoint(checkpoint, run.step.state(), past, identity)
+        if options.checkpoint is not None and is_due and place()[0] == 0:
+            save_checkpoint(options.checkpoint, run.step.state(), past, run.identity())
+        # report the epoch, and plan the others
         speed = run.images_an_epoch / seconds
         ended = Epoch(epoch + 1, end, loss, accuracy, whole_s, speed)
         options.on_epoch(ended)
@@ -237,16 +234,34 @@ def training(
         final = best.load()
     yield from run.synchronise()
     network.eval()
-    done = len(past.losses)
+    is_beginning = options.keeps_best and best.is_beginning and len(past.losses) > begun
+    is_complete = len(past.losses) >= end
+    return _result(past, final, run.notes(), is_complete=is_complete, is_beginning=is_beginning)
+
+
+def _restore_progress(run: _Training, options: TrainingOptions) -> tuple[Progress, bool]:
+    """Restore the training's checkpoint or carry over a shorter one; whether it is resumed."""
+    past = Progress()
+    if options.checkpoint is not None:
+        past = load_checkpoint(options.checkpoint, run.step.state(), run.identity())
+    is_resumed = bool(past.losses)
+    if options.continues is not None and not is_resumed:
+        past = carry_over(options.continues, run.step.state())
+    return past, is_resumed
+
+
+def _result(
+    past: Progress, final: float, notes: tuple[str, ...], *, is_complete: bool, is_beginning: bool
+) -> Trained:
     return Trained(
         accuracy=final,
         losses=past.losses,
         accuracies=past.accuracies,
         seconds=past.seconds,
-        epochs=done,
-        is_complete=done >= end,
-        notes=run.notes(),
-        is_beginning=options.keeps_best and best.is_beginning and done > begun,
+        epochs=len(past.losses),
+        is_complete=is_complete,
+        notes=notes,
+        is_beginning=is_beginning,
     )
 
 
