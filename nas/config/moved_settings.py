@@ -13,12 +13,13 @@ from edgenas_core.types.errors import UserError
 _BEGINS_FIT = ("data", "task", "learner", "network")
 """Settings that make a search a fit."""
 
-_OF_FIT = (
+OF_FIT = (
     *_BEGINS_FIT,
-    *("start", "recipe", "weights", "pool", "multiple", "networks", "side", "augment"),
-    *("hours", "executor"),
+    *("start", "recipe", "weights", "pool", "mean", "std", "multiple", "networks", "side"),
+    *("augment", "hours", "executor"),
 )
-_OF_SEARCH = ("dataset", "split", "budget", "objectives", "reward", "controller", "accuracy")
+OF_SEARCH = ("dataset", "split", "budget", "objectives", "reward", "controller", "accuracy")
+"""Settings that the other command does not have."""
 
 _REMOVED = {
     "verbose": "what is useful is always printed",
@@ -28,7 +29,7 @@ _REMOVED = {
 }
 """Removed settings, and what happens instead."""
 
-GONE = (*_OF_FIT, "verbose", "report", "weights_digest")
+GONE = (*OF_FIT, "verbose", "report", "weights_digest")
 """Settings that a search had, and the folders of earlier versions hold."""
 
 STARTS = {"staged": "scratch", "fine_tuning": "pretrained", "inherited": "network"}
@@ -76,7 +77,7 @@ def require_search_settings(names: Iterable[str]) -> None:
     """Refuse settings that a search does not have; UserError names the way out of the first."""
     for name in names:
         _require_kept(name)
-        if name in _OF_FIT:
+        if name in OF_FIT:
             raise UserError(f"{name}= is a setting of nas.fit, which takes data=")
 
 
@@ -87,7 +88,7 @@ def require_fit_settings(values: Mapping[str, Any]) -> None:
         if name == "accuracy.recipe" or (name == "accuracy" and value in {*STARTS, "supernet"}):
             new = as_fit(name, value)
             raise UserError(f"{name}={value} is now {'='.join(map(str, new or ()))}")
-        if name.partition(".")[0] in _OF_SEARCH:
+        if name.partition(".")[0] in OF_SEARCH:
             raise UserError(
                 f"{name}= is a setting of nas.search; a fit does without it, leave it out"
             )

@@ -15,6 +15,7 @@ from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
+from nas.config import moved_settings
 from nas.config.build import SearchConfig, add_part, build, register
 from nas.config.moved_settings import fit_words, require_fit_settings, require_search_settings
 from nas.config.run_config import RunConfig, live_settings
@@ -164,3 +165,5 @@ def test_the_two_commands_share_the_settings_of_a_run_and_no_others():
     )
 
     assert search & fit == run
+    assert search - run == {*moved_settings.OF_SEARCH}
+    assert fit - run == {*moved_settings.OF_FIT}

@@ -88,7 +88,7 @@ def test_a_task_is_searched_and_drawn(fit_here, tmp_path, monkeypatch, task):
     [
         (["task=segmentation"], "data="),
         (["task=painting", "data=digits"], "painting"),
-        (["task=segmentation", "data=digits"], "images"),
+        (["task=segmentation", "data=digits"], "digits"),
         (["task=regression", "data=digits", "space=pretrained"], "space=residual"),
     ],
 )
