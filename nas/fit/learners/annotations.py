@@ -64,7 +64,7 @@ class Annotations:
         self._folders = [folder, *(path for path in below if not _NO_IMAGES.search(path.name))]
         self.classes: tuple[str, ...] = ()
         self.has_fractions = False  # boxes are parts of the sides
-        self._left_out: dict[str, list[str]] = {}
+        self.not_counted: dict[str, list[str]] = {}  # rows and files by reason
         self._names: dict[str, None] = {}  # of all categories, in their order
         coco = [*_coco_files(folder)]
         lists = [file for file in sorted(folder.glob("*.y*ml")) if "names" in _yaml(file)]
@@ -96,12 +96,12 @@ class Annotations:
         return tuple(
             f"left out, {reason}: {len(names):,} ({', '.join(names[:_EXAMPLES])}"
             f"{', ...' if len(names) > _EXAMPLES else ''})"
-            for reason, names in self._left_out.items()
+            for reason, names in self.not_counted.items()
         )
 
     def leave_out(self, reason: str, name: object) -> None:
         """Count a row or a file that does not count."""
-        self._left_out.setdefault(reason, []).append(printable(str(name))[:100])
+        self.not_counted.setdefault(reason, []).append(printable(str(name))[:100])
 
     def _read_coco(self, path: Path, part: ImagePart) -> None:
         """Read one JSON file."""
@@ -144,7 +144,9 @@ class Annotations:
                 self.leave_out("annotations of unknown categories", category)
             elif box is None:
                 self.leave_out("annotations without a box", files[key])
-            elif key in images:
+            elif key not in images:
+                self.leave_out("annotations of images that are not there", files[key])
+            else:
                 is_crowd = bool(row.get("iscrowd"))
                 self._add(images[key], box, clean_name(names[category]), is_crowd=is_crowd)
         self.images += images.values()

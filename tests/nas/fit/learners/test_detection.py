@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scene_folder import write_scenes
 from torch import nn
 
 from edgenas_core.types.errors import UserError
+from nas.fit.learners.annotations import Annotations
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.detection import (
     Detection,
@@ -334,3 +336,48 @@ def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
 
     with pytest.raises(UserError, match=hint):
         Detection(str(folder), side=48)
+
+
+_STRANGE = [
+    None, -1, 2.5, "x", "", [], {}, math.nan, math.inf, 10**400, "1", "9" * 400, [1, 2], True,
+    "../../etc/passwd", "\0", "a" * 5000, {"a": 1}, 1e308,
+]  # fmt: skip
+
+
+def _spoilt(content, random):
+    """COCO's content with a few strange values, missing fields and repeated rows."""
+    for _ in range(random.randint(1, 3)):
+        rows = content[random.choice(["images", "categories", "annotations"])]
+        row = random.choice(rows)
+        key = random.choice([*row])
+        if random.random() < 0.1:
+            rows.append(dict(row))
+        elif random.random() < 0.2:
+            del row[key]
+        elif isinstance(row[key], list) and row[key]:
+            row[key][0] = random.choice(_STRANGE)
+        else:
+            row[key] = random.choice(_STRANGE)
+    return content
+
+
+def test_strange_annotations_are_refused_in_one_line_or_counted(folder):
+    path, refusals = folder / "annotations.json", []
+    plain = path.read_text()
+    for seed in range(120):
+        content = _spoilt(json.loads(plain), Random(seed))  # noqa: S311 - no secret
+        path.write_text(json.dumps(content))
+        try:
+            found = Annotations(folder)
+        except UserError as error:
+            refusals.append(str(error))
+            continue
+        told = [
+            len(names)
+            for reason, names in found.not_counted.items()
+            if reason.startswith(("annotations", "boxes"))
+        ]
+        boxes = sum(len(image.boxes) for image in found.images)
+        assert boxes + sum(told) == len(content["annotations"])
+    assert 5 < len(refusals) < 60
+    assert not any("\n" in line for line in refusals)
