@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from known_devices import KNOWN, few_known_devices
 
 import nas.search.command
 import nas.transfer
@@ -20,7 +21,6 @@ from latency.models.transferred import write_transferred
 from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
 from latency.sources.transfer import (
     TransferLatencyConfig,
-    _most_informative,
     choose_calibration,
     known_latency,
     transfer_from,
@@ -39,26 +39,14 @@ def bare_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "cache"))
 
 
-KNOWN = registered(SPACE)[28:32]
-"""Devices that a new one is predicted from: few, as each costs time."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_known_from_before(tmp_path_factory):
     """What is known is kept in a process; other tests of it may have had tables."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("latency.sources.transfer.registered", lambda _space: KNOWN)
-        forget()
-        with patch.context() as bare:
-            bare.setenv("NAS_DATA", str(tmp_path_factory.mktemp("bare")))
+    with few_known_devices():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("NAS_DATA", str(tmp_path_factory.mktemp("bare")))
             known_latency(SPACE)
         yield
-    forget()
-
-
-def forget():
-    known_latency.cache_clear()
-    _most_informative.cache_clear()
 
 
 @pytest.fixture(scope="module")

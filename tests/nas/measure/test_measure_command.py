@@ -13,6 +13,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from known_devices import few_known_devices
 
 import nas.measure.command
 import nas.search.command
@@ -58,6 +59,12 @@ def here(in_process, monkeypatch):
 def run(here, tmp_path):
     """Measures into the test's folder, in this process."""
     return lambda *overrides: here(nas.measure.command.main, command(tmp_path, *overrides)[2:])
+
+
+@pytest.fixture
+def few_devices():
+    with few_known_devices():
+        yield
 
 
 def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
@@ -257,6 +264,7 @@ def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
     assert np.nansum(oracle.ms) == pytest.approx(np.nansum(tail.values))
 
 
+@pytest.mark.usefixtures("few_devices")
 def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(
     run, tmp_path, monkeypatch
 ):
