@@ -18,7 +18,7 @@ _BOARD: Mapping[str, str] = {
 _QUIET = ("control_drift", "other_load", "stolen", "clock_drop")
 
 _TIMING: Mapping[str, str] = {
-    f"timing.{name}": "it follows timing.samples="
+    f"timing.{name}": "it follows timing.samples"
     for name in ("turn", "warm_up_window", "warm_up_tolerance", "warm_up_most")
 }
 

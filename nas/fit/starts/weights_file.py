@@ -7,6 +7,7 @@ a prefix: `module.` of DataParallel, `_orig_mod.` of torch.compile, `model.` of 
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -54,7 +55,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
             content: Any = load_file(file)
         else:
             _require_unpacked(file)
-            content = torch.load(file, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():  # torch warns of sparse tensors, which are refused below
+                warnings.simplefilter("ignore")
+                content = torch.load(file, map_location="cpu", weights_only=True)
     except UserError:
         raise
     except pickle.UnpicklingError as error:

@@ -105,5 +105,5 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
 def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
     write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
 
-    with pytest.raises(UserError, match=r"hog_ms\.csv: my-board"):
+    with pytest.raises(UserError, match=r"hog_ms\.csv: every latency of my-board"):
         CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])

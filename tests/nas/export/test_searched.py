@@ -124,7 +124,7 @@ def test_the_answer_for_another_t_is_read_off_the_front(run):
     ("files", "named"),
     [
         ([], r"config\.yaml.* 1 runs, such as run="),
-        (["config.yaml"], r"python -m nas\.search resume="),
+        (["config.yaml"], r"python -m nas\.search or nas\.fit resume="),
         (["config.yaml", "study.json"], "arch="),
     ],
 )

@@ -38,7 +38,7 @@ from nas.fit.data.decode import decode
 from nas.fit.data.image_set import Images
 from nas.fit.data.pixels import cropped, rgb, upright
 from nas.fit.training.evaluation import accuracy_of
-from nas.fit.training.network import resize_images as in_training
+from nas.fit.training.network import resized as in_training
 from nas.fit.training.step import Normalised
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import read_training

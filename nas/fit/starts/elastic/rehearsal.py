@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, gpu_memory_line
 from nas.fit.data.image_set import CHANNELS, ImageSet, Target
 from nas.fit.learners.data import TrainingData
 from nas.fit.starts.elastic.outputs import first_line, tensors_of
@@ -47,6 +47,8 @@ def rehearse(space: ElasticSpace, data: TrainingData) -> None:
             outputs = tensors_of(network.train()(example.clone()))
             torch.stack([each.float().mean() for each in outputs]).sum().backward()
         except Exception as error:  # the author's code
+            if isinstance(error, RuntimeError) and gpu_memory_line(error) is not None:
+                raise
             raise UserError(
                 f"network={name} cannot be trained: {first_line(error)}; its sub-network was "
                 f"{space.text(row)}"

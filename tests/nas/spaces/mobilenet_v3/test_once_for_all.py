@@ -6,7 +6,7 @@ import torch
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from nas.spaces.mobilenet_v3.once_for_all import _renamed, published_weights
+from nas.spaces.mobilenet_v3.once_for_all import _rename, published_weights
 from nas.spaces.mobilenet_v3.plugin import NARROW
 from nas.spaces.mobilenet_v3.space import IMAGENET
 from nas.spaces.mobilenet_v3.supernet import LARGEST, SharedMobileNet
@@ -35,7 +35,7 @@ BLOCK = "network.blocks.9.layers"
     ],
 )
 def test_tensors_of_old_and_new_files_have_our_names(published, ours):
-    assert _renamed(published) == ours
+    assert _rename(published) == ours
 
 
 def shared(task, weights=None):

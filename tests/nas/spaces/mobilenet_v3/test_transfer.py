@@ -50,9 +50,11 @@ def test_ten_chosen_networks_predict_the_others(tmp_path):
 
 
 def test_too_few_networks_and_a_known_device_are_refused(tmp_path):
-    path = timed(tmp_path / "probes.csv", choose_networks(SPACE, 3)[:2])
+    networks = choose_networks(SPACE, 3)
+    few = timed(tmp_path / "few.csv", networks[:2])
+    enough = timed(tmp_path / "enough.csv", networks)
 
     with pytest.raises(UserError, match="2 calibration networks"):
-        TransferLatencyConfig(str(path)).build("my-board", SPACE, IMAGENET)
+        TransferLatencyConfig(str(few)).build("my-board", SPACE, IMAGENET)
     with pytest.raises(UserError, match="is known already"):
-        TransferLatencyConfig(str(path)).build("titan-rtx/b64", SPACE, IMAGENET)
+        TransferLatencyConfig(str(enough)).build("titan-rtx/b64", SPACE, IMAGENET)
