@@ -55,7 +55,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
             content: Any = load_file(file)
         else:
             _require_unpacked(file)
-            with warnings.catch_warnings():  # torch warns of sparse tensors, which are refused below
+            with (
+                warnings.catch_warnings()
+            ):  # torch warns of sparse tensors, which are refused below
                 warnings.simplefilter("ignore")
                 content = torch.load(file, map_location="cpu", weights_only=True)
     except UserError:
