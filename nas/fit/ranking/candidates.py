@@ -156,15 +156,9 @@ def draw(
     distinct = np.sort(best_first[first])
     kept = distinct[met[distinct]]
     if not len(kept):
-        answers_ms = latency_ms[~np.isnan(latency_ms)]
-        fastest = f"; the fastest took {answers_ms.min():.3g} ms" if len(answers_ms) else ""
         if not oracle.instant:
             costs = problem.limits.costs(rows)  # which were counted before the timing
-        least = problem.limits.least(costs)
-        raise UserError(
-            f"none of {draws:,} uniform draws is within {problem.limits.label} on {oracle.device}"
-            f"{fastest}{least}; raise {'that' if least else problem.limits.label}"
-        )
+        raise UserError(_none_within(problem, draws, latency_ms, costs))
     return Candidates(
         rows[kept],
         latency_ms[kept],
@@ -176,6 +170,22 @@ def draw(
         len(kept),
         time.monotonic() - began_s,
         0.0,
+    )
+
+
+def _none_within(
+    problem: SearchProblem,
+    draws: int,
+    latency_ms: Float64[ndarray, "n"],
+    costs: Float64[ndarray, "k limits"],
+) -> str:
+    """Message with the fastest latency and the smallest costs, where no draw is within the limits."""
+    answers_ms = latency_ms[~np.isnan(latency_ms)]
+    fastest = f"; the fastest took {answers_ms.min():.3g} ms" if len(answers_ms) else ""
+    label, least = problem.limits.label, problem.limits.least(costs)
+    return (
+        f"none of {draws:,} uniform draws is within {label} on {problem.oracle.device}"
+        f"{fastest}{least}; raise {'that' if least else label}"
     )
 
 
@@ -236,12 +246,9 @@ def _measure(
         return i, 0.0
     considered = min(len(rows), max(i, PREDICTED))
     unknown = asked[(asked >= i) & (asked < considered)]
-    for count, at in enumerate(unknown.tolist()):
-        if count >= most and time.monotonic() >= until_s + seconds / 2:
-            unknown, considered = unknown[:count], at
-            break
-        problem.space.costs(rows[at], problem.task)  # which remembers what takes long to count
-        problem.limits.costs(rows[at])
+    counted = _counted(problem, rows[unknown], most, until_s + seconds / 2)
+    if counted < len(unknown):
+        unknown, considered = unknown[:counted], int(unknown[counted])
     latency_ms[unknown], margin = _fitted(
         problem,
         rows[unknown],
@@ -253,6 +260,16 @@ def _measure(
     )
     kind[unknown] = Kind.regression
     return considered, margin
+
+
+def _counted(problem: SearchProblem, rows: Int64[ndarray, "n D"], least: int, ends_s: float) -> int:
+    """Number of networks whose costs were counted in time, `least` at least; a space remembers them."""
+    for count, row in enumerate(rows):
+        if count >= least and time.monotonic() >= ends_s:
+            return count
+        problem.space.costs(row, problem.task)
+        problem.limits.costs(row)
+    return len(rows)
 
 
 def _by_layers(

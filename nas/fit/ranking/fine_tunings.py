@@ -7,8 +7,7 @@ whose forecasts leave the winner open are fine-tuned, the longer the fewer, as f
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -19,9 +18,9 @@ from numpy import ndarray
 
 from nas.accuracy.slow import Fidelity
 from nas.fit.ranking.candidates import Candidates
-from nas.fit.ranking.forecast import Forecast
+from nas.fit.ranking.forecast import ALONE, Forecast, TuningTimes
 from nas.fit.ranking.stages import Result, StageJob, failed
-from nas.fit.starts.fine_tuning.trial import FEWEST_JUDGED, FrozenPass
+from nas.fit.starts.fine_tuning.trial import FEWEST_JUDGED
 
 MOST_TUNED = 6
 """Networks that are fine-tuned for the fewest epochs; half as many for each longer training."""
@@ -48,10 +47,7 @@ class FineTunings:
     until_s: Mapping[str, float]  # end of each stage, on the clock of the search
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     epochs: int  # of the winner, at most
-    parallel: int = 1
-    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
-    frozen_s: float = math.inf  # for the features of one network, of fewer images if need be
-    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
+    times: TuningTimes = ALONE
 
     @cached_property
     def rule_of_thumb(self) -> int:
@@ -86,9 +82,7 @@ class FineTunings:
             self.fidelities,
             self.images,
             results,
-            self.timed,
-            self.parallel,
-            self.frozen_pass,
+            self.times,
         )
 
     def ranked_until_s(self, forecast: Forecast) -> float:
@@ -107,22 +101,19 @@ class FineTunings:
         """The next training to begin; None where there is none now, or none any more."""
         forecast, asked = self.forecast(results), {*results, *running}
         if not forecast.judged.any():  # the first network tells how fast this machine is
-            untried = [job for job in self._cheapest_first() if job not in asked]
-            return None if running or not untried else untried[0]
+            heads = self._tunings[:, 0]
+            by_flops = heads[np.argsort(self.candidates.flops[heads], kind="stable")]
+            untried = [head for head in by_flops.tolist() if StageJob(head, 0) not in asked]
+            return None if running or not untried else StageJob(untried[0], 0)
         job = self._next_frozen(forecast, asked, elapsed_s)
         if job is not None or any(job.fidelity == 0 for job in running):
             return job
         ends_s = self.ranked_until_s(forecast)
         for job in self._planned(forecast, ends_s):
             fits = elapsed_s + forecast.seconds(job) <= ends_s
-            if fits and not any(self._covers(other, job) for other in asked):
+            if fits and not any(_covers(self.fidelities, other, job) for other in asked):
                 return job
         return None
-
-    def _cheapest_first(self) -> list[StageJob]:
-        heads = self._tunings[:, 0]
-        by_flops = heads[np.argsort(self.candidates.flops[heads], kind="stable")]
-        return [StageJob(head, 0) for head in by_flops.tolist()]
 
     def _next_frozen(
         self, forecast: Forecast, asked: set[StageJob], elapsed_s: float
@@ -131,12 +122,12 @@ class FineTunings:
 
         The rule of thumb comes last where that takes longer than the features of all may.
         """
-        least_s = np.maximum(self.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
+        least_s = np.maximum(self.times.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
         seconds = np.minimum(forecast.pass_s, least_s)
         order, worth, sd = self._by_worth(forecast, self.winner_s)
         is_judged = forecast.judged[order]
         least = (worth - _CLOSE * sd)[is_judged].max()
-        heads = self._tunings[:, 0][self._row[order]]
+        heads = np.array([self.tuned_to(at, 0) for at in order.tolist()])
         may_win = heads[worth + _CLOSE * sd >= least].tolist()
         left_s, ranking_s = (self.until_s[end] - elapsed_s for end in ("frozen", "short"))
         rule = self.rule_of_thumb
@@ -153,13 +144,13 @@ class FineTunings:
         is_judged = forecast.judged[order]
         order, worth, sd = order[is_judged], worth[is_judged], sd[is_judged]
         close = order[worth + _CLOSE * sd >= worth[0] - _CLOSE * sd[0]].tolist()
-        room_s = (ends_s - self.until_s["frozen"]) * self.parallel
-        rate = self.rate(forecast.results)
+        room_s = (ends_s - self.until_s["frozen"]) * self.times.parallel
+        rate = better_rate(self.fidelities, forecast.results)
         lengths = [i for i, each in enumerate(self.fidelities) if each.epochs and each.rate == rate]
         thumb = [
             each
             for each in order.tolist()
-            if self._row[each] == self._row[self.rule_of_thumb]
+            if self.network[each] == self.network[self.rule_of_thumb]
             and forecast.seconds(StageJob(each, lengths[0])) <= room_s / 2
         ]
         close = list(dict.fromkeys((*close[:1], *thumb, *close[1:])))
@@ -180,20 +171,6 @@ class FineTunings:
                     if each.epochs == epochs and i != fidelity
                 )
 
-    def _covers(self, other: StageJob, job: StageJob) -> bool:
-        """Whether a training is as long as another one of the same kind."""
-        have, wanted = self.fidelities[other.fidelity], self.fidelities[job.fidelity]
-        return (
-            other.candidate == job.candidate
-            and have.rate == wanted.rate
-            and have.epochs >= wanted.epochs
-        )
-
-    @cached_property
-    def _row(self) -> Int64[ndarray, "n"]:
-        """Row of each candidate's network among `_tunings`."""
-        return np.asarray(np.unique(self.network, return_inverse=True)[1].reshape(-1))
-
     def _by_worth(
         self, forecast: Forecast, seconds: float
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"], Float64[ndarray, "k"]]:
@@ -206,19 +183,8 @@ class FineTunings:
 
     def tuned_to(self, candidate: int, depth: int) -> int:
         """The same network at the same side, tuned to a depth."""
-        return int(self._tunings[self._row[candidate], depth])
-
-    def rate(self, results: Mapping[StageJob, Result]) -> float:
-        """Learning rate, beside the recipe's, that was better where two were tried."""
-        gained: dict[float, float] = {}
-        kinds = [(each.epochs, each.rate) for each in self.fidelities]
-        for job, result in results.items():
-            tried = self.fidelities[job.fidelity]
-            usual = StageJob(job.candidate, kinds.index((tried.epochs, 1.0)))
-            if usual in results and not np.isnan(results[usual].accuracy + result.accuracy):
-                difference = result.accuracy - results[usual].accuracy
-                gained[tried.rate] = gained.get(tried.rate, 0.0) + difference
-        return max(gained, key=lambda rate: (gained[rate], rate == 1), default=1.0)
+        alike = self.network == self.network[candidate]
+        return int(np.flatnonzero(alike & (self.depth == depth))[0])
 
     def reached(
         self, results: Mapping[StageJob, Result], claims: Float64[ndarray, "n"], first: int
@@ -253,3 +219,26 @@ class FineTunings:
         forecast = self.forecast(results)
         order, _, _ = self._by_worth(forecast, self.winner_s if seconds is None else seconds)
         return np.asarray(order[forecast.judged[order] & ~np.isin(order, failed(results))])
+
+
+def _covers(fidelities: Sequence[Fidelity], other: StageJob, job: StageJob) -> bool:
+    """Whether a training is as long as another one of the same candidate and rate."""
+    have, wanted = fidelities[other.fidelity], fidelities[job.fidelity]
+    return (
+        other.candidate == job.candidate
+        and have.rate == wanted.rate
+        and have.epochs >= wanted.epochs
+    )
+
+
+def better_rate(fidelities: Sequence[Fidelity], results: Mapping[StageJob, Result]) -> float:
+    """The learning rate, as a multiple of the recipe's, that gained most where two were tried; 1 by default."""
+    gained: dict[float, float] = {}
+    kinds = [(each.epochs, each.rate) for each in fidelities]
+    for job, result in results.items():
+        tried = fidelities[job.fidelity]
+        usual = StageJob(job.candidate, kinds.index((tried.epochs, 1.0)))
+        if usual in results and not np.isnan(results[usual].accuracy + result.accuracy):
+            difference = result.accuracy - results[usual].accuracy
+            gained[tried.rate] = gained.get(tried.rate, 0.0) + difference
+    return max(gained, key=lambda rate: (gained[rate], rate == 1), default=1.0)

@@ -1,13 +1,19 @@
 """What each pretrained network would reach in a time, by published accuracies and the trials so far.
 
-The frozen features' accuracy is shrunk toward a line through the published accuracies, the more the more
-images are tuned on; tuning corrects a share of the errors that are left, the more epochs the more:
-`1 - share * epochs / (epochs + half)`. Trials
-correct the share for all, the duration of an epoch for all, and the accuracy of their own network.
+Let `f` be the accuracy of a network's frozen features, `p` its published accuracy, and `n` epochs of tuning at a
+depth with the share `s`.
+
+- Line: `l = SLOPE * p + mean(f - SLOPE * p)`, over networks whose frozen features were evaluated.
+- Frozen features, shrunk toward the line: `l + w * (f - l) / (1 + seen / FADES_IN)`, with
+  `w = SPREAD**2 / (SPREAD**2 + noise)` and `seen` the images of n epochs, in proportion to s.
+- Tuning corrects a share of the errors `e` that are left: `e * s * n / (n + half)`.
+- Trials correct the share by one factor for all networks, the duration of an epoch by one ratio for all, and the
+  accuracy of their own network; each correction is shrunk by its noise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,6 +68,21 @@ SHARE_SD = 0.5
 
 @final
 @dataclass(frozen=True)
+class TuningTimes:
+    """What is known of durations beside the trials."""
+
+    parallel: int = 1  # trainings at once
+    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
+    frozen_s: float = math.inf  # for the features of one network, of fewer images if need be
+    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
+
+
+ALONE = TuningTimes()
+"""One training at a time, and nothing timed."""
+
+
+@final
+@dataclass(frozen=True)
 class Forecast:
     """Expected durations and accuracies of all candidates; NaN where nothing was timed yet."""
 
@@ -71,9 +92,7 @@ class Forecast:
     fidelities: tuple[Fidelity, ...]
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     results: Mapping[StageJob, Result]
-    timed: tuple[int, float] | None = None  # a candidate, and its seconds of an epoch, alone
-    parallel: int = 1
-    frozen_pass: Callable[[int], FrozenPass | None] = lambda _head: None
+    times: TuningTimes = ALONE
 
     @cached_property
     def pass_s(self) -> Float64[ndarray, "n"]:
@@ -94,7 +113,7 @@ class Forecast:
     def _passes(self) -> list[FrozenPass]:
         """What it took to judge each of `_heads`."""
         return [
-            self.frozen_pass(head)
+            self.times.frozen_pass(head)
             or FrozenPass(self.results[StageJob(head, 0)].seconds, self.images[0])
             for head in self._heads.tolist()
         ]
@@ -111,9 +130,9 @@ class Forecast:
             for job, result in self.results.items()
             if job.fidelity
         ]
-        if self.timed is not None and (not ratios or (is_alone and self.parallel > 1)):
-            at, epoch_s = self.timed
-            beside = 1.0 if is_alone else np.clip(self.parallel / _SPEED_UP, 1, _MOST_BESIDE)
+        if self.times.timed is not None and (not ratios or (is_alone and self.times.parallel > 1)):
+            at, epoch_s = self.times.timed
+            beside = 1.0 if is_alone else np.clip(self.times.parallel / _SPEED_UP, 1, _MOST_BESIDE)
             ratios = [beside * epoch_s / seconds[at]]
         return seconds * np.median(ratios) if ratios else seconds
 
@@ -139,7 +158,7 @@ class Forecast:
         return self._faded(np.zeros(len(self.depth)))
 
     def _faded(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
-        """The line through the published accuracies, and what is left of the difference to it."""
+        """Frozen features after so many epochs: `l + w * (f - l) / (1 + seen / FADES_IN)`."""
         at, accuracy = trained(self.results, 0)
         line = SLOPE * self.candidates.prior
         if len(at):
@@ -163,7 +182,7 @@ class Forecast:
         return trained(self.results, 0)[0]
 
     def _gain(self, epochs: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
-        """What tuning is expected to add, before a trial has shown it."""
+        """What tuning is expected to add before a trial has shown it: `e * s * n / (n + half)`."""
         half = HALF_EPOCHS * min(1.0, FITTED_IMAGES / self.images[0]) ** 0.5
         share = np.array(SHARES)[self.depth] * epochs / (epochs + half)
         return np.asarray((1 - self._faded(epochs)) * share)
@@ -187,7 +206,7 @@ class Forecast:
     def _factor(self) -> float:
         """How much more the trials have gained than was expected, shrunk toward 1."""
         at, added, expected = self._tuned
-        precision = 1 / (CHANGE**2 + self._noise(added + self.frozen[at]))
+        precision = 1 / (CHANGE**2 + _variance(added + self.frozen[at], self.images[1]))
         return float(
             (1 / SHARE_SD**2 + (precision * added * expected).sum())
             / (1 / SHARE_SD**2 + (precision * expected**2).sum())
@@ -198,7 +217,7 @@ class Forecast:
         """By how much trials of its own move a network's forecast, and the spread that is left."""
         at, added, expected = self._tuned
         moved, precision = np.zeros(len(self.depth)), np.full(len(self.depth), 1 / CHANGE**2)
-        noise = self._noise(added + self.frozen[at])
+        noise = _variance(added + self.frozen[at], self.images[1])
         for candidate, missed, variance in zip(
             at, added - self._factor * expected, noise, strict=True
         ):
@@ -207,12 +226,13 @@ class Forecast:
             moved[alike] += missed / variance
         return moved / precision, 1 / np.sqrt(precision)
 
-    def _noise(self, accuracy: Float64[ndarray, "k"]) -> Float64[ndarray, "k"]:
-        """Variance of an accuracy on the images that judge tuned networks."""
-        fraction = np.clip(accuracy, 0.02, 0.98)
-        return np.asarray(fraction * (1 - fraction) / self.images[1])
-
     @cached_property
     def judged(self) -> Bool[ndarray, "n"]:
         """Whether the frozen features of the network were judged."""
         return np.isin(self.network, self.network[self._heads])
+
+
+def _variance(accuracy: Float64[ndarray, "k"], images: int) -> Float64[ndarray, "k"]:
+    """Binomial variance `a (1 - a) / images` of accuracies on this many images."""
+    fraction = np.clip(accuracy, 0.02, 0.98)
+    return np.asarray(fraction * (1 - fraction) / images)

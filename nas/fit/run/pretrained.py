@@ -19,8 +19,8 @@ from nas.accuracy.base import HasWeights
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.fit.data.image_set import ImageSet, weighted_accuracy
 from nas.fit.ranking.candidates import Candidates
-from nas.fit.ranking.fine_tunings import FineTunings
-from nas.fit.ranking.forecast import COSTS
+from nas.fit.ranking.fine_tunings import FineTunings, better_rate
+from nas.fit.ranking.forecast import COSTS, TuningTimes
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.ranking.stages import Result, StageJob, trained
 from nas.fit.run.context import FitContext, Ranking
@@ -129,10 +129,12 @@ class Pretrained(FitKind[FineTunings]):
             until_s=ends_s,
             images=(len(self._images.train) + judges, judges),
             epochs=context.config.epochs,
-            parallel=context.parallel,
-            timed=None if is_decided else self._plans.timed_epoch(candidates),
-            frozen_s=(ends_s["frozen"] - ends_s["scores"]) / FROZEN_NETWORKS,
-            frozen_pass=lambda at: frozen_pass(context.checkpoints, space, rows[at]),
+            times=TuningTimes(
+                context.parallel,
+                timed=None if is_decided else self._plans.timed_epoch(candidates),
+                frozen_s=(ends_s["frozen"] - ends_s["scores"]) / FROZEN_NETWORKS,
+                frozen_pass=lambda at: frozen_pass(context.checkpoints, space, rows[at]),
+            ),
         )
 
     def trainings(self, jobs: FineTunings) -> SlowAccuracySource:
@@ -140,7 +142,7 @@ class Pretrained(FitKind[FineTunings]):
         context, classes = self.context, len(self._images.classes)
         recipe = recipe_named(context.rule.recipe)
         return Evaluated(
-            FineTuningTrial(self._network, recipe, classes, jobs.frozen_s),
+            FineTuningTrial(self._network, recipe, classes, jobs.times.frozen_s),
             jobs.fidelities,
             workers=context.executor,
             slots=context.parallel,
@@ -279,7 +281,10 @@ class TuningPlans:
         enough = (depth for depth in range(deepest, 0, -1) if fit / COSTS[depth] >= least)
         depth = next(enough, 0)
         epochs = max(1, min(int(fit / COSTS[depth]), context.config.epochs))
-        arch, rate = space.text(space.tuned_to(row, depth)), jobs.rate(ranking.results)
+        arch, rate = (
+            space.text(space.tuned_to(row, depth)),
+            better_rate(jobs.fidelities, ranking.results),
+        )
         return Winner(arch, context.rule.recipe, epochs, 0, 0.0, 0, rate)
 
     def continued(self, ranking: Ranking[FineTunings], job: StageJob, ends_s: float) -> Winner:

@@ -53,23 +53,9 @@ def draw_scored(
     Raises:
       UserError: if no draw is within every limit, or the time is over.
     """
-    config, room_s = context.config, context.seconds * share
+    room_s = context.seconds * share
     # Draw and time for half of the time.
-    draws = draw(
-        context.problem,
-        config.seed,
-        context.rule.draws,
-        room_s / 2,
-        context.tell,
-        networks=config.networks,
-        say=context.say,
-        first=first,
-    )
-    context.say(
-        f"{draws.drawn:,} draws: {draws.within:,} of {draws.distinct:,} distinct networks are "
-        f"within {context.problem.limits.label}"
-    )
-    draws = reduce(draws)
+    draws = reduce(_drawn(context, room_s / 2, first))
     began_s = time.monotonic()
 
     def check_time() -> None:
@@ -77,7 +63,7 @@ def draw_scored(
         late_s = draws.draw_s + time.monotonic() - began_s - context.seconds
         if late_s > 0 and must_score_in_time:
             raise UserError(
-                f"hours={config.hours:g} is less than to score the fewest networks takes; allow more time"
+                f"hours={context.config.hours:g} is less than to score the fewest networks takes; allow more time"
             )
 
     # Score in the other half.
@@ -94,6 +80,25 @@ def draw_scored(
         first=first,
     )
     return replace(candidates, score_s=time.monotonic() - began_s)
+
+
+def _drawn(context: FitContext, seconds: float, first: Int64[ndarray, "k D"] | None) -> Candidates:
+    """Draws within every limit; says how many there are."""
+    draws = draw(
+        context.problem,
+        context.config.seed,
+        context.rule.draws,
+        seconds,
+        context.tell,
+        networks=context.config.networks,
+        say=context.say,
+        first=first,
+    )
+    context.say(
+        f"{draws.drawn:,} draws: {draws.within:,} of {draws.distinct:,} distinct networks are "
+        f"within {context.problem.limits.label}"
+    )
+    return draws
 
 
 def stage_ends(

@@ -1,13 +1,13 @@
 """The plan of fine-tunings on a simulated clock: nothing is trained."""
 
-from dataclasses import replace as replaced
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nas.accuracy.slow import Fidelity
 from nas.fit.ranking.candidates import Candidates
-from nas.fit.ranking.fine_tunings import FineTunings
+from nas.fit.ranking.fine_tunings import FineTunings, better_rate
 from nas.fit.ranking.forecast import COSTS
 from nas.fit.ranking.stages import Result, StageJob
 from nas.fit.starts.fine_tuning.trial import FrozenPass
@@ -37,6 +37,11 @@ def plan_of(pass_s, published, *, full_s=583.0, images=(1275, 225)):
     )
     until_s = {"frozen": 0.15 * full_s, "short": 0.45 * full_s, "full": full_s}
     return FineTunings(candidates, rows[:, 1], rows[:, 0], FIDELITIES, until_s, images, 30)
+
+
+def replaced(plan, **times):
+    """The plan with other durations."""
+    return replace(plan, times=replace(plan.times, **times))
 
 
 def replayed(plan, frozen, tuned, *, rates=(1.0, 1.0), slower=1.0):
@@ -113,7 +118,7 @@ def test_the_better_of_two_learning_rates_is_kept(rates, better):
     results, _ = replayed(plan, [0.8, 0.79], [0.88, 0.85], rates=rates)
 
     assert {FIDELITIES[job.fidelity].rate for job in results if job.fidelity} == {1.0, 2.5}
-    assert plan.rate(results) == better
+    assert better_rate(plan.fidelities, results) == better
 
 
 def test_tuning_that_does_not_help_leaves_the_classifier_alone():
@@ -161,7 +166,7 @@ def test_networks_far_below_the_best_are_not_tuned():
 
 
 def test_time_that_the_winner_does_not_need_goes_to_the_ranking():
-    few, many = (replaced(plan_of([2.0] * 6, [0.7] * 6), epochs=epochs) for epochs in (3, 30))
+    few, many = (replace(plan_of([2.0] * 6, [0.7] * 6), epochs=epochs) for epochs in (3, 30))
     frozen, tuned = [0.75] * 6, [0.85] * 6
 
     assert replayed(few, frozen, tuned)[1] > replayed(many, frozen, tuned)[1]
