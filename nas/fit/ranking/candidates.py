@@ -145,15 +145,12 @@ def draw(
             problem, rows, latency_ms, kind, seconds=seconds, most=networks, tell=tell, say=say
         )
     rows = rows[:draws]
-    group = space.groups(rows)
     fitted_ms = with_margin(latency_ms[:draws], kind[:draws], margin)
     compared_ms = problem.compared_ms(Latencies(fitted_ms, kind[:draws]))
     met = _connected(problem, rows) & (compared_ms <= problem.limit_ms)
     costs = problem.limits.costs(rows[met])  # counting takes long in some spaces
     met[met] = problem.limits.met(costs)
-    best_first = np.lexsort((latency_ms[:draws], ~met, group))  # equal networks may differ in costs
-    _, first = np.unique(group[best_first], return_index=True)
-    distinct = np.sort(best_first[first])
+    distinct = _distinct(space.groups(rows), met, latency_ms[:draws])
     kept = distinct[met[distinct]]
     if not len(kept):
         if not oracle.instant:
@@ -171,6 +168,15 @@ def draw(
         time.monotonic() - began_s,
         0.0,
     )
+
+
+def _distinct(
+    group: Int64[ndarray, "n"], met: Bool[ndarray, "n"], latency_ms: Float64[ndarray, "n"]
+) -> Int64[ndarray, "k"]:
+    """Positions of one network of each group: the fastest within the limits, since costs may differ."""
+    best_first = np.lexsort((latency_ms, ~met, group))
+    _, first = np.unique(group[best_first], return_index=True)
+    return np.asarray(np.sort(best_first[first]))
 
 
 def _none_within(
@@ -217,8 +223,7 @@ def _measure(
     network_ms = _by_layers(problem, rows) if list_s >= _LEAST_LIST_S else None
     list_s = 0.0 if network_ms is None else list_s
     until_s = began_s + seconds - list_s
-    _, first = np.unique(problem.space.canonical(rows), axis=0, return_index=True)
-    asked: Int64[ndarray, "distinct"] = np.sort(first)
+    asked = np.sort(np.unique(problem.space.canonical(rows), axis=0, return_index=True)[1])
     i = number = 0
     for i in map(int, asked):
         within = int((latency_ms <= problem.limit_ms).sum())
@@ -234,11 +239,9 @@ def _measure(
             continue
         number += 1
         tell(f"networks timed: {number - 1:,}; within {problem.limits.label}: {within:,}")
-        try:
+        with suppress(UnmeasuredError):
             answered = problem.oracle.answer(rows[[i]])
-        except UnmeasuredError:
-            continue
-        latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
+            latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
     else:
         return len(rows), 0.0
     timed = np.flatnonzero(~np.isnan(latency_ms))
