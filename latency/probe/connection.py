@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from edgenas_core.types.printable import printable
 from latency.probe import agent
 
 _CHUNK = 1 << 16
+_ERROR = re.compile(r"error|unknown|denied|not found|no such|cannot|refused|failed", re.IGNORECASE)
 _KEPT = _CHUNK  # bytes kept of output that is no message
 LONGEST = 15
 """Longest task of a board, in times of the longest silence: half an hour by default."""
@@ -230,16 +232,17 @@ class Connection:
         return EndedError(f"{self._address}: the command {how}{self._complaint()}")
 
     def _complaint(self) -> str:
-        """The last lines that the command printed, on standard error and on standard output.
+        """The last line that speaks of an error, else the last line, of standard error and of standard output.
 
-        Either may be a banner that says nothing, so both are shown.
+        Either may hold a banner that says nothing, so both are shown.
         """
         lines = []
         for heard in (self._errors, self._decoder.skipped):
             printed = [
                 line for line in heard.decode("utf-8", "replace").split("\n") if line.strip()
             ]
-            lines += [printable(" ".join(line.split()))[:300] for line in printed[-1:]]
+            telling = [line for line in printed if _ERROR.search(line)] or printed
+            lines += [printable(" ".join(line.split()))[:300] for line in telling[-1:]]
         return f" ({'; '.join(lines)})" if lines else ""
 
     @property
