@@ -178,6 +178,7 @@ def _reason(path: Path) -> str:
     """The reason why a file is no table; empty if it is one."""
     try:
         _read_version(path)
+        header(path)
     except (OSError, UserError) as error:
         return str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")
     return ""

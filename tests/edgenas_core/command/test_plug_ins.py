@@ -5,6 +5,7 @@ import sys
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
+from hydra.core.config_store import ConfigStore
 
 import edgenas.__main__ as console
 import nas.measure.command
@@ -18,6 +19,8 @@ def without_extras(monkeypatch):
     """As if no other distribution than edgenas were installed."""
     installed = importlib.metadata.distribution("edgenas").entry_points
     monkeypatch.setattr(plug_ins, "every_entry_point", lambda: EntryPoints(installed))
+    latencies = ConfigStore.instance().repo.get("latency", {})
+    monkeypatch.delitem(latencies, "mapped.yaml", raising=False)  # of an earlier test
 
 
 @pytest.fixture
