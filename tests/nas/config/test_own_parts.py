@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -137,6 +136,13 @@ def test_an_answer_that_is_not_one_real_number_each_is_refused_in_a_line(group, 
         source(np.full(3, 0.5), np.ones(3)) if group == "reward" else source.answer(rows)
 
 
+def answering(part, answer):
+    """A part under the name `own`, each of whose answers is this one."""
+    own = object.__new__(type("Own", (type(part),), {"answer": lambda _self, _rows: answer}))
+    vars(own).update(vars(part) | {"source": "own"})
+    return own
+
+
 IMPOSSIBLE = {
     "oracle": (1e-300, -1.0, 1e15),
     "accuracy": (-1.0, 17.0),
@@ -159,11 +165,11 @@ def test_an_object_or_a_formula_that_answers_what_cannot_be_is_refused_in_a_line
 
     rows = SPACE.architectures(np.arange(3))
     real = {"oracle": Oracle(), "accuracy": Accuracy(), "reward": None}[group]
-    part = Mock(wraps=real, source="own") if real else Formula(30.0)
+    part = Formula(30.0)
     if real:
         impossible = real.answer(rows)
         vars(impossible)["ms" if group == "oracle" else "fraction"] = np.full(3, number)
-        part.answer.side_effect = lambda _: impossible
+        part = answering(real, impossible)
 
     with pytest.raises(UserError, match=r"^(own|Formula) returned [^\n]+$"):
         problem(**{group: part}).evaluate(rows)
@@ -177,7 +183,7 @@ def test_an_object_or_a_formula_that_answers_what_cannot_be_is_refused_in_a_line
     ],
 )
 def test_latencies_of_another_shape_or_kind_are_refused(answer):
-    oracle = Mock(wraps=Oracle(), source="own", answer=lambda _: answer)
+    oracle = answering(Oracle(), answer)
 
     with pytest.raises(UserError, match=r"^own returned"):
         problem(oracle=oracle).evaluate(SPACE.architectures(np.arange(3)))

@@ -353,21 +353,15 @@ def test_the_stages_shorten_the_list_and_end_in_time(parallel):
 def test_never_more_than_so_many_run_at_once():
     running, most = [0], [0]
 
-    class Counted:
-        def __init__(self, *arguments, **named):
-            self._inner = Simulated(*arguments, **named)
-
+    class Counted(Simulated):
         def submit(self, *arguments):
             running[0] += 1
             most[0] = max(most[0], running[0])
-            return self._inner.submit(*arguments)
+            return super().submit(*arguments)
 
         def wait(self, timeout_s):
             running[0] -= 1
-            return self._inner.wait(timeout_s)
-
-        def __getattr__(self, name):
-            return getattr(self._inner, name)
+            return super().wait(timeout_s)
 
     for _ in Search(Training(), parallel=3, source=Counted).trials():
         pass
