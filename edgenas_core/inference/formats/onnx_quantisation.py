@@ -54,47 +54,71 @@ def quantised(
       OSError: if the temporary folder cannot be written, as when the disk is full.
       ValueError: if ONNX Runtime cannot quantise the network.
     """
-    import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
-    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - as above
-    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - as above
-
     with tempfile.TemporaryDirectory() as folder, _quiet_logging():
-        exported, optimised, prepared, made = (
-            Path(folder) / f"{name}.onnx" for name in ("given", "optimised", "prepared", "int8")
-        )
-        refused = ""
+        refused: list[str] = []
         try:
             with naming(Path(folder)):
-                exported.write_bytes(onnx)
-                _optimise(exported, optimised, "ORT_ENABLE_BASIC")
-                quant_pre_process(  # which until 1.31 drops what it optimised itself
-                    str(optimised), str(prepared), skip_optimization=True, skip_symbolic_shape=True
-                )
-                graph = onnx_format.load(prepared).graph
-                refused = _not_finite(graph)
-                kinds = {node.op_type for node in graph.node}
-                quantize_static(
-                    prepared,
-                    made,
+                return _quantised(
+                    onnx,
+                    Path(folder),
                     _Calibration(batches),
-                    quant_format=QuantFormat.QDQ,
-                    per_channel=True,
-                    reduce_range=in_7_bits,
-                    activation_type=QuantType.QUInt8,
-                    weight_type=QuantType.QInt8,
-                    op_types_to_quantize=sorted(kinds - _SUMS) if sums_in_fp32 else None,
-                    nodes_to_exclude=_nodes_of(in_fp32, graph),
-                    extra_options={"MinimumRealRange": LEAST_RANGE},
+                    in_fp32,
+                    refused,
+                    sums_in_fp32=sums_in_fp32,
+                    in_7_bits=in_7_bits,
                 )
         except OSError:
             raise
         except Exception as error:  # its errors have no common base class
             reason = str(error).partition("\n")[0]
+            what = "".join(refused) or "this network"
             raise ValueError(
-                f"ONNX Runtime cannot quantise {refused or 'this network'}: {reason}; replace the layer, "
-                f"or leave int8 out by precision=fp32"
+                f"ONNX Runtime cannot quantise {what}: {reason}; replace the layer, or leave int8 out by "
+                f"precision=fp32"
             ) from error
-        return made.read_bytes()
+
+
+def _quantised(
+    onnx: bytes,
+    folder: Path,
+    calibration: _Calibration,
+    in_fp32: Collection[str],
+    refused: list[str],
+    *,
+    sums_in_fp32: bool,
+    in_7_bits: bool,
+) -> bytes:
+    """The network in int8; `refused` gets the name of a layer whose weights are not finite."""
+    import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - as above
+    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - as above
+
+    exported, optimised, prepared, made = (
+        folder / f"{name}.onnx" for name in ("given", "optimised", "prepared", "int8")
+    )
+    exported.write_bytes(onnx)
+    _optimise(exported, optimised, "ORT_ENABLE_BASIC")
+    # which until 1.31 drops what it optimised itself
+    quant_pre_process(
+        str(optimised), str(prepared), skip_optimization=True, skip_symbolic_shape=True
+    )
+    graph = onnx_format.load(prepared).graph
+    refused.append(_not_finite(graph))
+    kinds = {node.op_type for node in graph.node}
+    quantize_static(
+        prepared,
+        made,
+        calibration,
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        reduce_range=in_7_bits,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=sorted(kinds - _SUMS) if sums_in_fp32 else None,
+        nodes_to_exclude=_nodes_of(in_fp32, graph),
+        extra_options={"MinimumRealRange": LEAST_RANGE},
+    )
+    return made.read_bytes()
 
 
 def _optimise(exported: Path, optimised: Path, level: str) -> None:

@@ -100,12 +100,8 @@ def build(
     mean, sd = _moments(histogram)
     digest = sha256(pixels_digest + ordered.tobytes())
     digest.update(json.dumps([side, counts, listing.classes]).encode())
-    treated = {kind: n for kind, n in decoded.treatments.items() if kind is not Treatment.none}
     report = (
-        *listing.report,
-        *filter(None, [left_out]),
-        *(f"images that are {treatment.value}: {count:,}" for treatment, count in treated.items()),
-        *limits_text(limits),
+        *_first_lines(listing, decoded, left_out, limits),
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *told,
@@ -129,6 +125,19 @@ def build(
             counts=counts,
         ),
     )
+
+
+def _first_lines(
+    listing: ImageListing, decoded: _Decoded, left_out: str, limits: Limits
+) -> Iterator[str]:
+    """Sentences on what was left out and on how images were decoded."""
+    yield from listing.report
+    if left_out:
+        yield left_out
+    for treatment, count in decoded.treatments.items():
+        if treatment is not Treatment.none:
+            yield f"images that are {treatment.value}: {count:,}"
+    yield from limits_text(limits)
 
 
 @final

@@ -146,10 +146,7 @@ def draw(
         )
     rows = rows[:draws]
     fitted_ms = with_margin(latency_ms[:draws], kind[:draws], margin)
-    compared_ms = problem.compared_ms(Latencies(fitted_ms, kind[:draws]))
-    met = _connected(problem, rows) & (compared_ms <= problem.limit_ms)
-    costs = problem.limits.costs(rows[met])  # counting takes long in some spaces
-    met[met] = problem.limits.met(costs)
+    met, costs = _met(problem, rows, Latencies(fitted_ms, kind[:draws]))
     distinct = _distinct(space.groups(rows), met, latency_ms[:draws])
     kept = distinct[met[distinct]]
     if not len(kept):
@@ -168,6 +165,16 @@ def draw(
         time.monotonic() - began_s,
         0.0,
     )
+
+
+def _met(
+    problem: SearchProblem, rows: Int64[ndarray, "n D"], latencies: Latencies
+) -> tuple[Bool[ndarray, "n"], Mapping[str, Float64[ndarray, "k"]]]:
+    """Which networks meet every limit, and the costs of those within the time limit, which take long to count."""
+    met = _connected(problem, rows) & (problem.compared_ms(latencies) <= problem.limit_ms)
+    costs = problem.limits.costs(rows[met])
+    met[met] = problem.limits.met(costs)
+    return met, costs
 
 
 def _distinct(
