@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
@@ -78,7 +78,9 @@ def search(
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
     arguments: Settings = {**keywords, "settings": settings}
-    if is_fit(arguments):
+    further = settings if isinstance(settings, Mapping) else {}
+    named = {name: value for name, value in further.items() if isinstance(name, str)}
+    if is_fit({**named, **keywords}):
         say(PlainConsole(quiet=quiet), search_command.HANDED_OVER)
         return _fit_of_search({**arguments, "progress": progress, "quiet": quiet})
     _require_progress(progress)
@@ -175,6 +177,8 @@ def suggest(*, settings: Settings | None = None, **keywords: Unpack[SearchKeywor
     arguments = {**keywords, "settings": settings, "accuracy": _no_accuracy}
     register()
     chosen = chosen_settings(_with_own_parts(arguments))
+    require_search_settings(chosen)
+    chosen = {**live_settings(chosen), **chosen}
     with called("nas.search", "search", chosen, *USER_ERRORS) as composed:
         experiment = build(composed)
     return Suggestions(experiment.problem, experiment.controller)

@@ -20,7 +20,7 @@ def _extra(controller: str, library: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"controller={controller} needs {library}, which is not installed; "
-            f"pip install '.[searchers]'"
+            f"pip install 'edgenas[searchers]'"
         ) from error
 
 

@@ -17,13 +17,15 @@ _BOARD: Mapping[str, str] = {
 
 _QUIET = ("control_drift", "other_load", "stolen", "clock_drop")
 
+_SAMPLES = "timing.samples"
+
 _TIMING: Mapping[str, str] = {
-    f"timing.{name}": "it follows timing.samples"
+    f"timing.{name}": f"it follows {_SAMPLES}"
     for name in ("turn", "warm_up_window", "warm_up_tolerance", "warm_up_most")
 }
 
 _LIVE: Mapping[str, str] = {
-    **{f"latency.{name}": advice for name, advice in _TIMING.items()},
+    **{f"latency.{name}": f"it follows latency.{_SAMPLES}" for name in _TIMING},
     **{
         name: _BOARD[name]
         for name in ("latency.silence_s", "latency.connect_s", "latency.backoff_s")

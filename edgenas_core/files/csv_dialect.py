@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,7 +82,20 @@ def standard_rows(
         raise UserError(
             f"no column 'arch' or 'index' among {', '.join(map(repr, names[:6]))}"[:300]
         )
-    rows = [names, *([_point(field.strip()) for field in row] for row in rows[1:])]
+    has_commas = delimiter != ","
+    rows = [
+        names,
+        *(
+            [
+                _point(field.strip())
+                if has_commas and name not in {"arch", "index"}
+                else field.strip()
+                for field, name in zip_longest(row, names)
+                if field is not None
+            ]
+            for row in rows[1:]
+        ),
+    ]
     for line, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
             raise UserError(f"line {line} has {len(row)} fields, the first line {len(names)}")

@@ -167,6 +167,12 @@ def left_out(folder: Path, keys: Keys) -> dict[Path, str]:
             reasons[path] = "tables are read as CSV; unpack it, or save it as CSV"
         elif reason := _reason(path):
             reasons[path] = reason
+        elif (
+            path.parent == folder
+            and not belongs(path, keys)
+            and not origin_beside(path).get("space")
+        ):
+            reasons[path] = f"its first architecture is none of space={keys.name}"
         elif not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX)):
             foreign = [name for name in header(path) if _NO_DEVICE.fullmatch(name)]
             if foreign:
@@ -223,7 +229,12 @@ def origin_beside(table: Path) -> dict[str, Any]:
 def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[str, Path]:
     path_of: dict[str, Path] = {}
     for path in paths:
-        names = header(path)
+        try:
+            names = header(path)
+        except UserError:
+            if path.name.endswith(suffix):
+                raise
+            continue  # `left_out` names it
         if not names and path.name.endswith(suffix):
             reason = _reason(path) or "its first line must name a column 'arch'"
             raise UserError(f"{path} is not a table: {reason}")

@@ -31,7 +31,7 @@ _WORDS = {
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), TimeUnit.ns),
     **dict.fromkeys(("fps", "qps", "ips", "throughput"), TimeUnit.fps),
 }
-_ENDING = re.compile(r"(?:^|[_ (\[])([a-zµ]+)[)\]]?$")
+_ENDING = re.compile(r"(?:^|[_ (\[])([a-zµ]+)[)\]]*$")
 LEAST_OF_ANY_MS, MOST_OF_ALL_MS = 0.1, 1000.0
 """A column that is wholly below or wholly above is hardly of milliseconds."""
 

@@ -86,7 +86,7 @@ def no_weights() -> str:
 
     return (
         "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
-        f"'.[networks]') they come from timm's hub; or {how_to_copy()}"
+        f"'edgenas[networks]') they come from timm's hub; or {how_to_copy()}"
     )
 
 

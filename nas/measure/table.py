@@ -159,7 +159,7 @@ def _measured(
     if not times_ms:
         raise UserError(
             f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
-            f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
+            f"there say; make the machine quiet, or allow more with other_load= and the like "
             f"(docs/how-to/measure-a-machine.md)"
         )
     architectures = np.stack([space.parse(arch) for arch in times_ms])

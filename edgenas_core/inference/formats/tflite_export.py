@@ -31,7 +31,7 @@ def require_converter() -> None:
         if find_spec(package) is None:
             raise ValueError(
                 f"TFLite files need {package}, which is not installed: "
-                ".venv/bin/pip install -e '.[tflite]'"
+                "pip install 'edgenas[tflite]'"
             )
 
 

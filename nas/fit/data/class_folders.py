@@ -116,6 +116,7 @@ class ClassFolders:
         self.name = safe_name(self.title)
         self._left_out: dict[str, list[str]] = {}  # paths by reason
         self._shared: list[str] = []  # names of folders above the classes
+        self._sets: list[Path] = []  # these folders
 
     def key(self) -> str:
         """Digest of the paths, sizes and times of all files."""
@@ -137,9 +138,9 @@ class ClassFolders:
         files = [file for _, _, file in self._files]
         names = [printable(str(file.relative_to(self._folder))) for file in files]
         rule = self._groups
-        if rule is None and self._shared:
-            level = len(self._files[0][2].relative_to(self._folder).parts) - 3
-            rule = GroupRule(str(max(1, level)))
+        groups = None if rule is None else rule.of_paths(names)
+        if groups is None and self._shared:
+            groups = [self._set_of(file, name) for file, name in zip(files, names, strict=True)]
         return ImageListing(
             tuple(map(printable, classes)),
             np.array([numbers[name] for _, name, _ in self._files], np.int64),
@@ -147,8 +148,13 @@ class ClassFolders:
             names,
             files,
             tuple(self._report()),
-            None if rule is None else rule.of_paths(names),
+            groups,
         )
+
+    def _set_of(self, file: Path, name: str) -> str:
+        """The folder above the classes that a file is in; its own name where there is none."""
+        above = (folder for folder in self._sets if file.is_relative_to(folder))
+        return next((str(folder.relative_to(self._folder)) for folder in above), name)
 
     def _report(self) -> list[str]:
         lines = [f"{reason}: {_few(paths)}" for reason, paths in self._left_out.items()]
@@ -184,8 +190,9 @@ class ClassFolders:
         scanned = _Folder(folder)
         for path in sorted(folder.iterdir()):
             if is_hidden(path.name):
-                if path.is_dir() and not path.name.startswith("."):
-                    self._leave_out(path, "made by a program")
+                inside = path.rglob("*") if path.is_dir() else iter([path])
+                if any(each.suffix.lower() in IMAGE_SUFFIXES for each in inside):
+                    self._leave_out(path, "hidden, or made by a program")
             elif path.is_dir():
                 real = path.resolve()
                 if real in seen or (path / "CACHEDIR.TAG").exists():
@@ -257,6 +264,7 @@ class ClassFolders:
         if not are_sets:
             return above.folders
         self._shared += [folder.name for folder in above.folders]
+        self._sets += [folder.path for folder in above.folders]
         return [below for folder in above.folders for below in folder.folders]
 
     def _of_class(
@@ -279,8 +287,9 @@ class ClassFolders:
 
     def _refuse_other_tasks(self, root: _Folder) -> None:
         """Images of another task, whose folders would pass for classes."""
-        names = {each.name.casefold() for each in (*root.folders, root)}
-        beside = {path.name.casefold() for path in root.path.iterdir()}
+        with_images = [*root.folders, root] if root.images else root.folders
+        names = {each.name.casefold() for each in with_images}
+        beside = {path.name.casefold() for path in root.path.iterdir() if not is_hidden(path.name)}
         task = next((task for name, task in _TASKS.items() if name in beside), None)
         if any(name.endswith((".json", "data.yaml")) for name in beside) and "images" in names:
             task = task or "detection"

@@ -98,6 +98,10 @@ class ParquetImages:
           UserError: if it is none.
         """
         if isinstance(value, list):
+            if any(isinstance(each, list) for each in value):
+                raise UserError(
+                    f"{self._path}: the label {value!r:.80} is a list within a list; write one list of texts"
+                )
             texts = [self._text(each, known) for each in value]
             if any(text is None or "+" in text or not text for text in texts):
                 raise UserError(

@@ -71,6 +71,8 @@ class Annotations:
         if coco:
             for file, part in coco:
                 self._read_coco(file, part)
+            for file in {*_annotation_files(folder)} - {file for file, _ in coco}:
+                self.leave_out("annotation files that no split is named in", file.name)
             self._refuse_other_units(coco[0][0])
         elif lists:
             self._read_yolo(lists[0])
@@ -127,7 +129,7 @@ class Annotations:
         sizes = {_key(row["id"]): _size(row) for row in rows["images"] if "id" in row}
         images = {}
         for key, name in files.items():
-            file = self._file(path.parent, name)
+            file = self._file(path.parent, name, part)
             if file is not None:
                 images[key] = BoxedImage(file, part, sizes[key])
         repeated = [
@@ -175,14 +177,18 @@ class Annotations:
             )
         return named
 
-    def _file(self, folder: Path, name: str) -> Path | None:
+    def _file(self, folder: Path, name: str, part: ImagePart) -> Path | None:
         """An image of the folder, in images/ or beside the annotations; None if it is not there.
+
+        Of folders that are named after splits, those of the image's split come first: `train2017/` and
+        `val2017/` may hold images of the same name.
 
         Raises:
           UserError: if it lies outside.
         """
         name = name.replace("\\", "/")
-        for place in (folder / "images", folder, self.folder / "images", *self._folders):
+        by_split = sorted(self._folders, key=lambda each: _split_of(each.name) not in {part, None})
+        for place in (folder / "images", folder, self.folder / "images", *by_split):
             path = place / name
             try:
                 if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()):
@@ -238,10 +244,12 @@ class Annotations:
         for split, part in SPLITS.items():
             places = content.get(split) or []
             for place in [places] if isinstance(places, str) else places:
-                for file in self._yolo_images(path, str(content.get("path") or ""), str(place)):
+                for file in self._yolo_images(
+                    path, str(content.get("path") or ""), str(place), part
+                ):
                     self._read_yolo_labels(BoxedImage(file, part, None), classes)
 
-    def _yolo_images(self, path: Path, base: str, place: str) -> Iterator[Path]:
+    def _yolo_images(self, path: Path, base: str, place: str, part: ImagePart) -> Iterator[Path]:
         """Images of a folder, or of a list of files."""
         plain = place.removeprefix("../").removeprefix("./")
         roots = [self.folder, self.folder / base] if not Path(base).is_absolute() else [self.folder]
@@ -254,8 +262,8 @@ class Annotations:
         if found.is_dir():
             yield from sorted(file for file in found.rglob("*") if _is_image(file))
             return
-        for line in read_text(found).split():
-            file = self._file(self.folder, line.removeprefix("./"))
+        for line in filter(None, map(str.strip, read_text(found).splitlines())):
+            file = self._file(self.folder, line.removeprefix("./"), part)
             if file is not None:
                 yield file
 
@@ -286,7 +294,8 @@ class Annotations:
         for split in ("train", "val", "test"):
             listed = self.folder / "ImageSets" / "Main" / f"{split}.txt"
             if listed.is_file():
-                parts |= dict.fromkeys(read_text(listed).split(), SPLITS[split])
+                names = [line.split()[0] for line in read_text(listed).splitlines() if line.strip()]
+                parts |= dict.fromkeys(names, SPLITS[split])
         for path in sorted((self.folder / "Annotations").glob("[!.]*.xml")):
             try:
                 text = read_text(path)
@@ -332,18 +341,25 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
             for name in ANNOTATIONS:
                 if (path / name).is_file():
                     yield path / name, SPLITS[path.name.casefold()]
-    for path in sorted((folder / "annotations").glob("[!.]*.json")):
+    files = _annotation_files(folder)
+    if len(files) == 1 and _split_of(files[0].stem) is None:
+        yield files[0], ImagePart.train  # as CVAT's instances_default.json
+    for path in files:
         words = path.stem.casefold().replace("-", "_").split("_")
-        part = next(
-            (
-                SPLITS[word.rstrip("0123456789")]
-                for word in words
-                if word.rstrip("0123456789") in SPLITS
-            ),
-            None,
-        )
+        part = _split_of(path.stem)
         if part is not None and not {"captions", "person"} & {*words}:
             yield path, part
+
+
+def _annotation_files(folder: Path) -> list[Path]:
+    return sorted((folder / "annotations").glob("[!.]*.json"))
+
+
+def _split_of(name: str) -> ImagePart | None:
+    """The split that a word of a name says, as in `val2017` or `instances_train`; None if none does."""
+    words = name.casefold().replace("-", "_").split("_")
+    known = (SPLITS.get(word.rstrip("0123456789")) for word in words)
+    return next((part for part in known if part is not None), None)
 
 
 def _rows(content: Any, key: str) -> list[dict[str, Any]]:

@@ -169,7 +169,7 @@ def draw(
 
 def _met(
     problem: SearchProblem, rows: Int64[ndarray, "n D"], latencies: Latencies
-) -> tuple[Bool[ndarray, "n"], Mapping[str, Float64[ndarray, "k"]]]:
+) -> tuple[Bool[ndarray, "n"], Float64[ndarray, "k limits"]]:
     """Which networks meet every limit, and the costs of those within the time limit, which take long to count."""
     met = _connected(problem, rows) & (problem.compared_ms(latencies) <= problem.limit_ms)
     costs = problem.limits.costs(rows[met])

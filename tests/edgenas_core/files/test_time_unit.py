@@ -16,6 +16,7 @@ from edgenas_core.types.errors import UserError
         ("mine.csv", "board (sec)", TimeUnit.s),
         ("mine.csv", "board_us", TimeUnit.us),
         ("mine.csv", "board [ns]", TimeUnit.ns),
+        ("mine.csv", "board (latency (us))", TimeUnit.us),
         ("mine.csv", "fps", TimeUnit.fps),
         ("mine_ms.csv", "board", TimeUnit.ms),
         ("mine_us.csv", "board@p95", TimeUnit.us),

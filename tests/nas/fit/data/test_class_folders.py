@@ -63,7 +63,9 @@ def test_subfolders_of_a_class_count_and_hidden_files_do_not(class_folders, open
     images = opened(folder)
 
     assert np.sum(counts(images), axis=0).tolist() == [6, 4]
-    assert not any("left out" in sentence for sentence in images.report[:-1])
+    (left_out,) = (sentence for sentence in images.report[:-1] if "left out" in sentence)
+    assert "b/.cache" in left_out
+    assert ".git" not in left_out
 
 
 @pytest.mark.parametrize(
@@ -230,6 +232,27 @@ def test_folds_days_and_cameras_above_the_classes_stay_in_one_split(class_folder
     assert np.sum(counts(images), axis=0).tolist() == [20, 20]
     assert [len(images.valid), len(images.test)] == [8, 8]  # a fold of both classes each
     assert any("fold0" in line for line in images.report)
+
+
+@pytest.mark.parametrize("above", ["train", "photos"])
+def test_folds_in_a_folder_of_their_own_are_the_groups(class_folders, opened, above):
+    folder = class_folders({f"{above}/fold{at}/{name}": 4 for at in range(5) for name in "ab"})
+
+    images = opened(folder, side=12)
+
+    assert np.sum(counts(images), axis=0).tolist() == [20, 20]
+    assert [len(images.valid), len(images.test)] == [8, 8]
+
+
+def test_a_folder_named_images_with_a_file_of_notes_holds_classes(class_folders, opened, tmp_path):
+    folder = class_folders({"a": 6, "b": 6}).rename(tmp_path / "images")
+    (folder / "notes.json").write_text("{}")
+    (folder / "a" / ".hidden.png").write_bytes((folder / "a").glob("*.png").__next__().read_bytes())
+
+    images = opened(folder)
+
+    assert images.classes == ("a", "b")
+    assert any(".hidden.png" in line for line in images.report)
 
 
 def test_names_of_one_look_are_one_class(class_folders, opened):

@@ -309,6 +309,38 @@ def test_files_of_splits_are_splits(folder, name):
         assert {int(learner.scenes.files[at].stem) for at in positions} == {*numbers}
 
 
+def test_images_of_one_name_belong_to_the_split_of_their_annotations(folder):
+    content = json.loads((folder / "annotations.json").read_text())
+    (folder / "annotations.json").unlink()
+    (folder / "annotations").mkdir()
+    for split, first in (("train", 0), ("val", 10)):
+        images = folder / f"{split}2017"
+        images.mkdir()
+        for number in range(first, first + 10):
+            name = f"{number - first}.png"  # the same names in both folders
+            (folder / "images" / f"{number}.png").rename(images / name)
+            content["images"][number]["file_name"] = name
+        numbers = range(first, first + 10)
+        rows = {
+            **content,
+            "images": [content["images"][number] for number in numbers],
+            "annotations": [each for each in content["annotations"] if each["image_id"] in numbers],
+        }
+        (folder / "annotations" / f"instances_{split}2017.json").write_text(json.dumps(rows))
+
+    scenes = _described(folder)[0].scenes
+
+    assert {scenes.files[at].parent.name for at in scenes.splits["valid"].tolist()} == {"val2017"}
+    assert len(scenes.splits["valid"]) == 10
+
+
+def test_the_only_annotation_file_needs_no_split_in_its_name(folder):
+    (folder / "annotations").mkdir()
+    (folder / "annotations.json").rename(folder / "annotations" / "instances_default.json")
+
+    assert len(_described(folder)[0].scenes.files) == 20
+
+
 @pytest.mark.parametrize(
     ("damage", "hint"),
     [
