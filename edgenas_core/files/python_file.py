@@ -67,5 +67,5 @@ def _modules_of(folder: Path) -> list[ModuleType]:
         sys.modules[name]
         for name, file in files.items()
         if file and name != "__main__" and Path(file).is_relative_to(folder)
-        if "site-packages" not in file and not name.startswith(_OURS)
+        if "site-packages" not in file and not f"{name}.".startswith(_OURS)
     ]

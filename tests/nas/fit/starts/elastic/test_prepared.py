@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils import prune
 
+from edgenas_core.files import python_file
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic.loading import elastic_space
 
@@ -305,6 +307,14 @@ def test_a_file_finds_modules_beside_it(tmp_path):
     )
 
     assert len(elastic_space(f"{tmp_path}/net.py:build", side=32).structure.groups) == 2
+
+
+def test_our_packages_are_never_taken_for_modules_beside_a_file():
+    ours = {"nas", "controller", "rewards", "latency", "conf", "edgenas", "edgenas_core"}
+
+    beside = python_file._modules_of(Path(python_file.__file__).parents[2])
+
+    assert not ours & {module.__name__.partition(".")[0] for module in beside}
 
 
 def without_counts(weights):
