@@ -285,9 +285,7 @@ class TrainingJob:
         for note in trained.notes:
             self._say(note)
         if not trained.is_complete:
-            self._say(
-                f"time is over after epoch {trained.epochs} of {recipe.epochs}; the same command goes on"
-            )
+            self._say(f"time is over after epoch {trained.epochs} of {recipe.epochs}")
         judged = [
             f"{each.text} {name} {images.items}"
             for each, name in ((test, "test"), (valid, "validation"))
