@@ -123,13 +123,13 @@ def _leaves(content: Mapping[Any, Any], prefix: str, depth: int) -> Iterator[tup
 
 
 def matched(
-    network: nn.Module, found: Mapping[str, Tensor], file: Path, *, optional: tuple[str, ...] = ()
+    network: nn.Module, stored: Mapping[str, Tensor], file: Path, *, optional: tuple[str, ...] = ()
 ) -> MatchedWeights:
     """Match tensors of a file with those of a network, by the prefix under which most are found.
 
     Args:
       network: whose names and shapes count.
-      found: tensors by their names in the file.
+      stored: tensors by their names in the file.
       file: for messages.
       optional: beginnings of names that may be missing or of other shapes; these stay as they are.
 
@@ -137,8 +137,8 @@ def matched(
       UserError: if a tensor is missing, of another shape, of numbers that a network has not, or not finite.
     """
     wanted = network.state_dict()
-    prefix = _prefix(wanted, found)
-    named = {name: found[prefix + name] for name in wanted if prefix + name in found}
+    prefix = _prefix(wanted, stored)
+    named = {name: stored[prefix + name] for name in wanted if prefix + name in stored}
     tensors: dict[str, Tensor] = {}
     for name, own in wanted.items():
         tensor = named.get(name)
@@ -148,7 +148,7 @@ def matched(
         if not fits and name.startswith(optional):
             continue
         if tensor is None:
-            raise _missing(name, [each for each in wanted if each not in named], found, file)
+            raise _missing(name, [each for each in wanted if each not in named], stored, file)
         if not fits:
             raise UserError(
                 f"weights={file}: {prefix}{name} is of shape {tuple(tensor.shape)}, and the network has "
@@ -159,26 +159,26 @@ def matched(
         if not bool(tensor.isfinite().all()):
             raise UserError(f"weights={file}: {prefix}{name} holds numbers that are not finite")
         tensors[name] = tensor
-    return MatchedWeights(tensors, tuple(_notes(tensors, found, prefix, wanted)))
+    return MatchedWeights(tensors, tuple(_notes(tensors, stored, prefix, wanted)))
 
 
-def _prefix(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
+def _prefix(wanted: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
     """What most names of the network stand behind in the file; an average's copy comes last."""
     by_last: dict[str, list[str]] = {}
-    for key in found:
+    for key in stored:
         by_last.setdefault(key.rpartition(".")[2], []).append(key)
     counts: Counter[str] = Counter()
     for name, own in wanted.items():
         for key in by_last.get(name.rpartition(".")[2], ()):
-            if (key == name or key.endswith(f".{name}")) and found[key].shape == own.shape:
+            if (key == name or key.endswith(f".{name}")) and stored[key].shape == own.shape:
                 counts[key[: len(key) - len(name)]] += 1
     order = sorted(counts, key=lambda each: (-counts[each], "ema" in each, len(each), each))
     return order[0] if order else ""
 
 
-def _missing(name: str, every: list[str], found: Mapping[str, Tensor], file: Path) -> UserError:
+def _missing(name: str, every: list[str], stored: Mapping[str, Tensor], file: Path) -> UserError:
     others = f" and {len(every) - 1} others" if len(every) > 1 else ""
-    held = ", ".join(list(found)[:3])
+    held = ", ".join(list(stored)[:3])
     return UserError(
         f"weights={file} lack {name}{others} of the network; their names begin with {held}; "
         f"is it another network, or of another version?"
@@ -187,13 +187,13 @@ def _missing(name: str, every: list[str], found: Mapping[str, Tensor], file: Pat
 
 def _notes(
     tensors: Mapping[str, Tensor],
-    found: Mapping[str, Tensor],
+    stored: Mapping[str, Tensor],
     prefix: str,
     wanted: Mapping[str, Tensor],
 ) -> Iterator[str]:
     if prefix:
         yield f"the weights are those under {prefix.rstrip('.')} in the file"
-    left = [name for name in found if name.removeprefix(prefix) not in wanted]
+    left = [name for name in stored if name.removeprefix(prefix) not in wanted]
     if left:
         yield f"{len(left)} tensors of the file are not of the network: {', '.join(left[:3])}"
     halves = {

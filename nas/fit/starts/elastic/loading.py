@@ -146,7 +146,7 @@ def _load(network: nn.Module, file: Path) -> tuple[str, ...]:
     """
     heads = head_prefixes(network)
     heads += ("anchors",) * bool(heads)  # of the side
-    found = with_own_names(network, read_tensors(file))
-    weights = matched(network, found, file, optional=heads)
+    stored = with_own_names(network, read_tensors(file))
+    weights = matched(network, stored, file, optional=heads)
     network.load_state_dict(dict(weights.tensors), strict=False)
     return weights.notes
