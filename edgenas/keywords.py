@@ -78,6 +78,7 @@ class FitKeywords(TypedDict, total=False):
     executor: Literal["threads", "processes", "ray"] | None
     export: bool | None
     flash: str | None
+    groups: str | None
     hours: float | None
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
     learner: str | Learner | None
@@ -88,6 +89,7 @@ class FitKeywords(TypedDict, total=False):
     out: str | Path | None
     pool: str | Sequence[str] | None
     precision: Literal["fp32", "fp16", "int8"] | None
+    range: str | None
     recipe: str | None
     resume: str | Path | None
     scenario: str | None

@@ -122,10 +122,17 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     """
     limit_ms = limit_ms_of(composed)
     config = settings_object(composed, FitConfig)
-    data = data_text(config.data, config.task, config.learner, augment=config.augment)
+    data = data_text(
+        config.data,
+        config.task,
+        config.learner,
+        augment=config.augment,
+        groups=config.groups,
+        limits=config.range,
+    )
     if data is None:
         raise UserError("data is not set; write data=<folder of images>, or learner=FILE.py:NAME")
-    config = replace(config, data=data, task=None, learner=None)
+    config = replace(config, data=data, task=None, learner=None, groups=None, range=None)
     _require_values(config)
     config, space = _with_space(_with_start_of_task(config))
     config = with_live_latency(config, takes_addresses=True)

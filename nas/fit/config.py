@@ -55,6 +55,16 @@ class FitConfig(RunConfig):
         unit="pixels",
         unset="32, which latencies are known for",
     )
+    groups: str | None = setting(
+        None,
+        "Which images a drawn split keeps together: a folder level counted from 1, a pattern of paths, a column, none.",
+        unset="nearly equal ones",
+    )
+    range: str | None = setting(
+        None,
+        "Pixel values LOW:HIGH of images of more than 8 bits that become black and white.",
+        unset="those of the set",
+    )
     augment: str = setting(
         "auto", "none, or of flip,crop,rand_augment; auto: the recipe's, of digits no flip."
     )

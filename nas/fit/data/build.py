@@ -79,8 +79,8 @@ def build(
     listing = source.listing()
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
-    limits = limits or limits_of_all(listing.encoded)
-    decoded = _decode_all(listing, side, limits, decoded_file, on_decoded)
+    range_of_set = None if limits else limits_of_all(listing.encoded)
+    decoded = _decode_all(listing, side, limits or range_of_set, decoded_file, on_decoded)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
@@ -101,7 +101,10 @@ def build(
     digest = sha256(pixels_digest + ordered.tobytes())
     digest.update(json.dumps([side, counts, listing.classes]).encode())
     report = (
-        *_first_lines(listing, decoded, left_out, limits),
+        *_first_lines(listing, decoded, left_out),
+        *limits_text(
+            limits or range_of_set, decoded.treatments[Treatment.deep], is_given=limits is not None
+        ),
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *told,
@@ -119,7 +122,7 @@ def build(
             sd=sd,
             digest=digest.hexdigest(),
             report=report,
-            limits=limits,
+            limits=limits or range_of_set,
             side=side,
             has_drawn_splits=bool(drawn_splits),
             counts=counts,
@@ -127,9 +130,7 @@ def build(
     )
 
 
-def _first_lines(
-    listing: ImageListing, decoded: _Decoded, left_out: str, limits: Limits
-) -> Iterator[str]:
+def _first_lines(listing: ImageListing, decoded: _Decoded, left_out: str) -> Iterator[str]:
     """Sentences on what was left out and on how images were decoded."""
     yield from listing.report
     if left_out:
@@ -137,7 +138,6 @@ def _first_lines(
     for treatment, count in decoded.treatments.items():
         if treatment is not Treatment.none:
             yield f"images that are {treatment.value}: {count:,}"
-    yield from limits_text(limits)
 
 
 @final

@@ -127,12 +127,23 @@ def limits_of_all(images: Iterable[Encoded]) -> Limits:
     return (float(limits[:, 0].min()), float(limits[:, 1].max())) if len(limits) else None
 
 
-def limits_text(limits: Limits) -> tuple[str, ...]:
-    """Line on the range of pixel values; none for images of 8 bits."""
+def limits_text(limits: Limits, deep: int, *, is_given: bool) -> tuple[str, ...]:
+    """Line on the range of pixel values; none for images of 8 bits.
+
+    Args:
+      limits: pixel values that become 0 and 255.
+      deep: number of images of more than 8 bits.
+      is_given: by the user; otherwise it is the range of the set.
+    """
     if limits is None:
         return ()
     low, high = limits
-    line = f"images of more than 8 bits: pixel values {low:g} to {high:g}, the range of the set, become 0 to 255"
+    if not deep:
+        return (f"range={low:g}:{high:g} changes nothing: no image has more than 8 bits",)
+    origin = "as range= says" if is_given else "the range of the set"
+    line = (
+        f"images of more than 8 bits: pixel values {low:g} to {high:g}, {origin}, become 0 to 255"
+    )
     return (line,)
 
 

@@ -71,7 +71,7 @@ class GroupRule:
 @final
 @dataclass(frozen=True)
 class DataOptions:
-    """The setting `data=` in its parts: PATH, then perhaps ?groups=RULE, ?range=LOW:HIGH and ?mirror=no, in this order."""
+    """`data=`, `groups=` and `range=`, which runs store as one text: PATH?groups=RULE?range=LOW:HIGH?mirror=no."""
 
     data: str
     groups: GroupRule | None = None
@@ -104,6 +104,26 @@ class DataOptions:
         groups = None if rule is None else GroupRule(rule)
         return cls(data, groups, numbers, options, unmirrored is None)
 
+    @classmethod
+    def joined(cls, data: str, groups: str | None, limits: str | None, *, mirrors: bool) -> str:
+        """The text of the settings; they replace what `data` says of the same.
+
+        Raises:
+          UserError: if the range is none.
+        """
+        before = cls.of(data)
+        if limits is None and before.limits is not None:
+            limits = "{:g}:{:g}".format(*before.limits)
+        if groups is None and before.groups is not None:
+            groups = before.groups.text
+        text = before.data
+        text += "" if groups is None else f"?groups={groups}"
+        text += "" if limits is None else f"?range={limits}"
+        text += "" if mirrors and before.mirrors else "?mirror=no"
+        if limits is not None and cls.of(text).limits is None:
+            raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")
+        return text
+
 
 def grouped(
     equal_to: Int64[ndarray, "n"], names: Sequence[str] | None, near: Int64[ndarray, "pairs 2"]
@@ -132,7 +152,7 @@ def near_text(equal_to: Int64[ndarray, "n"], groups: Int64[ndarray, "n"]) -> lis
     together = int(sizes[sizes > 1].sum())
     line = (
         f"nearly equal images (copies, frames of a clip), which stay in one split: {together:,} of "
-        f"{len(groups):,}, in {int((sizes > 1).sum()):,} groups (another rule: data=<data>?groups=, see the reference)"
+        f"{len(groups):,}, in {int((sizes > 1).sum()):,} groups (another rule: groups= of nas.fit)"
     )
     return [line]
 

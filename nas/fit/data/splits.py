@@ -106,7 +106,7 @@ class Draw:
                     f"class {name!r} has {len(pool)} different training images, too few to draw "
                     f"{words} images from; it needs {self.least * len(missing) + 1} or more. Images that are nearly "
                     f"equal, or of one group, count once: add others, or folders val/ and test/, or say that they "
-                    f"differ by data=<data>?groups=none"
+                    f"differ by groups=none of nas.fit"
                 )
             for later, part in zip(range(len(missing))[::-1], missing, strict=True):
                 is_taken = taken(sizes[pool], count, len(pool) - later - 1)

@@ -53,17 +53,22 @@ def data_text(
     is_trusted: bool = True,
     stored: str | None = None,
     augment: str = "auto",
+    groups: str | None = None,
+    limits: str | None = None,
 ) -> str | None:
     """The settings as one text; a learner that the command line names may be run, no stored one.
 
     Data without a task have that of the `stored` text. Scenes are not mirrored if `augment` lacks flip.
+    `groups` and `limits` (the setting `range`) are of the images of `data`.
 
     Raises:
       UserError: if they name two, or an unknown task.
     """
     if learner is not None:
-        if data is not None or task is not None:
-            raise UserError(f"learner={learner} has its own batches; leave out data= and task=")
+        if any(each is not None for each in (data, task, groups, limits)):
+            raise UserError(
+                f"learner={learner} has its own batches; leave out data=, task=, groups= and range="
+            )
         path, mark, name = learner.rpartition(":")
         text = learner if learner in _OBJECTS else f"{Path(path).expanduser().absolute()}:{name}"
         if not mark or not (learner in _OBJECTS or path.endswith(".py")):
@@ -74,15 +79,17 @@ def data_text(
     names = [*(target.value for target in Target), *TASKS]
     if task is None and data is not None and stored is not None and not is_task(data):
         task = next((name for name in names if stored.startswith(f"{name}:")), None)
-    if task is None:
-        return data
-    if task not in names:
+    if task is not None and task not in names:
         raise not_one_of("task", task, names)
     if data is None:
-        raise UserError(f"task={task} needs data=")
-    if task in {"segmentation", "detection"} and augment != "auto" and "flip" not in augment:
-        data += "?mirror=no"
-    return data if task == Target.classification.value else f"{task}:{data}"
+        for name, value in (("task", task), ("groups", groups), ("range", limits)):
+            if value is not None:
+                raise UserError(f"{name}={value} needs data=")
+        return None
+    has_scenes = task in {"segmentation", "detection"}
+    mirrors = not has_scenes or augment == "auto" or "flip" in augment
+    data = DataOptions.joined(data, groups, limits, mirrors=mirrors)
+    return data if task in {None, Target.classification.value} else f"{task}:{data}"
 
 
 def absolute_text(text: str) -> str:

@@ -25,6 +25,7 @@ from nas.fit.data.class_folders import IMAGE_SUFFIXES, is_hidden
 from nas.fit.data.decode import (
     Decoded,
     Limits,
+    Treatment,
     UndecodableError,
     decode,
     limits_of_all,
@@ -85,7 +86,8 @@ class ScenePixels:
                 f"data={named}: {len(files):,} images of {side} pixels do not fit into "
                 f"{_MOST_BYTES // 2**30} GB; choose a smaller side="
             )
-        limits = DataOptions.of(named).limits or limits_of_all(files)
+        given = DataOptions.of(named).limits
+        limits = given or limits_of_all(files)
         every = [_decoded(file, side, limits) for file in files]
         decoded = {at: each for at, each in enumerate(every) if isinstance(each, Decoded)}
         reasons = {
@@ -94,6 +96,7 @@ class ScenePixels:
             if isinstance(each, str)
         }
         left_out = images_left_out(reasons, len(files))
+        deep = sum(each.treatment is Treatment.deep for each in decoded.values())
         if len(decoded) < 3:
             raise UserError(
                 f"data={named} has {len(decoded)} images; three or more are needed{left_out and f'; {left_out}'}"
@@ -104,7 +107,7 @@ class ScenePixels:
             torch.from_numpy(np.stack([each.pixels for each in decoded.values()])),
             tuple(decoded),
             limits,
-            (*filter(None, [left_out]), *limits_text(limits)),
+            (*filter(None, [left_out]), *limits_text(limits, deep, is_given=given is not None)),
         )
 
 
@@ -158,7 +161,7 @@ def scene_splits(
     if len(pool) <= len(missing):
         raise UserError(
             f"data={named}: {len(pool)} different images are too few to draw splits from; nearly equal ones, and those "
-            f"of a group, count once: add others, or say that they differ by data=<data>?groups=none"
+            f"of a group, count once: add others, or say that they differ by groups=none of nas.fit"
         )
     for later, part in zip(range(len(missing))[::-1], missing, strict=True):
         is_taken = taken(sizes[pool], kept, len(pool) - later - 1)

@@ -103,6 +103,15 @@ def test_options_of_data_are_read_from_its_end():
         DataOptions.of("photos?range=5:1")
 
 
+def test_settings_replace_what_data_says_of_the_same():
+    text = DataOptions.joined("a?groups=1?range=0:9", "none", "0:4095", mirrors=False)
+
+    assert text == "a?groups=none?range=0:4095?mirror=no"
+    assert DataOptions.joined(text, None, None, mirrors=True) == text
+    with pytest.raises(UserError, match="range=9"):
+        DataOptions.joined("a", None, "9", mirrors=True)
+
+
 def test_groups_are_taken_up_to_a_number_of_images():
     assert taken(np.ones(5, int), 2, 4).tolist() == [True, True, False, False, False]
     assert taken(np.array([9, 2, 3, 1]), 4, 3).tolist() == [False, True, False, True]

@@ -103,6 +103,14 @@ def test_augment_decides_whether_scenes_are_mirrored(task, augment, text):
     assert data_text("s", task, None, augment=augment) == text
 
 
+def test_groups_and_range_are_settings_of_the_data():
+    text = data_text("s", "regression", None, groups="1", limits="0:9")
+
+    assert text == "regression:s?groups=1?range=0:9"
+    with pytest.raises(UserError, match="groups="):
+        data_text(None, None, None, groups="1")
+
+
 def test_a_task_changes_what_is_learnt_of_the_same_images():
     values = open_data(data_text("digits", "regression", None), side=4)
     classes = open_data(data_text("digits", "classification", None), side=4)
