@@ -24,7 +24,7 @@ def install(project, folder):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((project / name).read_bytes())
     # as pip builds it, without pip's own three starts
-    program = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+    program = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     python("-c", program, folder, cwd=source)
     (wheel,) = folder.glob("*.whl")
     with ZipFile(wheel) as archive:
