@@ -8,7 +8,7 @@ TOOLS  := .venv/.tools
 # The tests start a hundred processes: each would compile the product again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: search test test-experiments test-slow test-gpu check format bench wheel clean
+.PHONY: search test test-experiments test-slow test-gpu check format bench dist clean
 
 search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
@@ -41,8 +41,11 @@ format: $(TOOLS)
 bench: $(TOOLS)
 	$(BIN)/python -m pytest benchmarks $(if $(ONLY),-k $(ONLY)) $(ARGS)
 
-wheel: $(READY)
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+# sdist and wheel of both projects; the same commit gives the same bytes
+dist: $(TOOLS)
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist runtime
+	$(BIN)/twine check --strict dist/*
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.files.safe_file import read_text, require_regular
 from edgenas_core.page.document import without_plotly
 from edgenas_core.types.errors import UserError
@@ -41,7 +42,7 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
     try:
         import pandas as pd  # noqa: F401, PLC0415 - an extra, which PyArrow imports
     except ImportError as error:
-        raise UserError(f"pip install 'edgenas[notebook]' brings pandas: {error}") from error
+        raise UserError(f"{how_to_install('notebook')} brings pandas: {error}") from error
     return table.to_pandas()
 
 

@@ -10,6 +10,7 @@ from typing import final
 
 from controller.base import Choices, ControllerConfig
 from controller.replicated import ReplicatedController
+from edgenas_core.command.plug_ins import how_to_install
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def _extra(controller: str, library: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"controller={controller} needs {library}, which is not installed; "
-            f"pip install 'edgenas[searchers]'"
+            f"{how_to_install('searchers')}"
         ) from error
 
 

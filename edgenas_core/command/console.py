@@ -1,7 +1,12 @@
-"""The console of all commands: text is printed as it is, and a closed pipe does not end a run."""
+"""The console of all commands: text is printed as it is, and a closed pipe does not end a run.
+
+Every line also goes to the standard logger `edgenas`, quiet or not, so that a program which calls edgenas can
+listen: `logging.getLogger("edgenas").addHandler(...)`. Lines that begin with "warning" have that level.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import textwrap
@@ -11,6 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from edgenas_core.types.errors import UserError
+
+_log = logging.getLogger("edgenas")
+_log.addHandler(logging.NullHandler())
 
 
 @final
@@ -23,6 +31,15 @@ class PlainConsole(Console):
         if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
             options.setdefault("width", 80)
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, and log the text without its wrapping; tables and bars are only printed."""
+        text = " ".join(
+            " ".join(str(each) for each in objects if isinstance(each, str | Text)).split()
+        )
+        if text:
+            _log.log(logging.WARNING if text.startswith("warning") else logging.INFO, text)
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Go on without output, as after `| head -1`; results are in files."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from edgenas_core.types.errors import UserError
 
@@ -92,7 +96,24 @@ def missing_extra(group: str, name: str, needed_by: str) -> str | None:
     extra = _EXTRAS.get((group, name))
     if extra is None:
         return None
-    return f"{needed_by} needs edgenas-{extra}: pip install 'edgenas[{extra}]'"
+    return f"{needed_by} needs edgenas-{extra}: {how_to_install(extra)}"
+
+
+def how_to_install(extra: str) -> str:
+    """The command that adds an extra of edgenas to the installation at hand, whatever that was made of."""
+    try:
+        origin = json.loads(distribution("edgenas").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    address = origin.get("url")
+    if address is None:  # from an index
+        return f"pip install 'edgenas[{extra}]'"
+    if "dir_info" not in origin:  # from a wheel, an sdist or a repository
+        return f"pip install 'edgenas[{extra}] @ {address}'"
+    folder = url2pathname(urlsplit(address).path)
+    if extra == "runtime":  # a project of its own in the same clone
+        return f"pip install -e {shlex.quote(f'{folder}/runtime')}"
+    return f"pip install -e {shlex.quote(f'{folder}[{extra}]')}"
 
 
 def _imported(point: EntryPoint, needed_by: str) -> Any:

@@ -12,6 +12,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from edgenas_core.command.bounds import require_hours
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle
@@ -85,8 +86,8 @@ def no_weights() -> str:
     from nas.fit.starts.pretrained.hub import how_to_copy  # noqa: PLC0415 - imports a web client
 
     return (
-        "no pretrained weights are at hand; with internet and the extra `networks` (pip install "
-        f"'edgenas[networks]') they come from timm's hub; or {how_to_copy()}"
+        f"no pretrained weights are at hand; with internet and the extra `networks` "
+        f"({how_to_install('networks')}) they come from timm's hub; or {how_to_copy()}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.hydra_command import chosen_names, hydra_command
 from edgenas_core.files.typed_json import write_json
+from edgenas_core.machine.description import usable_cores
 from edgenas_core.types.errors import UserError
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
@@ -133,7 +133,7 @@ def _workers(plan: Plan) -> int:
     """Number of processes; one where a source is not a table, as it may be a single live board."""
     if not (plan.accuracy.instant and all(oracle.instant for oracle in plan.oracles.values())):
         return 1
-    return plan.config.workers or len(os.sched_getaffinity(0))
+    return plan.config.workers or len(usable_cores())
 
 
 def _report(

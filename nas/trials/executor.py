@@ -24,6 +24,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from edgenas_core.command.parent import end_with
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from nas.accuracy.slow import Evaluation, Fidelity
 
@@ -210,7 +211,7 @@ class _RayExecutor(Executor):
             import ray  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise UserError(
-                "evaluations on Ray need it installed: pip install 'edgenas[ray]'"
+                f"evaluations on Ray need it installed: {how_to_install('ray')}"
             ) from error
         if not ray.is_initialized():
             here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}

@@ -16,6 +16,7 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 from torch import Tensor, nn
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.inference.formats.onnx_quantisation import LEAST_RANGE
 
 _SIGNATURE, _INPUT = "serving_default", "args_0"
@@ -30,8 +31,7 @@ def require_converter() -> None:
     for package in ("litert_torch", "ai_edge_quantizer", "ai_edge_litert"):
         if find_spec(package) is None:
             raise ValueError(
-                f"TFLite files need {package}, which is not installed: "
-                "pip install 'edgenas[tflite]'"
+                f"TFLite files need {package}, which is not installed: {how_to_install('tflite')}"
             )
 
 

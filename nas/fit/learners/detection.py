@@ -16,6 +16,7 @@ from numpy import ndarray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from nas.fit.data.groups import DataOptions
@@ -258,7 +259,7 @@ def _coco() -> tuple[Any, Any]:
         from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
     except ImportError as error:
         raise UserError(
-            f"task=detection needs pycocotools ({error}): pip install 'edgenas[tasks]'"
+            f"task=detection needs pycocotools ({error}): {how_to_install('tasks')}"
         ) from error
     return COCO, COCOeval
 

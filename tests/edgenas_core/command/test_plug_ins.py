@@ -3,6 +3,7 @@
 import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from types import SimpleNamespace
 
 import pytest
 from hydra.core.config_store import ConfigStore
@@ -11,6 +12,7 @@ import edgenas.__main__ as console
 import nas.measure.command
 import nas.search.command
 from edgenas_core.command import plug_ins
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 
 
@@ -83,3 +85,26 @@ def test_a_part_that_cannot_be_imported_is_named_with_its_reason(monkeypatch):
 
     with pytest.raises(UserError, match=r"scenario=x: .*no_such_package:f .*No module named"):
         plug_ins.optional(plug_ins.INFERENCE, "streamed", "scenario=x")
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'edgenas[networks]'"),
+        (
+            '{"url": "file:///a%20b", "dir_info": {"editable": true}}',
+            "pip install -e '/a b[networks]'",
+        ),
+        (
+            '{"url": "https://x.example/e.whl", "archive_info": {}}',
+            "pip install 'edgenas[networks] @ https://x.example/e.whl'",
+        ),
+    ],
+)
+def test_an_extra_is_installed_as_edgenas_was(origin, command, monkeypatch):
+    monkeypatch.setattr(
+        "edgenas_core.command.plug_ins.distribution",
+        lambda _: SimpleNamespace(read_text=lambda _: origin),
+    )
+
+    assert how_to_install("networks") == command

@@ -13,6 +13,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic.outputs import first_line, tensors_of
 
@@ -56,7 +57,7 @@ def channel_groups(
         import torch_pruning  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UserError(
-            f"space=elastic needs torch-pruning ({error}): pip install 'edgenas[networks]'"
+            f"space=elastic needs torch-pruning ({error}): {how_to_install('networks')}"
         ) from error
     names = {module: name for name, module in network.named_modules()}
     groups: list[ChannelGroup] = []

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.files.python_file import object_of
 from edgenas_core.types.errors import UserError
 from nas.fit.learners.base import blamed
@@ -44,7 +45,8 @@ def library(name: str) -> Any:
         reason = (str(error) or repr(error)).splitlines()[0]
         needs = "space=pretrained" if name == "timm" else "this network"
         raise UserError(
-            f"{needs} needs {name}, which cannot be imported ({reason}): pip install 'edgenas[networks]'"
+            f"{needs} needs {name}, which cannot be imported ({reason}): "
+            f"{how_to_install('networks')}"
         ) from error
     finally:
         torch.library.register_fake = register
