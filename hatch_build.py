@@ -8,7 +8,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
-class Addresses(MetadataHookInterface):  # type: ignore[misc, unused-ignore] - hatchling ships no types
+class Addresses(MetadataHookInterface):
     """Add `REPOSITORY_URL` and the pages that every host of repositories derives from it."""
 
     def update(self, metadata: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version
 from pathlib import Path
 
 from wheels import install, python
@@ -34,7 +33,4 @@ def test_installed_wheels_map_stream_and_run_in_an_empty_folder(tmp_path):
     assert where.startswith(str(places[1]))
     assert "Slack for one more network" in printed
     assert streamed == "True\n"
-    assert {path.name for path in places[1].iterdir()} == {
-        "edgenas_runtime",
-        f"edgenas_runtime-{version('edgenas-runtime')}.dist-info",
-    }
+    assert {path.name.split("-")[0] for path in places[1].iterdir()} == {"edgenas_runtime"}

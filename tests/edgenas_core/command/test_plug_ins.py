@@ -48,7 +48,7 @@ def test_what_the_extra_brings_is_refused_in_one_line(main, words, named, in_pro
 
     assert status == 2
     assert error.startswith(f"edgenas: {named} needs edgenas-runtime: ")
-    assert "pip install 'edgenas[runtime]'" in error
+    assert plug_ins.how_to_install("runtime") in error
     assert error.count("\n") == 1
     assert not any(tmp_path.iterdir())
 
