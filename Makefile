@@ -41,10 +41,11 @@ format: $(TOOLS)
 bench: $(TOOLS)
 	$(BIN)/python -m pytest benchmarks $(if $(ONLY),-k $(ONLY)) $(ARGS)
 
-# sdist and wheel of both projects; the same commit gives the same bytes
+# sdist and wheel of all projects; the same commit gives the same bytes
 dist: $(TOOLS)
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist runtime
+	$(BIN)/python -m build --outdir dist mobilenet_v3
 	$(BIN)/twine check --strict dist/*
 
 clean:

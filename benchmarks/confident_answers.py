@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from edgenas_mobilenet_v3.predictor import OfaAccuracyConfig
+from edgenas_mobilenet_v3.space import IMAGENET, MobileNetV3
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
@@ -43,8 +45,6 @@ from latency.models.confidence import QUANTILES, of_residuals
 from latency.models.regression import features_timed, fit
 from nas.accuracy.base import Split
 from nas.spaces.base import SearchSpace
-from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
-from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
 from nas.spaces.registry import space_named

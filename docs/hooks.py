@@ -37,7 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     found = subprocess.run(listing, cwd=_ROOT, check=True, capture_output=True, text=True).stdout
     for name in found.splitlines():
         if (
-            not name.startswith((_DOCS, ".", "tests/", "runtime/tests/"))
+            not name.startswith((_DOCS, ".", "tests/", "runtime/tests/", "mobilenet_v3/tests/"))
             and (_ROOT / name).is_file()
         ):
             content = (_ROOT / name).read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, final, runtime_checkable
@@ -75,29 +75,18 @@ class EnumerableSpace(Space, Enumerable, Protocol):
     """A `Space` that is `Enumerable`, as a type of arguments."""
 
 
-@runtime_checkable
-class BlockSpace(Space, Protocol):
-    """A space whose networks are chains of blocks, a few thousand different ones in all."""
-
-    def sum_of_blocks(
-        self,
-        architectures: Int64[ndarray, "*n D"],
-        task: Task,
-        cost: Callable[[int, str], float],
-    ) -> Float64[ndarray, "*n"]:
-        """Sum of a cost over the blocks of each network.
-
-        Args:
-          architectures: rows.
-          task: of the networks.
-          cost: of a block, by the side of the network's images and the text of the block; NaN makes
-            the sum NaN. The same function has the same costs, so that they may be kept.
-        """
-
-
 def every_architecture(space: EnumerableSpace) -> Int64[ndarray, "size D"]:
     """All architectures of a space, in the order of their numbers."""
     return space.architectures(np.arange(space.size))
+
+
+def any_choices(space: Space, n: int) -> Int64[ndarray, "n D"]:
+    """Architectures with every option of every choice equally likely, drawn by a fixed seed.
+
+    A model that is fitted on these knows shallow networks as well as deep ones.
+    """
+    choices = np.random.default_rng(0).random((n, len(space.num_choices))) * space.num_choices
+    return space.normal(choices.astype(np.int64))
 
 
 class UnmeasuredError(LookupError):

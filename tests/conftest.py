@@ -144,14 +144,6 @@ def pytest_runtest_setup():
     _calls.clear()
 
 
-@pytest.fixture(scope="session")
-def nas_data():
-    """The folder of real benchmark tables."""
-    if "NAS_DATA" not in os.environ:
-        pytest.skip("NAS_DATA names no folder of benchmark tables")
-    return Path(os.environ["NAS_DATA"])
-
-
 @dataclass(frozen=True)
 class Visit:
     """What happened when a browser opened a page."""

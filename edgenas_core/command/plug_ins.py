@@ -32,6 +32,10 @@ _EXTRAS = {
     (COMMANDS, "map"): "runtime",
     (INFERENCE, "streamed"): "runtime",
     (GROUPS["latency"], "mapped"): "runtime",
+    (GROUPS["latency"], "blocks"): "mobilenet-v3",
+    (GROUPS["accuracy"], "ofa"): "mobilenet-v3",
+    (GROUPS["space"], "mobilenet_v3"): "mobilenet-v3",
+    (GROUPS["space"], "mobilenet_v3_w1.0"): "mobilenet-v3",
 }
 """Extra of edgenas that installs an entry point, by its group and name."""
 
@@ -111,8 +115,8 @@ def how_to_install(extra: str) -> str:
     if "dir_info" not in origin:  # from a wheel, an sdist or a repository
         return f"pip install 'edgenas[{extra}] @ {address}'"
     folder = url2pathname(urlsplit(address).path)
-    if extra == "runtime":  # a project of its own in the same clone
-        return f"pip install -e {shlex.quote(f'{folder}/runtime')}"
+    if extra in _EXTRAS.values():  # a project of its own in the same clone
+        return f"pip install -e {shlex.quote(folder + '/' + extra.replace('-', '_'))}"
     return f"pip install -e {shlex.quote(f'{folder}[{extra}]')}"
 
 

@@ -3,7 +3,7 @@
 log(ms) = level + weights x standardised log(ms) of each known device, by ridge regression. Known devices
 that are predicted by linear models have no noise, and what they agree on is what a network costs. It
 predicts held-out devices from ten networks as well as the Gaussian process of `latency.models.process`
-does (`benchmarks/results/mobilenet_v3_latency.md`), and a network without the rest of its space.
+does (`mobilenet_v3/benchmarks/results/latency.md`), and a network without the rest of its space.
 """
 
 from __future__ import annotations

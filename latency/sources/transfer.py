@@ -18,7 +18,7 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
-from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
+from latency.base import EnumerableSpace, LatencyConfig, Space, any_choices, every_architecture
 from latency.devices.measured import measured_on
 from latency.devices.registry import TimedDevice, find, registered
 from latency.models import log_linear
@@ -29,7 +29,6 @@ from latency.models.layer_table import find_layer_table
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
-from latency.sources.blocks import any_choices
 from latency.sources.layers import LayersLatency, LayersLatencyConfig
 from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig

@@ -64,7 +64,6 @@ NAMES: dict[str, dict[str, str]] = {
         "auto": "latency.sources.table:AutoLatencyConfig",
         "table": "latency.sources.table:TableLatencyConfig",
         "regression": "latency.sources.table:RegressionLatencyConfig",
-        "blocks": "latency.sources.blocks:BlocksLatencyConfig",
         "layers": "latency.sources.layers:LayersLatencyConfig",
         "probe": "latency.sources.probe:ProbeLatencyConfig",
         "transfer": "latency.sources.transfer:TransferLatencyConfig",
@@ -92,8 +91,8 @@ class SearchConfig(RunConfig):
     )
     accuracy: AccuracyConfig = setting(
         MISSING,
-        "Source of accuracies: auto (a table if there is one), table, surrogate; ofa: the published predictor "
-        "of space=mobilenet_v3.",
+        "Source of accuracies: auto (a table if there is one), table, surrogate, or that of a plug-in: ofa "
+        "(edgenas[mobilenet-v3]).",
     )
     objectives: list[str] | None = setting(
         None,

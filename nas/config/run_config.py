@@ -67,7 +67,7 @@ class RunConfig:
         "Source of latencies. auto: a table if there is one, its holes predicted; table, regression: one of the "
         "two; probe: live on a board, docs/how-to/search-on-a-live-board.md; transfer: a new device's few times, "
         "latency.probes=<file> of nas.transfer; layers: the sum of a network's layers, which nas.measure layers= "
-        "measured; blocks: of measured blocks of space=mobilenet_v3; mapped: the network may run on another device, "
+        "measured; mapped: the network may run on another device, "
         "'latency.left=[<device> 9ms]'; corun: while other work goes on, scenario=.",
     )
     scenario: str | None = setting(

@@ -81,8 +81,8 @@ class FitConfig(RunConfig):
     )
     weights: str | None = setting(
         None,
-        "Folder of pretrained networks, <timm's name>.safetensors; of network=, its file; of space=mobilenet_v3 the "
-        "published file of Once-for-All.",
+        "Folder of pretrained networks, <timm's name>.safetensors; of network=, its file; of space=mobilenet_v3 "
+        "(edgenas[mobilenet-v3]) the published file.",
         unit="path",
         unset="timm's hub, with internet",
     )

@@ -10,7 +10,6 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from edgenas_core.page.parts import Columns, PagePart, Table
-from latency.sources.blocks import BlockLatency
 from nas.report.answer import Answer, network_columns
 from nas.report.network import Network, networks_of
 from nas.spaces.base import Layered, SearchSpace
@@ -102,8 +101,7 @@ def _layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
         return None
     layers = space.layer_list(space.parse(network.arch), problem.task)
     total = sum(layer.multiply_accumulates for layer in layers)
-    blocks = [layer.block for layer in layers if layer.block is not None]
-    is_timed = isinstance(oracle, BlockLatency) and len(blocks) == len(layers)
+    layer_ms = getattr(oracle, "layer_ms", None)  # of an oracle that sums layers
     header = ["layer", "output", "parameters", "million multiply-accumulates", "share of them"]
     rows = [
         [
@@ -116,10 +114,9 @@ def _layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
         for layer in layers
     ]
     caption = "Times of single layers are not known here."
-    if isinstance(oracle, BlockLatency) and is_timed:
+    if layer_ms is not None:
         header.append("ms")
-        caption = "Times are those of the measured blocks that the latency is the sum of."
-        for row, block in zip(rows, blocks, strict=True):
-            ms = oracle.block_ms(*block)
+        caption = "Times are those of the measured layers that the latency is the sum of."
+        for row, ms in zip(rows, layer_ms(space.parse(network.arch)), strict=True):
             row.append("-" if math.isnan(ms) else f"{ms:.3f}")
     return Table(header, rows, f"The best network layer by layer, for one image. {caption}")

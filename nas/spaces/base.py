@@ -80,9 +80,6 @@ class Layer:
     side: int  # of the output, pixels
     parameters: int
     multiply_accumulates: int  # for one image
-    block: tuple[int, str] | None = (
-        None  # side of the network's image and key in look-ups of blocks
-    )
 
 
 @runtime_checkable

@@ -14,22 +14,17 @@ from importlib.metadata import EntryPoint
 from omegaconf import OmegaConf
 
 from edgenas_core.command.conf_folder import CONF
-from edgenas_core.command.plug_ins import GROUPS, load, plug_ins
+from edgenas_core.command.plug_ins import GROUPS, load, missing_extra, plug_ins
 from edgenas_core.types.errors import UserError, not_one_of
 from nas.spaces.base import SearchSpace
 
-_FALLBACK = {
-    "space": {
-        "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
-        "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
-        "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
-        "elastic": "nas.fit.starts.elastic.loading:named_space",
-        "pretrained": "nas.fit.starts.pretrained.space:pretrained_space",
-        "residual": "nas.spaces.residual:SPACE",
-    },
-    "accuracy": {"ofa": "nas.spaces.mobilenet_v3.predictor:OfaAccuracyConfig"},
+SPACES = {
+    "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
+    "elastic": "nas.fit.starts.elastic.loading:named_space",
+    "pretrained": "nas.fit.starts.pretrained.space:pretrained_space",
+    "residual": "nas.spaces.residual:SPACE",
 }
-"""Entry points of the package, for a clone that is not installed."""
+"""Spaces of the package, for a clone that is not installed."""
 
 _GIVEN: dict[str, SearchSpace] = {}
 """Spaces that were given as objects in this process, by name."""
@@ -37,7 +32,7 @@ _GIVEN: dict[str, SearchSpace] = {}
 
 def plug_ins_of(setting: str) -> dict[str, EntryPoint]:
     """Entry points that extend a setting, the package's own first."""
-    ours = _FALLBACK.get(setting, {})
+    ours = SPACES if setting == "space" else {}
     points = {name: EntryPoint(name, value, GROUPS[setting]) for name, value in ours.items()}
     return points | plug_ins(setting)
 
@@ -110,6 +105,8 @@ def _loaded(name: str) -> SearchSpace:
     plug_in, _, argument = name.partition(":")
     point = plug_ins_of("space").get(plug_in)
     if point is None:
+        if missing := missing_extra(GROUPS["space"], plug_in, f"space={plug_in}"):
+            raise UserError(missing)
         see = f"a plug-in registers by the entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
         raise not_one_of("space", name, space_names(), see)
     part = load("space", point)

@@ -1,8 +1,9 @@
-"""Fixtures of the tests of both projects, edgenas and edgenas-runtime."""
+"""Fixtures of the tests of all projects of the repository."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,6 +58,14 @@ def _write_csv(path, columns, values):
     for index, (arch, numbers) in enumerate(zip(NAS_BENCH_201.strings, values.T, strict=True)):
         lines.append(",".join([str(index), arch, *(f"{x:.4f}" for x in numbers)]))
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+@pytest.fixture(scope="session")
+def nas_data():
+    """The folder of real benchmark tables."""
+    if "NAS_DATA" not in os.environ:
+        pytest.skip("NAS_DATA names no folder of benchmark tables")
+    return Path(os.environ["NAS_DATA"])
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from hydra.core.config_store import ConfigStore
 
 import edgenas.__main__ as console
+import nas.fit.command
 import nas.measure.command
 import nas.search.command
 from edgenas_core.command import plug_ins
@@ -21,8 +22,9 @@ def without_extras(monkeypatch):
     """As if no other distribution than edgenas were installed."""
     installed = importlib.metadata.distribution("edgenas").entry_points
     monkeypatch.setattr(plug_ins, "every_entry_point", lambda: EntryPoints(installed))
-    latencies = ConfigStore.instance().repo.get("latency", {})
-    monkeypatch.delitem(latencies, "mapped.yaml", raising=False)  # of an earlier test
+    for group, name in (("latency", "mapped"), ("latency", "blocks"), ("accuracy", "ofa")):
+        names = ConfigStore.instance().repo.get(group, {})
+        monkeypatch.delitem(names, f"{name}.yaml", raising=False)  # of an earlier test
 
 
 @pytest.fixture
@@ -31,24 +33,38 @@ def in_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("main", "words", "named"),
+    ("main", "words", "extra"),
     [
-        (console.main, ["map", "tasks=xavier"], "edgenas map"),
-        (nas.search.command.main, ["latency=mapped", "T=8ms"], "latency=mapped"),
+        (console.main, ["map", "tasks=xavier"], "runtime"),
+        (nas.search.command.main, ["latency=mapped", "T=8ms"], "runtime"),
         (
             nas.measure.command.main,
-            ["board=x", "scenario=small_memory", "networks=2"],
-            "scenario=small_memory",
+            ["scenario=small_memory", "board=x", "networks=2"],
+            "runtime",
+        ),
+        (
+            nas.search.command.main,
+            ["space=mobilenet_v3", "T=8ms"],
+            "mobilenet-v3",
+        ),
+        (nas.search.command.main, ["latency=blocks", "T=8ms"], "mobilenet-v3"),
+        (nas.search.command.main, ["accuracy=ofa", "T=8ms"], "mobilenet-v3"),
+        (
+            nas.fit.command.main,
+            ["space=mobilenet_v3_w1.0", "data=x", "T=8ms"],
+            "mobilenet-v3",
         ),
     ],
 )
 @pytest.mark.usefixtures("without_extras", "in_folder")
-def test_what_the_extra_brings_is_refused_in_one_line(main, words, named, in_process, tmp_path):
+def test_what_the_extra_brings_is_refused_in_one_line(main, words, extra, in_process, tmp_path):
     status, _, error = in_process(main, ["edgenas", *words])
 
+    named = f"edgenas {words[0]}" if main is console.main else words[0]
+
     assert status == 2
-    assert error.startswith(f"edgenas: {named} needs edgenas-runtime: ")
-    assert plug_ins.how_to_install("runtime") in error
+    assert error.startswith(f"edgenas: {named} needs edgenas-{extra}: ")
+    assert plug_ins.how_to_install(extra) in error
     assert error.count("\n") == 1
     assert not any(tmp_path.iterdir())
 

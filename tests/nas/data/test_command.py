@@ -13,7 +13,6 @@ from edgenas_core.types.errors import UserError
 from nas.data.command import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.registry import space_named
 
 
 @pytest.fixture(autouse=True)
@@ -121,18 +120,18 @@ def test_the_real_command_ends_without_a_traceback():
 
 
 def test_list_says_which_public_files_are_there(folder, capsys):
-    files = space_named("mobilenet_v3").public_data().files
-    main(["space=mobilenet_v3", "list"])
+    files = SPACE.public_data().files
+    main(["list"])
     out = capsys.readouterr().out
     assert f"; 0 of {len(files)} public files" in out
-    assert "`python -m nas.data space=mobilenet_v3 fetch`" in out
+    assert "nas.data" in out
 
-    raw = folder / "mobilenet_v3" / "raw"
+    raw = folder / "raw"
     for file in files:
         path = raw / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    main(["space=mobilenet_v3", "list"])
+    main(["list"])
     out = capsys.readouterr().out
     assert f"; {len(files)} of {len(files)} public files" in out
     assert "nas.data" not in out

@@ -28,18 +28,25 @@ from nas.fit.training.recipe import RECIPES
 from nas.fit.training.sources import LearnerSources
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trainer import TrainingOptions, kernels_of
-from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 TASK = Task("shapes", 4, 32)
 GPU = torch.device("cuda", 0)
 
 
-@pytest.fixture
-def small():
-    space = MobileNetV3Space("small", 0.25, None)
+def mobile(blocks):
+    """A network of depthwise and 1x1 convolutions, of three more shapes in each block."""
     torch.manual_seed(0)
-    return space.network(space.sample(np.random.default_rng(0), 1)[0], TASK)
+    layers = [nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8)]
+    for width in range(8, 8 + blocks):
+        layers += [
+            nn.Conv2d(width, 2 * width, 1),
+            nn.Hardswish(),
+            nn.Conv2d(2 * width, 2 * width, 3, padding=1, groups=2 * width, bias=False),
+            nn.BatchNorm2d(2 * width),
+            nn.Conv2d(2 * width, width + 1, 1, bias=False),
+        ]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
 def outputs_and_gradients(network):
@@ -50,7 +57,8 @@ def outputs_and_gradients(network):
     return [logits, *(layer.grad for layer in network.parameters())]
 
 
-def test_products_compute_what_1x1_and_first_convolutions_compute(small):
+def test_products_compute_what_1x1_and_first_convolutions_compute():
+    small = mobile(2)
     expected = outputs_and_gradients(small)
     with profile() as without, Products():
         computed = outputs_and_gradients(small)
@@ -71,12 +79,12 @@ def test_one_image_without_a_batch_is_convolved_as_usual():
 
 
 def test_short_trainings_of_many_shapes_do_not_try_kernels():
-    mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
+    many = mobile(8)
     cell = SPACE.network(SPACE.architectures(np.array(6111)), TASK)
-    assert kernels_for(mobile, 20) is Kernels.guessed
-    assert kernels_for(mobile, 200) is Kernels.tried
+    assert kernels_for(many, 20) is Kernels.guessed
+    assert kernels_for(many, 200) is Kernels.tried
     assert kernels_for(cell, 1) is Kernels.tried
-    assert kernels_for(mobile, 100, shapes_vary=True) is Kernels.without_cudnn
+    assert kernels_for(many, 100, shapes_vary=True) is Kernels.without_cudnn
     assert kernels_for(cell, 100, shapes_vary=True) is Kernels.guessed
 
 
@@ -101,13 +109,12 @@ def test_settings_of_cudnn_hold_within_the_block(kernels, tries, uses_cudnn):
     ("epochs", "kernels"), [(12, Kernels.without_cudnn), (20, Kernels.guessed)]
 )
 def test_short_trainings_of_a_learner_find_no_kernels(epochs, kernels):
-    mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
     batches = [(torch.zeros(2, 3, 8, 8), torch.zeros(2))]
     data = LearnerData(learner(lambda *_: torch.zeros(1), lambda *_: 0.0, batches, batches))
     sources = LearnerSources(data, TrainOn.train, torch.device("cpu"), 1)
     recipe = replace(RECIPES["scenes"], epochs=epochs)
 
-    assert kernels_of(mobile, sources, recipe, TrainingOptions()) is kernels
+    assert kernels_of(mobile(8), sources, recipe, TrainingOptions()) is kernels
 
 
 def test_a_lone_worker_leaves_busy_cores_to_others(monkeypatch):
