@@ -96,7 +96,9 @@ def _help() -> str:
     return (
         "Find the most accurate network that meets a time limit on your device.\n\n"
         "  edgenas search T=17ms\n  edgenas fit data=photos/ T=8ms\n\n"
-        "Commands (edgenas <command> --help):\n" + "\n".join(lines) + "\n"
+        "Commands (edgenas <command> --help; with --json each prints its result as one JSON document):\n"
+        + "\n".join(lines)
+        + "\n"
     )
 
 

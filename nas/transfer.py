@@ -18,7 +18,9 @@ from omegaconf import MISSING
 from rich.console import Console
 
 from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.exit_status import run_command
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.json_output import add_result
 from edgenas_core.command.settings import setting
 from edgenas_core.files.atomic_file import replacing
 from edgenas_core.types.architectures import Enumerable
@@ -88,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _transfer(config: TransferConfig) -> None:
-    transfer(config, PlainConsole())
+    add_result(file=transfer(config, PlainConsole()))
 
 
 def transfer(config: TransferConfig, console: Console) -> Path:
@@ -171,4 +173,4 @@ def _predict(
 
 
 if __name__ == "__main__":
-    main()
+    run_command("nas.transfer")

@@ -73,7 +73,7 @@ DOCUMENTED = documented()
 
 def overrides(words):
     """Overrides of a command line."""
-    flags = {"-m", "--help"}
+    flags = {"-m", "--help", "--json"}
     given = [word for word in words if word not in flags and not word.startswith("hydra")]
     return OverridesParser.create().parse_overrides(given)
 

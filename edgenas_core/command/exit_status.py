@@ -11,11 +11,12 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from edgenas_core.command import json_output
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 
@@ -63,12 +64,22 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
 def run_command(module: str, words: Sequence[str] | None = None) -> None:
     """Import a command, and run its `main` with the words that follow its name, or those of the process.
 
+    Among the words, `--json` asks for a document instead of lines.
+
+    Args:
+      module: such as nas.search.command.
+      words: None for those of the process.
+
     Raises:
       SystemExit: with status 130 after Ctrl-C, also while it is imported; `main` raises others.
     """
-    with one_line_errors():
-        main = import_module(module).main
-    main(words)
+    words = sys.argv[1:] if words is None else words
+    others = [word for word in words if word != json_output.OPTION]
+    asks_for_json = len(others) < len(words) and not {"--help", "-h"} & {*words}
+    with json_output.as_json(module.split(".")[1]) if asks_for_json else nullcontext():
+        with one_line_errors():
+            main = import_module(module).main
+        main(others)
 
 
 @contextmanager
@@ -110,5 +121,7 @@ def _is_unread() -> bool:
 
 
 def _leave(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"edgenas: {printable(' '.join(message.split()))}\n")
+    line = printable(" ".join(message.split()))
+    json_output.note_error(line)
+    sys.stderr.write(f"edgenas: {line}\n")
     sys.exit(status)

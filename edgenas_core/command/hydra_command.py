@@ -45,6 +45,14 @@ _OPTIONS = (
 """Long options of Hydra 1.3."""
 
 
+_OPTION_HELP = """
+  Options:
+    --json            Print the result as one JSON document; all other lines go to standard error
+    -m                Run once for each of several values, as in seed=0,1,2 (search and fit)
+    --cfg job         Print the whole configuration
+"""
+
+
 def hydra_command(
     command: str,
     file: str,
@@ -82,6 +90,7 @@ def hydra_command(
             if about:
                 with _composed(command, path, settings) as composed:
                     sys.stdout.write(help_text(about, _schema(path), composed, chosen_names()))
+                sys.stdout.write(_OPTION_HELP)
                 return
             # a file of its own, as OmegaConf would parse its thousands of letters in every command
             template = OmegaConf.load(path.parent / "help" / f"{path.name}.yaml")

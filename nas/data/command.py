@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from edgenas_core.command.arguments import OneLineParser
 from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
+from edgenas_core.command.json_output import add_result
 from edgenas_core.files.keyed_table import data_folder
 from nas.spaces.base import OnMicrocontroller, SearchSpace
 from nas.spaces.public_data import HasPublicData, raw_folder
@@ -42,13 +43,13 @@ def main(words: Sequence[str] | None = None) -> None:
         _print(import_files(space, chosen.paths, folder))
 
 
-def _parser(space: SearchSpace) -> argparse.ArgumentParser:
+def _parser(space: SearchSpace) -> OneLineParser:
     data = space.public_data() if isinstance(space, HasPublicData) else None
     num_bytes = sum(file.num_bytes for file in data.files) if data else 0
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m nas.data",
         description="Convert public benchmark files into the compact tables that a search reads.",
-        epilog=f"{_SPACE}NAME chooses the search space (default: {_DEFAULT})",
+        epilog=f"{_SPACE}NAME chooses the search space (default: {_DEFAULT}); --json prints the result as one JSON document",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("list", help="list the accuracies and devices that a search can use")
@@ -117,5 +118,6 @@ def _verify(space: SearchSpace, folder: Path) -> None:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
+        add_result(line=line)
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

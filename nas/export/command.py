@@ -11,6 +11,7 @@ from rich.console import Console
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.json_output import add_result
 from nas.export.config import ExportConfig, ExportFormat
 from nas.export.folder import filling, require_place
 from nas.export.searched import Which
@@ -32,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _export(config: ExportConfig) -> None:
-    export(config, PlainConsole())
+    add_result(folder=export(config, PlainConsole()))
 
 
 def export_run(run: Path, which: str, console: Console, *, in_tflite: bool = False) -> Path:

@@ -17,6 +17,7 @@ from rich.progress import track
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import plain_interrupts
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.json_output import add_result
 from edgenas_core.files.atomic_file import remove_unfinished
 from edgenas_core.files.file_lock import held
 from latency.devices.registry import id_of_statistic
@@ -60,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def _run(config: MeasureConfig) -> None:
     words = HydraConfig.get().overrides.task
-    measure(config, words, PlainConsole())
+    add_result(file=measure(config, words, PlainConsole()))
 
 
 def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Path:

@@ -17,6 +17,7 @@ from controller.base import DivergedError
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
 from edgenas_core.command.hydra_command import chosen_names, hydra_command, user_errors
+from edgenas_core.command.json_output import add_result
 from latency.base import UnmeasuredError
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
 
         age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
         began_s = time.monotonic() - max(0.0, age_s)
-        begin(kind, composed, choices, words, console, began_s=began_s).complete()
+        run = begin(kind, composed, choices, words, console, began_s=began_s)
+        summary = run.complete()
+        from nas.report.result import result_of  # noqa: PLC0415 - as above
+
+        add_result(**result_of(run.begun.folder, summary))
 
 
 def complete_run(

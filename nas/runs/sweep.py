@@ -19,10 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from edgenas_core.command.console import say
+from edgenas_core.command.json_output import add_result
 from edgenas_core.files.typed_json import read_json, write_json
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, Status, overview
+from nas.report.result import result_of
 from nas.report.run_folder import RunFolder
 from nas.report.summary import read_summary
 
@@ -102,6 +104,10 @@ def compare_runs(console: Console) -> bool:
         for label, job in zip(_labels([job.words for job in jobs]), jobs, strict=True)
         if job.folder is not None
     }
+    for job in jobs:
+        made = RunFolder(Path(job.folder)) if job.folder is not None else None
+        result = {} if made is None else result_of(made, read_summary(made.summary))
+        add_result(settings=list(job.words), error=job.error, **result)
     if answers:
         _print(console, answers)
     return all(job.error is None for job in jobs)

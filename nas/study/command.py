@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from rich.text import Text
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.hydra_command import chosen_names, hydra_command
+from edgenas_core.command.json_output import add_result
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.types.errors import UserError
@@ -81,7 +83,11 @@ def _run(analyses: Sequence[Analysis], command: str, composed: DictConfig) -> No
     words = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         raise UserError("-m: a study is one command; workers= spreads its settings")
-    run_study(composed, chosen_names(), words, PlainConsole(), analyses, command=command)
+    folder = run_study(composed, chosen_names(), words, PlainConsole(), analyses, command=command)
+    stored = json.loads(folder.results.read_text(encoding="utf-8"))
+    add_result(
+        folder=folder.path, page=folder.page, results=folder.results, answer=stored["answer"]
+    )
 
 
 def run_study(

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.json_output import add_result
 from edgenas_core.files.atomic_file import remove_unfinished
 from edgenas_core.files.file_lock import held
 from edgenas_core.types.errors import UserError
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _train(config: TrainConfig) -> None:
-    train_into_folder(config, PlainConsole())
+    add_result(folder=train_into_folder(config, PlainConsole()))
 
 
 def train_into_folder(config: TrainConfig, console: Console) -> Path:
