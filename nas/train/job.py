@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
-from torch import nn
 
 from edgenas_core.command.console import say
 from edgenas_core.command.exit_status import plain_interrupts
@@ -45,6 +44,7 @@ from nas.fit.training.network import untrained
 from nas.fit.training.recipe import Recipe, recipe_named
 from nas.fit.training.replicas import broadcast_first, place
 from nas.fit.training.step import Normalised
+from nas.fit.training.teaching import Teaching
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trained_folder import (
     PICTURES,
@@ -97,7 +97,7 @@ class Start:
     keeps_best: bool = False  # ends with the best late epoch's weights, or those it begins with
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all
-    teacher: nn.Module | None = None  # its outputs are learnt beside the labels
+    teaching: Teaching | None = None  # answers that are learnt beside the labels
     ranked: float = 0.0  # accuracy on validation images that it was chosen by
 
 
@@ -212,7 +212,7 @@ class TrainingJob:
                 on_epoch=progress,
                 epochs_left=None if math.isinf(ends_s) else left,
                 planned=self._start.planned,
-                teacher=self._start.teacher,
+                teaching=self._start.teaching,
                 stop=lambda: broadcast_first(time.monotonic() + progress.epoch_s / 2) > ends_s,
             )
             device, on = self._device, self._config.images

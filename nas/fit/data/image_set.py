@@ -19,6 +19,9 @@ from edgenas_core.types.task import Task
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""
 
+UNLABELLED = -1
+"""Label of an image whose class nobody has said."""
+
 UNEVEN = 3
 """Times that the largest class has the images of the smallest one, from which classes count alike."""
 

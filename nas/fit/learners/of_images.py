@@ -47,14 +47,14 @@ class ImageLearner(ABC):
     @abstractmethod
     def criterion(
         self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
-    ) -> Float[Tensor, ""]:
-        """The mean loss; `smoothing` is that of a recipe."""
+    ) -> Float[Tensor, "n"]:
+        """Loss of each image; `smoothing` is that of a recipe."""
 
     @abstractmethod
     def distilled(
         self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
-    ) -> Float[Tensor, ""]:
-        """The loss against outputs of another network."""
+    ) -> Float[Tensor, "n"]:
+        """Loss of each image against outputs of another network."""
 
     @abstractmethod
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
@@ -76,9 +76,9 @@ class ImageLearner(ABC):
             yield ((pixels - mean) / sd).permute(0, 3, 1, 2), labels
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        """The criterion without smoothing."""
+        """The mean criterion without smoothing."""
         inputs, labels = batch
-        return self.criterion(network(inputs), labels, 0.0)
+        return self.criterion(network(inputs), labels, 0.0).mean()
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """Mean worth of the answers."""
@@ -115,15 +115,17 @@ class Classification(ImageLearner):
 
     def criterion(
         self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, "n"]:
         """Cross-entropy."""
-        return functional.cross_entropy(outputs, labels, label_smoothing=smoothing)
+        return functional.cross_entropy(
+            outputs, labels, label_smoothing=smoothing, reduction="none"
+        )
 
     def distilled(
         self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, "n"]:
         """Cross-entropy with the other's probabilities (Hinton et al., 2015)."""
-        return functional.cross_entropy(outputs, taught.softmax(-1))
+        return functional.cross_entropy(outputs, taught.softmax(-1), reduction="none")
 
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
         """1 for the right class."""
@@ -190,17 +192,18 @@ class Regression(ShownLearner):
         outputs: Float[Tensor, "n o"],
         labels: Int64[Tensor, "n"],
         smoothing: float,  # noqa: ARG002 - of classes
-    ) -> Float[Tensor, ""]:
-        """Mean squared error in variances, linear beyond 1."""
+    ) -> Float[Tensor, "n"]:
+        """Squared error in variances, linear beyond 1."""
         error = self._error(outputs, labels)
-        return functional.smooth_l1_loss(error, torch.zeros_like(error))
+        return functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none")
 
     def distilled(
         self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, "n"]:
         """The same, against the other's numbers."""
         sd = self._moments[1]
-        return functional.smooth_l1_loss(outputs / sd, taught.to(outputs.dtype) / sd)
+        taught = taught.to(outputs.dtype)
+        return functional.smooth_l1_loss(outputs / sd, taught / sd, reduction="none").mean(1)
 
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
         """The squared error in variances of the training values, negative."""
@@ -241,18 +244,20 @@ class Multilabel(ShownLearner):
 
     def criterion(
         self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"], smoothing: float
-    ) -> Float[Tensor, ""]:
-        """Binary cross-entropy."""
+    ) -> Float[Tensor, "n"]:
+        """Binary cross-entropy, the mean over the labels."""
         target = self._target(labels) * (1 - smoothing) + smoothing / 2
-        return functional.binary_cross_entropy_with_logits(outputs.float(), target)
+        return functional.binary_cross_entropy_with_logits(
+            outputs.float(), target, reduction="none"
+        ).mean(1)
 
     def distilled(
         self, outputs: Float[Tensor, "n o"], taught: Float[Tensor, "n o"]
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, "n"]:
         """Binary cross-entropy with the other's probabilities."""
         return functional.binary_cross_entropy_with_logits(
-            outputs.float(), taught.float().sigmoid()
-        )
+            outputs.float(), taught.float().sigmoid(), reduction="none"
+        ).mean(1)
 
     def worth(self, outputs: Float[Tensor, "n o"], labels: Int64[Tensor, "n"]) -> Tensor:
         """F1 of the labels that are more probable than not; 1 where there are none and none is said."""

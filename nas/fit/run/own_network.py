@@ -45,6 +45,8 @@ from nas.fit.starts.supernet.stored import Inheriting
 from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.network import own_side, untrained
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.teaching import Teaching, answers_to
 from nas.fit.training.trained_folder import Training
 from nas.fit.training.trial import NetworkOf
 from nas.spaces.base import SearchSpace
@@ -197,8 +199,8 @@ class OwnNetwork(FitKind[Stages]):
         if original.network is not None and winner.arch == self._space.text(original.whole):
             network = partial(untrained, self._space)
             words.insert(0, "your network, with no part left out")
-        teacher = original.network if original.teaches else None
-        return Start(network, continues, "; ".join(words), keeps_best=True, teacher=teacher)
+        teaching = original.teaching
+        return Start(network, continues, "; ".join(words), keeps_best=True, teaching=teaching)
 
     def most_epochs(self, recipe: str) -> int:  # noqa: ARG002 - the same for all
         """Epochs as set."""
@@ -281,6 +283,15 @@ class Original:
             return True
         sd = math.sqrt(accuracy * (1 - accuracy) / len(images.valid))
         return not at_chance(accuracy, sd, len(images.classes))
+
+    @cached_property
+    def teaching(self) -> Teaching | None:
+        """Its answers to the training images; None where it does not teach."""
+        images, mirrors = self._context.images, recipe_named(self._context.rule.recipe).flip
+        if not self.teaches or self.network is None or not isinstance(images, ImageSet):
+            return None
+        answers = answers_to(self.network, [images.train], images, mirrors=mirrors)
+        return Teaching(self._space.origin, answers)
 
     @property
     def origin(self) -> str:

@@ -144,7 +144,7 @@ def epochs_within(
     began_s = time.monotonic()
     take_share(0, 1)
     network = start.network(architecture, images.task)
-    options = TrainingOptions(teacher=start.teacher)
+    options = TrainingOptions(teaching=start.teaching)
     epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), options, on=TrainOn.train)
     accuracy_of(network, images.valid, images)  # finds the GPU's kernels, which takes longer
     timed_s = time.monotonic()

@@ -8,11 +8,11 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64, UInt8
+from jaxtyping import Bool, Float, Int64, UInt8
 from numpy import ndarray
 from torch import Tensor
 
-from nas.fit.data.image_set import Images, class_weights
+from nas.fit.data.image_set import UNLABELLED, Images, class_weights
 from nas.fit.training.rand_augment import CHOICES, OPERATIONS, apply_rand_augment
 from nas.fit.training.recipe import Recipe
 
@@ -76,6 +76,9 @@ def _crop(
     return pixels[image, row[:, :, None], column[:, None, :]] * inside[..., None]
 
 
+UNLABELLED_EACH = 1.0
+"""Images without a label that an epoch has, at most, as a multiple of those with one."""
+
 _SEGMENT_BYTES = 2**29
 _CHUNK = 4096
 """Images that are copied to the device at once."""
@@ -98,6 +101,9 @@ class DeviceImages:
         self._device = device
         labels = np.concatenate([np.asarray(images.labels) for images in splits])
         self._labels = torch.from_numpy(labels)
+        self.labelled = int((labels != UNLABELLED).sum())
+        """Images with a label, which come first."""
+        labels = labels[: self.labelled]
         by_class = class_weights(labels) if is_balanced else np.ones(labels.max(initial=0) + 1)
         self.is_uneven = bool((by_class != 1).any())
         self.class_weights, self._weights = torch.from_numpy(by_class).to(device), by_class[labels]
@@ -109,6 +115,11 @@ class DeviceImages:
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    @property
+    def per_epoch(self) -> int:
+        """Images of an epoch: those with a label, and up to `UNLABELLED_EACH` times as many others."""
+        return min(len(self), round((1 + UNLABELLED_EACH) * self.labelled))
 
     @property
     def labels(self) -> Int64[Tensor, "n"]:
@@ -132,10 +143,17 @@ class DeviceImages:
 
     def order(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
         """Indices of images to train on; uneven classes are drawn equally often, with replacement."""
+        labelled, others = self.labelled, len(self) - self.labelled
         if self.is_uneven:
             weights = torch.from_numpy(self._weights)
-            return torch.multinomial(weights, count, replacement=True, generator=generator)
-        return torch.randperm(len(self), generator=generator)[:count]
+            which = torch.multinomial(weights, labelled, replacement=True, generator=generator)
+        else:
+            which = torch.randperm(labelled, generator=generator)
+        if others:
+            drawn = torch.randperm(others, generator=generator)[: self.per_epoch - labelled]
+            which = torch.cat([which, labelled + drawn])
+            which = which[torch.randperm(len(which), generator=generator)]
+        return which[:count]
 
     def _upload(self) -> None:
         shape = (len(self), *self._splits[0].pixels.shape[1:])
@@ -166,11 +184,13 @@ class Batches:
     recipe: Recipe
     batch_size: int
     seed: int
+    answers: Float[Tensor, "n o"]
+    """Teachers' answers to each image; o is 0 without teachers."""
 
     @property
     def steps(self) -> int:
         """Batches of an epoch."""
-        return len(self.source) // self.batch_size
+        return self.source.per_epoch // self.batch_size
 
     @property
     def images(self) -> int:
@@ -187,14 +207,16 @@ class Batches:
 
     def epoch(
         self, epoch: int, segment_steps: int
-    ) -> Iterator[tuple[UInt8[Tensor, "m side side channels"], Int64[Tensor, "m"]]]:
+    ) -> Iterator[
+        tuple[UInt8[Tensor, "m side side channels"], Int64[Tensor, "m"], Float[Tensor, "m o"]]
+    ]:
         """Yield the epoch's images, augmented, `segment_steps` batches at a time or what is left."""
         generator = torch.Generator().manual_seed(hash_of(self.seed, epoch))
         order = self.source.order(self.steps * self.batch_size, generator)
         for which in order.split(segment_steps * self.batch_size):
             pixels, labels = self.source.gather(which)
             draws = Draws.draw(len(which), self.source.side, generator)
-            yield augment(pixels, draws, self.recipe), labels
+            yield augment(pixels, draws, self.recipe), labels, self.answers[which]
 
 
 def hash_of(seed: int, epoch: int) -> int:

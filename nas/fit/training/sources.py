@@ -19,6 +19,7 @@ from nas.fit.training.batches import Batches, DeviceImages, hash_of
 from nas.fit.training.evaluation import learner_metric, mean_worth
 from nas.fit.training.recipe import Recipe
 from nas.fit.training.step import ImageStep, LearnerStep, Normalised, normalised_for
+from nas.fit.training.teaching import Teaching
 from nas.fit.training.train_on import TrainOn
 
 
@@ -58,11 +59,19 @@ class ImageSources:
         return normalised_for(self.learner.images, network, self.device)
 
     def begin(
-        self, network: nn.Module, recipe: Recipe, seed: int, teacher: nn.Module | None
+        self, network: nn.Module, recipe: Recipe, seed: int, teaching: Teaching | None
     ) -> tuple[Batches, ImageStep]:
         """Augmented batches of a training, and its step."""
-        recipe = recipe.for_images(len(self.train))
-        batches = Batches(self.train, recipe, recipe.batch_of(len(self.train)), seed)
+        recipe, train = recipe.for_images(len(self.train)), self.train
+        answers = torch.zeros((len(train), 0))
+        if teaching is not None:
+            answers = torch.from_numpy(teaching.answers)
+            if teaching.unlabelled is not None:
+                splits = (*self.on.training(self.learner.images), teaching.unlabelled)
+                is_balanced = self.learner.images.target is Target.classification
+                train = DeviceImages(splits, self.device, is_balanced=is_balanced)
+        batch_size = recipe.batch_of(len(self.train))
+        batches = Batches(train, recipe, batch_size, seed, answers)
         segment_steps = batches.segment_steps(self.device)
         step = ImageStep(
             self.model(network),
@@ -72,7 +81,7 @@ class ImageSources:
             batch_size=batches.batch_size,
             steps=recipe.epochs * batches.steps,
             device=self.device,
-            teacher=None if teacher is None else self.model(teacher.eval()),
+            is_taught=teaching is not None,
         )
         return batches, step
 
@@ -151,9 +160,9 @@ class LearnerSources:
         return cls(data, on, device, steps)
 
     def begin(
-        self, network: nn.Module, recipe: Recipe, seed: int, _teacher: nn.Module | None
+        self, network: nn.Module, recipe: Recipe, seed: int, _teaching: Teaching | None
     ) -> tuple[LearnerBatches, LearnerStep]:
-        """Batches of a training and its step; the teacher is ignored, because a learner's outputs are unknown."""
+        """Batches of a training and its step; nothing is taught, because a learner's outputs are unknown."""
         splits = self.on.training(self.data)
         batches = LearnerBatches(splits, recipe, seed, self.device, self.steps)
         model = Normalised(network, None, None, self.device)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgenas_core.types.errors import UserError
-from nas.fit.data.image_set import ImageSet
+from nas.fit.data.image_set import UNLABELLED, ImageSet
 from nas.fit.learners.base import blamed, scalar_loss
 from nas.fit.learners.data import LearnerData
 from nas.fit.learners.of_images import ImageLearner
@@ -318,11 +318,12 @@ class ImageStep(Step):
         batch_size: int,
         steps: int,
         device: torch.device,
-        teacher: Normalised | None = None,
+        is_taught: bool = False,
     ) -> None:
         """Allocates a segment of batches, in addition to the memory of every step.
 
-        A teacher is a network whose outputs are learnt as much as the labels (Hinton et al., 2015).
+        A taught step learns the answers of teachers as much as the labels (Hinton et al., 2015), and of images
+        without a label the answers alone.
         """
         in_segment, side, channels = segment
         model.choose_layout(
@@ -330,40 +331,45 @@ class ImageStep(Step):
         )
         super().__init__(model, recipe, batch_size=batch_size, steps=steps, device=device)
         self.is_captured = True
-        self._learner, self._teacher, self._smoothing = learner, teacher, recipe.label_smoothing
+        self._learner, self._smoothing = learner, recipe.label_smoothing
         images = in_segment * batch_size
         self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
         self._labels = torch.empty(images, dtype=torch.int64, device=device)
+        outputs = len(learner.images.outputs) if is_taught else 0
+        self._answers = torch.empty((images, outputs), device=device)
         self._in_batch = torch.arange(batch_size, device=device)
 
     def load(self, *segment: Any) -> None:
-        """Copy a segment of pixels and labels to the device; it may be shorter than the allocated one."""
-        pixels, labels = segment
+        """Copy pixels, labels and answers to the device; a segment may be shorter than the allocated one."""
+        pixels, labels, answers = segment
         self._pixels[: len(pixels)] = pixels
         self._labels[: len(labels)] = labels
+        self._answers[: len(answers)] = answers
         self._batch.zero_()
         self.loaded = len(pixels) // self.batch_size
 
     def _parts(self) -> Sequence[tuple[Any, float]]:
         which = self._in_batch + self._batch * self.batch_size
-        pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
-        every = zip(pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True)
+        tensors = (each[which] for each in (self._pixels, self._labels, self._answers))
+        parts = (each.chunk(self.micro_batches) for each in part_of_batch(*tensors))
+        every = zip(*parts, strict=True)
         return [(part, len(part[0]) / self.batch_size) for part in every]
 
     def _backward(self, batch: Any, share: float) -> Float[Tensor, ""]:
-        pixels, truth = batch
+        pixels, truth, answers = batch
         first, *others = self.subnetworks
         first()
         logits = self.model(pixels)
-        loss = self._learner.criterion(logits, truth, self._smoothing)
-        if self._teacher is not None:
-            with torch.no_grad():
-                taught = self._teacher(pixels)
-            loss = (loss + self._learner.distilled(logits, taught)) / 2
+        losses = self._learner.criterion(logits, truth.clamp(min=0), self._smoothing)
+        if answers.shape[1]:
+            taught = self._learner.distilled(logits, answers)
+            losses = torch.where(truth == UNLABELLED, taught, (losses + taught) / 2)
+        loss = losses.mean()
         (loss * share).backward()
         for choose in others:
             choose()
-            (self._learner.distilled(self.model(pixels), logits.detach()) * share).backward()
+            taught = self._learner.distilled(self.model(pixels), logits.detach())
+            (taught.mean() * share).backward()
         return loss.detach()
 
 

@@ -31,6 +31,7 @@ from nas.fit.training.recipe import Recipe
 from nas.fit.training.replicas import average_statistics, place
 from nas.fit.training.sources import LearnerBatches, LearnerSources, Sources, sources_of
 from nas.fit.training.step import ImageStep, LearnerStep, copy_state, restore
+from nas.fit.training.teaching import Teaching
 from nas.fit.training.train_on import TrainOn
 
 Result = TypeVar("Result")
@@ -116,7 +117,7 @@ class TrainingOptions:
         None  # that each step of a supernet trains; it is not captured
     )
     captures: bool = True  # a GPU launches each step as a whole, where it can
-    teacher: nn.Module | None = None  # whose outputs are learnt beside the labels
+    teaching: Teaching | None = None  # answers that are learnt beside the labels
     shapes_vary: bool = False  # layers of the subnetworks have thousands of shapes; see `Kernels`
 
 
@@ -323,10 +324,10 @@ class _Training:
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
         self._subnetworks, self._asked = options.subnetworks, recipe
-        self._captures = options.captures
+        self._captures, self._teaching = options.captures, options.teaching
         self._batches: Batches | LearnerBatches
         self.step: ImageStep | LearnerStep
-        self._batches, self.step = sources.begin(network, recipe, options.seed, options.teacher)
+        self._batches, self.step = sources.begin(network, recipe, options.seed, options.teaching)
         self._segment_steps = self._batches.segment_steps(sources.device)
         self._advance: Callable[[], None] | None = None
 
@@ -337,10 +338,12 @@ class _Training:
 
     def identity(self) -> dict[str, Any]:
         """Settings and images that a checkpoint must agree with, by name."""
+        taught = {} if self._teaching is None else {"taught_by": self._teaching.teachers}
         return {
             "data": self._sources.digest,
             "on": self._sources.on.value,
             "seed": self._batches.seed,
+            **taught,
             **dataclasses.asdict(self._batches.recipe),
         }
 

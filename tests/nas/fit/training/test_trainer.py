@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from edgenas_core.types.errors import UserError
+from nas.fit.data.image_set import Images
 from nas.fit.training.evaluation import accuracy_of
 from nas.fit.training.recipe import RECIPES
+from nas.fit.training.teaching import Teaching, answers_to
 from nas.fit.training.train_on import TrainOn
 from nas.fit.training.trainer import (
     DivergedTrainingError,
@@ -347,11 +349,28 @@ def test_subnetworks_are_chosen_by_the_number_of_each_step(tiny, brightness):
 def test_a_student_learns_from_its_teacher_what_random_labels_do_not_say(tiny, brightness):
     teacher, student = tiny(), tiny(1)
     run(teacher, brightness, replace(SHORT, epochs=8))
-    before = weights(teacher)
+    teaching = Teaching(
+        "teacher", answers_to(teacher, [brightness.train], brightness, mirrors=True)
+    )
     labels = np.random.default_rng(0).integers(0, 4, len(brightness.train))
     random = replace(brightness, train=replace(brightness.train, labels=labels))
 
-    run(student, random, replace(SHORT, epochs=12), teacher=teacher)
+    run(student, random, replace(SHORT, epochs=12), teaching=teaching)
 
     assert accuracy_of(student, brightness.test, brightness) > 0.6
-    assert_equal(teacher, before)
+
+
+def test_a_student_learns_classes_that_only_images_without_labels_show(tiny, brightness):
+    teacher, student = tiny(), tiny(1)
+    run(teacher, brightness, replace(SHORT, epochs=8))
+    seen = brightness.train.labels < 2
+    train, others = (
+        Images(brightness.train.pixels[which], brightness.train.labels[which])
+        for which in (seen, ~seen)
+    )
+    images, others = replace(brightness, train=train), replace(others, labels=others.labels * 0 - 1)
+    answers = answers_to(teacher, [train, others], brightness, mirrors=True)
+
+    run(student, images, replace(SHORT, epochs=20), teaching=Teaching("its", answers, others))
+
+    assert accuracy_of(student, brightness.test, brightness) > 0.6
