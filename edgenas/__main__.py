@@ -28,6 +28,7 @@ _COMMANDS = {
     ),
     "transfer": Command("nas.transfer", "predict a new device from a few networks timed on it"),
     "export": Command("nas.export.command", "write a network as PyTorch, ONNX, scripts and a card"),
+    "check": Command("nas.check.command", "compare two network files on the same photos"),
     "ui": Command("nas.ui.command", "write a page over the runs of a folder"),
     "data": Command(
         "nas.data.command", "list, fetch, import and verify tables of accuracies and latencies"
@@ -75,7 +76,7 @@ def main() -> None:
     elif first == "completion" and words[1:2] and words[1] in _COMPLETIONS:
         commands = [*_COMMANDS, *in_group(COMMANDS)]
         names = {"words": " ".join([*commands, "completion", "--help", "--version"])}
-        names["hydra"] = " ".join(name for name in commands if name not in {"data", "ui"})
+        names["hydra"] = " ".join(name for name in commands if name not in {"check", "data", "ui"})
         sys.stdout.write(_COMPLETIONS[words[1]] % names)
     elif first == "completion":
         raise UserError(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")

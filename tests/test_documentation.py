@@ -40,7 +40,13 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
 FOLDERS = {"experiment": "experiment", "scenario": "scenarios"}
-OTHERS = {"benchmarks", "nas.data", "nas.ui", "benchmarks.fitting.nas_bench_201.bundle"}
+OTHERS = {
+    "benchmarks",
+    "nas.check",
+    "nas.data",
+    "nas.ui",
+    "benchmarks.fitting.nas_bench_201.bundle",
+}
 
 
 def started(line):

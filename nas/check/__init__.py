@@ -1,0 +1,1 @@
+"""Two network files of any makers, compared on the same photos."""
