@@ -7,7 +7,6 @@ and architectures as their number alone or as a vector of choices.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgenas_core.files.safe_file import decoded
 from edgenas_core.types.architectures import Enumerable, Keys
 from edgenas_core.types.errors import UserError
 
@@ -28,19 +28,6 @@ _DEVICE = {"device"}
 _DELIMITERS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _VECTOR = re.compile(r"[\[(]?\s*\d{1,9}(?:[\s,;]+\d{1,9})*\s*[\])]?", re.ASCII)
-
-
-def decoded(content: bytes) -> str:
-    """Text of a file in UTF-8, or in UTF-16 with a byte-order mark.
-
-    Raises:
-      UserError: if it is in another encoding.
-    """
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        return content.decode("utf-16" if is_utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError("it is no text in UTF-8 or UTF-16; save it as CSV in UTF-8") from error
 
 
 def is_plain(first_line: bytes) -> bool:
@@ -66,7 +53,10 @@ def standard_rows(
     Raises:
       UserError: if it is no text or no table; the message says why, without the file's name.
     """
-    text = decoded(content)
+    try:
+        text = decoded(content)
+    except UnicodeDecodeError as error:
+        raise UserError("it is no text in UTF-8 or UTF-16; save it as CSV in UTF-8") from error
     first_line = text.partition("\n")[0]
     delimiter = _delimiter(first_line)
     try:

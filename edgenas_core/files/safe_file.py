@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import math
 import zipfile
@@ -65,17 +66,27 @@ def read_bytes(path: Path, most: int = LARGEST_TEXT) -> bytes:
     return bytes(content)
 
 
-def read_text(path: Path, most: int = LARGEST_TEXT, encoding: str = "utf-8") -> str:
-    """Text of a regular file of at most so many bytes.
+def read_text(path: Path, most: int = LARGEST_TEXT) -> str:
+    """Text of a regular file of at most so many bytes, in UTF-8, or in UTF-16 with a byte-order mark.
 
     Raises:
-      UserError: if it is larger, another kind of file, or not of the encoding.
+      UserError: if it is larger, another kind of file, or in another encoding.
       OSError: if it cannot be read.
     """
     try:
-        return read_bytes(path, most).decode(encoding)
+        return decoded(read_bytes(path, most))
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is no text in UTF-8: {error.reason}") from error
+        raise UserError(f"{path} is no text in UTF-8 or UTF-16: {error.reason}") from error
+
+
+def decoded(content: bytes) -> str:
+    """Text in UTF-8, or in UTF-16 with a byte-order mark; the mark is left out.
+
+    Raises:
+      UnicodeDecodeError: if it is in another encoding.
+    """
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8-sig")
 
 
 def load_arrays(path: Path) -> dict[str, ndarray]:

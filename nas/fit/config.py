@@ -36,7 +36,7 @@ class FitConfig(RunConfig):
 
     data: str | None = setting(
         None,
-        "A folder of class folders, a .parquet file, or digits; docs/tutorial/your-images.md.",
+        "A folder of class folders, a .csv, .parquet or .tar file, or digits; docs/reference/images.md.",
         unit="path",
         heading="On what (name=value)",
     )

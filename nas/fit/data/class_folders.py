@@ -157,11 +157,11 @@ class ClassFolders:
         return next((str(folder.relative_to(self._folder)) for folder in above), name)
 
     def _report(self) -> list[str]:
-        lines = [f"{reason}: {_few(paths)}" for reason, paths in self._left_out.items()]
+        lines = [f"{reason}: {few(paths)}" for reason, paths in self._left_out.items()]
         if self._shared:
             lines.append(
                 f"read as sets of images above the classes, each of which stays in one split: "
-                f"{_few(self._shared)}"
+                f"{few(self._shared)}"
             )
         return lines
 
@@ -235,7 +235,7 @@ class ClassFolders:
         is_one_class = others and len(with_classes) < 2
         if not with_classes or is_one_class:
             if named and not others:
-                names = _few([folder.name for folder in named])
+                names = few([folder.name for folder in named])
                 raise UserError(
                     f"data={self._folder}: {names} have images, but no class folders; {_HOW}, below {names}"
                 )
@@ -323,6 +323,13 @@ class ClassFolders:
             )
 
 
+def split_in(name: str) -> ImagePart | None:
+    """The split that a word of a name says, as in `val2017` or `instances_train`; None if none does."""
+    words = re.split("[^a-z0-9]+", name.casefold())
+    known = (SPLITS.get(word.rstrip("0123456789")) for word in words)
+    return next((part for part in known if part is not None), None)
+
+
 def clean_name(text: str) -> str:
     """A name in one Unicode form, without blanks around it and characters that cannot be seen."""
     composed = unicodedata.normalize("NFC", text)
@@ -345,7 +352,7 @@ def _begins_as_image(path: Path) -> bool:
     )
 
 
-def _few(paths: Sequence[str]) -> str:
+def few(paths: Sequence[str]) -> str:
     """How many, and the first of them; many of one ending are counted by it."""
     more = len(paths) - _EXAMPLES
     endings = Counter(Path(path).suffix or "without an ending" for path in paths)

@@ -13,13 +13,16 @@ import platformdirs
 
 from edgenas_core.types.errors import UserError
 from nas.fit.data.build import build
-from nas.fit.data.class_folders import ClassFolders
-from nas.fit.data.groups import DataOptions
+from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, ClassFolders, few
+from nas.fit.data.groups import DataOptions, GroupRule
 from nas.fit.data.image_set import ImageSet, Target
+from nas.fit.data.listed import TABLES, ListedImages
 from nas.fit.data.parquet import ParquetImages
+from nas.fit.data.rows import files_below
 from nas.fit.data.source import Digits, Source
 from nas.fit.data.splits import Draw
 from nas.fit.data.stored import stored
+from nas.fit.data.tars import TarImages
 
 DEFAULT_SIDE = 32
 """Pixels; the side that the bundled latency tables are for."""
@@ -32,7 +35,10 @@ SPLIT_SEED = 0
 
 _SIDES = range(4, 513)
 _VERSION = 5  # of the stored sets; a change of decoding makes a new one
-_KINDS = "a folder of class folders, a .parquet file, or digits"
+_KINDS = (
+    "a folder of class folders, a .csv file of file names and labels, .parquet or .tar files (webdataset) or a folder of "
+    "them, or digits"
+)
 
 
 def open_images(
@@ -52,7 +58,8 @@ def open_images(
     and the images are read as they are used, so that they may be more than the memory holds.
 
     Args:
-      data: a folder of class folders, a Parquet file, or `digits`, perhaps with options: ?groups=..., ?range=...
+      data: a folder of class folders, Parquet or tar files, a table of file names and labels, or `digits`, perhaps
+        with options: ?groups=..., ?range=...
       side: height and width in pixels, 32 by default.
       seed: of the validation and test images that are drawn where the data set has none, and of the
         order of the images.
@@ -72,7 +79,7 @@ def open_images(
     if chosen not in _SIDES:
         raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
     options = DataOptions.of(data)
-    source = _source(options)
+    source = _source(options, target)
     is_stratified = target is Target.classification
     decides = [_VERSION, source.key(), options.text, chosen, seed, share, is_stratified, least]
     digest = sha256(json.dumps(decides).encode()).hexdigest()[:16]
@@ -92,15 +99,60 @@ def _show(done: int, count: int) -> None:
         sys.stderr.flush()
 
 
-def _source(options: DataOptions) -> Source:
-    data = options.data
+def _source(options: DataOptions, target: Target) -> Source:
+    data, groups = options.data, options.groups
     if data == Digits.name:
         return Digits()
     path = Path(data).expanduser()
+    are_values = target is Target.regression
     if data and path.is_dir():
-        return ClassFolders(path, options.groups)
+        return _of_folder(path, groups, are_values=are_values)
     if not path.is_file():
         raise UserError(f"data={data}: there is no such file or folder; choose {_KINDS}")
-    if path.suffix == ".parquet":
-        return ParquetImages(path, options.groups)
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        return ParquetImages(path, groups, are_values=are_values)
+    if ending == ".tar":
+        return TarImages(path, groups, are_values=are_values)
+    if ending in TABLES:
+        return ListedImages(path, groups, are_values=are_values)
+    if ending in {".zip", ".tgz", ".gz", ".7z", ".rar"}:
+        raise UserError(f"data={data} is packed; unpack it, and name its folder")
     raise UserError(f"data={data} is none of these: {_KINDS}")
+
+
+def _of_folder(path: Path, groups: GroupRule | None, *, are_values: bool) -> Source:
+    """What a folder holds: class folders, shards, or images that a table labels.
+
+    Raises:
+      UserError: if class folders and a table contradict each other.
+    """
+    within = [each for each in path.iterdir() if each.name.casefold() in {*SPLITS, "data"}]
+    places = [path, *(each for each in within if each.is_dir())]
+    endings = {file.suffix.lower() for place in places for file in place.iterdir()}
+    if endings & {".parquet", ".tar"} and not files_below(path, *IMAGE_SUFFIXES):
+        kind = ParquetImages if ".parquet" in endings else TarImages
+        return kind(path, groups, are_values=are_values)
+    folders = ClassFolders(path, groups)
+    listed = ListedImages(path, groups, are_values=are_values)
+    if not endings & {*TABLES} or not listed.tables:
+        return folders
+    try:
+        of_folders = folders.listing()
+    except UserError:
+        return listed
+    classes = {*of_folders.classes}
+    if len(classes) < 2:
+        return listed
+    table = listed.tables[0]
+    try:
+        other = listed.listing()
+    except UserError:
+        return folders  # a table of something else, which is told as left out
+    labels = {*other.classes}
+    if not labels <= classes and 2 * len(other.labels) >= len(of_folders.labels):
+        raise UserError(
+            f"data={path} has folders of images ({few(sorted(classes))}) and other labels in {table.name} "
+            f"({few(sorted(labels))}); name data={table} for its labels, or move it elsewhere"
+        )
+    return folders

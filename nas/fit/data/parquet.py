@@ -1,31 +1,29 @@
-"""A Parquet file with a row an image: its encoded bytes, its label, perhaps its split.
+"""Parquet files with a row an image: its encoded bytes, its label, perhaps its split.
 
 | column | holds |
 |---|---|
 | the first of bytes (or, as Hugging Face writes it, of a struct with `bytes`) | a file's content: JPEG, PNG, ... |
 | `label` | a whole number, a text, or a list of them; numbers have the names of Hugging Face's schema |
 | `name`, if there is one | the class of the label, as text |
-| `split`, if there is one | `train`, `val` or `test` |
+| `split`, if there is one | `train`, `val` or `test`; without it, the names of several files say the split |
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
 from edgenas_core.files.safe_file import require_regular
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.class_folders import SPLITS, clean_name
+from nas.fit.data.class_folders import clean_name
 from nas.fit.data.groups import NONE, GroupRule
 from nas.fit.data.image_set import NO_LABEL
+from nas.fit.data.rows import Rows, part_named, shards
 from nas.fit.data.source import ImageListing, safe_name, stamp
 from nas.fit.data.splits import ImagePart
 
@@ -39,57 +37,76 @@ _FEW_ROWS = 100_000  # whose memory does no harm
 
 @final
 class ParquetImages:
-    """The rows of one file."""
+    """The rows of a file, or of the files of a folder."""
 
-    def __init__(self, path: Path, groups: GroupRule | None = None) -> None:
-        self._path, self._groups = path, groups
-        self.title = printable(path.stem)
-        self.name = safe_name(path.stem)
+    def __init__(
+        self, path: Path, groups: GroupRule | None = None, *, are_values: bool = False
+    ) -> None:
+        self._groups, self._are_values = groups, are_values
+        self.title = printable(path.resolve().stem if path.is_file() else path.resolve().name)
+        self.name = safe_name(self.title)
+        files, self._report = shards(path, ".parquet")
+        self._files = [_ParquetFile(file) for file, _ in files]
+        self._parts = [part for _, part in files]
 
     def key(self) -> str:
-        """Name, size and times of the file."""
-        return stamp(self._path)
+        """Names, sizes and times of the files."""
+        return "\n".join(stamp(file.path) for file in self._files)
 
     def listing(self) -> ImageListing:
         """Read all columns but the images."""
+        rows = Rows()
+        for file, part in zip(self._files, self._parts, strict=True):
+            above = f"{file.path.name} " if len(self._files) > 1 else ""
+            file.add_to(rows, part, self._groups, above)
+        encoded = _ParquetPixels(self._files)
+        return rows.listing(encoded, self._groups, self._report, are_values=self._are_values)
+
+
+@final
+class _ParquetFile:
+    """The rows of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = self._path = path
+
+    def add_to(
+        self, rows: Rows, part: ImagePart | None, rule: GroupRule | None, above: str
+    ) -> None:
+        """Add the labels of the file.
+
+        Args:
+          rows: those of the files before.
+          part: split that the file's name says, which a column replaces.
+          rule: for groups.
+          above: what stands before the number of a row in its name.
+        """
         with self._opened() as file:
-            image = self._image_column(file.schema_arrow)
-            names = [name for name in ("label", "name", "split") if name in file.schema_arrow.names]
-            if "label" not in names:
+            schema = file.schema_arrow
+            self._image_column(schema)
+            if "label" not in schema.names:
                 raise UserError(
                     f"{self._path} has no column `label`; name the column of the labels so"
                 )
-            names += [self._rule.text] * (self._rule.text in file.schema_arrow.names)
-            columns = file.read(list(dict.fromkeys(names))).to_pydict()
-            labelled = "name" if "name" in columns else "label"
-            known = _class_names(file.schema_arrow, labelled)
-        texts = [self._text(value, known) for value in columns[labelled]]
-        classes = _ordered({text for text in texts if text is not None})
-        numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
-        return ImageListing(
-            tuple(map(printable, classes)),
-            np.array([numbers[text] for text in texts], np.int64),
-            np.array(list(map(self._part, columns.get("split", ["train"] * len(texts)))), np.int8),
-            [f"row {number}" for number in range(len(texts))],
-            _ParquetPixels(self, image),
-            groups=self._group_names(columns, len(texts)),
-        )
-
-    @property
-    def _rule(self) -> GroupRule:
-        return self._groups or GroupRule("")
-
-    def _group_names(self, columns: dict[str, list[Any]], count: int) -> list[str] | None:
-        rule = self._rule.text
-        if rule and rule != NONE and rule not in columns:
-            raise UserError(f"groups={rule} is no column of {self._path}")
-        if not rule:
-            return None
-        rows = [f"row {number}" for number in range(count)]
-        values = rows if rule == NONE else columns[rule]
-        return [
-            row if value is None else str(value) for value, row in zip(values, rows, strict=True)
-        ]
+            labelled = "name" if "name" in schema.names else "label"
+            names = {labelled, "split"} & {*schema.names}
+            if rule is not None and rule.text != NONE:
+                if rule.text not in schema.names:
+                    raise UserError(f"groups={rule.text} is no column of {self._path}")
+                names.add(rule.text)
+            columns = file.read(sorted(names)).to_pydict()
+            known = _class_names(schema, labelled)
+        count = len(columns[labelled])
+        named = [f"{above}row {number}" for number in range(count)]
+        rows.names += named
+        rows.labels += [self._text(value, known) for value in columns[labelled]]
+        if "split" in columns:
+            rows.parts += [part_named(split, self._path) for split in columns["split"]]
+        else:
+            rows.parts += [ImagePart.train if part is None else part] * count
+        if rule is not None and rule.text != NONE:
+            groups = zip(columns[rule.text], named, strict=True)
+            rows.groups += [row if value is None else str(value) for value, row in groups]
 
     def _text(self, value: Any, known: Sequence[str]) -> str | None:
         """Name of the class of a label; labels in a list are joined, as names of class folders are.
@@ -160,22 +177,15 @@ class ParquetImages:
                 return str(field.name)
         raise UserError(f"{self._path} has no column of bytes, the encoded images")
 
-    def images(self, column: str) -> Iterator[bytes]:
+    def images(self) -> Iterator[bytes]:
         """Each row's encoded image."""
-        top, _, below = column.partition(".")
         with self._opened() as file:
+            column = self._image_column(file.schema_arrow)
+            top, _, below = column.partition(".")
             for batch in file.iter_batches(1, columns=[column]):
                 values = batch.column(top)
                 for image in values.field(below) if below else values:
                     yield image.as_py() or b""
-
-    def _part(self, split: object) -> ImagePart:
-        name = str(split).casefold()
-        if name not in SPLITS:
-            raise UserError(
-                f"{self._path}: split {printable(str(split))!r} is none of train, val and test"
-            )
-        return SPLITS[name]
 
 
 def _class_names(schema: pa.Schema, column: str) -> list[str]:
@@ -193,17 +203,10 @@ def _class_names(schema: pa.Schema, column: str) -> list[str]:
 @final
 @dataclass(frozen=True)
 class _ParquetPixels:
-    """Encoded images of a column, which may be read again."""
+    """Encoded images of all files, which may be read again."""
 
-    file: ParquetImages
-    column: str
+    files: Sequence[_ParquetFile]
 
     def __iter__(self) -> Iterator[bytes]:
-        return self.file.images(self.column)
-
-
-def _ordered(texts: set[str]) -> tuple[str, ...]:
-    """Whole numbers by their values, other texts by the alphabet."""
-    if all(re.fullmatch(r"-?\d{1,18}", text) for text in texts):
-        return tuple(sorted(texts, key=int))
-    return tuple(sorted(texts))
+        for file in self.files:
+            yield from file.images()

@@ -20,7 +20,7 @@ import yaml
 from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, clean_name
+from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, clean_name, split_in
 from nas.fit.data.splits import ImagePart
 
 ANNOTATIONS = ("annotations.json", "_annotations.coco.json")
@@ -33,6 +33,12 @@ _NO_IMAGES = re.compile("mask|label|annot|segment|thumb", re.IGNORECASE)
 """Part of the names of folders in which no image of an annotation is looked for."""
 
 _EXAMPLES = 3
+
+_MOST_ABOVE = 8
+"""Folders above an image that its name may have and its folder not."""
+
+_MOST_LOOKED_AT = 100
+"""Files whose beginnings are looked at for the program that wrote them."""
 
 
 @final
@@ -80,9 +86,8 @@ class Annotations:
             self._read_voc()
         else:
             raise UserError(
-                f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or Annotations/ (Pascal VOC); "
-                f"convert others, as those of CVAT, LabelMe and Label Studio: pip install datumaro, then "
-                f"datum convert -i {folder} -if FORMAT -f coco -o OUT"
+                f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or Annotations/ (Pascal VOC)"
+                f"{_way_out(folder)}"
             )
         used = {label for image in self.images for label in image.labels}
         self.classes = tuple(name for name in self._names if name in used)
@@ -108,7 +113,7 @@ class Annotations:
     def _read_coco(self, path: Path, part: ImagePart) -> None:
         """Read one JSON file."""
         try:
-            content = json.loads(read_text(path).removeprefix("\ufeff"))
+            content = json.loads(read_text(path))
             rows = {key: _rows(content, key) for key in ("images", "categories", "annotations")}
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}") from error
@@ -187,18 +192,25 @@ class Annotations:
           UserError: if it lies outside.
         """
         name = name.replace("\\", "/")
-        by_split = sorted(self._folders, key=lambda each: _split_of(each.name) not in {part, None})
-        for place in (folder / "images", folder, self.folder / "images", *by_split):
-            path = place / name
-            try:
-                if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()):
-                    return path
-            except OSError:  # a name that is too long
-                continue
-        if ".." in Path(name).parts or Path(name).is_absolute():
+        by_split = sorted(self._folders, key=lambda each: split_in(each.name) not in {part, None})
+        places = (folder / "images", folder, self.folder / "images", *by_split)
+        parts = Path(name).parts
+        if ".." in parts:
             raise UserError(f"the image {printable(name)[:200]!r} lies outside {self.folder}")
+        # names may begin with folders of the machine that wrote them
+        shorter = [Path(*parts[at:]) for at in range(min(_MOST_ABOVE, len(parts)))]
+        for path in (place / each for each in shorter for place in places):
+            if self._is_inside(path):
+                return path
         self.leave_out("images that are not there", name)
         return None
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether it is a file below the folder."""
+        try:
+            return path.is_file() and path.resolve().is_relative_to(self.folder.resolve())
+        except (OSError, ValueError):  # a name that is too long, or has a null character
+            return False
 
     def _add(
         self, image: BoxedImage, box: Sequence[float], label: str, *, is_crowd: bool = False
@@ -330,6 +342,33 @@ class Annotations:
             self.images.append(image)
 
 
+def _way_out(folder: Path) -> str:
+    """What turns annotations of another program into COCO's; nothing where none are known."""
+    for path in sorted(folder.glob("*.[jx][sm][ol]*"))[:_MOST_LOOKED_AT]:
+        try:
+            start = read_text(path)[:2000]
+        except (UserError, OSError):
+            continue
+        if path.suffix == ".xml" and "<annotations>" in start:
+            return (
+                f"; {path.name} is CVAT's: export it from there as COCO or YOLO, or, for its boxes alone, "
+                f"pip install globox; globox convert {path} {folder / 'annotations.json'} --format cvat --save_fmt coco "
+                f"--coco_auto_ids"
+            )
+        if '"shapes"' in start:
+            return (
+                f"; {path.name} is LabelMe's: pip install labelme2coco; labelme2coco {folder}; "
+                f"mv runs/labelme2coco/dataset.json {folder / 'annotations.json'}"
+            )
+        if re.search(r'"(annotations|completions)"\s*:\s*\[', start) and '"data"' in read_text(
+            path
+        ):
+            return (
+                f"; {path.name} is Label Studio's: export it from there as COCO or YOLO with images"
+            )
+    return ""
+
+
 def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
     """COCO's files with their splits: one for all, or those of folders or names as train and val."""
     for name in ANNOTATIONS:
@@ -342,24 +381,17 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
                 if (path / name).is_file():
                     yield path / name, SPLITS[path.name.casefold()]
     files = _annotation_files(folder)
-    if len(files) == 1 and _split_of(files[0].stem) is None:
+    if len(files) == 1 and split_in(files[0].stem) is None:
         yield files[0], ImagePart.train  # as CVAT's instances_default.json
     for path in files:
         words = path.stem.casefold().replace("-", "_").split("_")
-        part = _split_of(path.stem)
+        part = split_in(path.stem)
         if part is not None and not {"captions", "person"} & {*words}:
             yield path, part
 
 
 def _annotation_files(folder: Path) -> list[Path]:
     return sorted((folder / "annotations").glob("[!.]*.json"))
-
-
-def _split_of(name: str) -> ImagePart | None:
-    """The split that a word of a name says, as in `val2017` or `instances_train`; None if none does."""
-    words = name.casefold().replace("-", "_").split("_")
-    known = (SPLITS.get(word.rstrip("0123456789")) for word in words)
-    return next((part for part in known if part is not None), None)
 
 
 def _rows(content: Any, key: str) -> list[dict[str, Any]]:

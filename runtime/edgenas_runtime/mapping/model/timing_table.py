@@ -85,7 +85,7 @@ def read_timing_table(path: Path) -> TimingTable:
       ValueError: naming the line, if it is not a valid table.
     """
     try:
-        text = read_text(path, encoding="utf-8-sig")
+        text = read_text(path)
         reader = csv.DictReader(io.StringIO(text, newline=""))
         header = reader.fieldnames or []
         lines = [(reader.line_num, row) for row in reader]

@@ -370,6 +370,38 @@ def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
         Detection(str(folder), side=48)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        (
+            "annotations.xml",
+            "<annotations><version>1.1</version></annotations>",
+            "globox convert .*annotations.xml",
+        ),
+        ("0.json", '{"version": "5", "shapes": [], "imagePath": "0.png"}', "labelme2coco"),
+        (
+            "p.json",
+            '[{"id": 1, "annotations": [], "data": {"image": "0.png"}}]',
+            "Label Studio's: export",
+        ),
+    ],
+)
+def test_annotations_of_another_program_are_refused_with_what_converts_them(
+    folder, name, content, hint
+):
+    (folder / "annotations.json").unlink()
+    (folder / name).write_text(content)
+
+    with pytest.raises(UserError, match=hint):
+        Annotations(folder)
+
+
+def test_names_of_images_may_begin_with_folders_of_another_machine(folder):
+    _every("images", lambda row: row.update(file_name=f"/home/me/set/{row['file_name']}"))(folder)
+
+    assert len(Annotations(folder).images) == 20
+
+
 _STRANGE = [
     None, -1, 2.5, "x", "", [], {}, math.nan, math.inf, 10**400, "1", "9" * 400, [1, 2], True,
     "../../etc/passwd", "\0", "a" * 5000, {"a": 1}, 1e308,
