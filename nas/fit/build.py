@@ -41,7 +41,7 @@ from nas.fit.own_images import FineTuningConfig, InheritedConfig, OwnImagesConfi
 from nas.fit.training.recipe import usual_recipe, with_augmentation
 from nas.spaces.base import SearchSpace, searched_part
 from nas.spaces.registry import default_space, space_named
-from nas.spaces.trusted_code import MARK, absolute, trust
+from nas.spaces.trusted_code import absolute, trust
 from nas.trials.executor import Workers
 from nas.trials.problem import SearchProblem
 
@@ -184,9 +184,11 @@ def _rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> S
     from nas.fit.starts.elastic.rehearsal import choose_scaling, rehearse  # noqa: PLC0415 - imports torch
     from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - as above
 
-    if not isinstance(space, ElasticSpace) or MARK not in (config.network or MARK):
+    if not isinstance(space, ElasticSpace) or not _is_of_user(config):
         if config.mean is not None or config.std is not None:
-            raise UserError("mean= and std= are of the images of network=FILE.py:FUNCTION")
+            raise UserError(
+                "mean= and std= are of the images of network=FILE.py:FUNCTION or model.onnx"
+            )
         return space
     if config.mean is not None or config.std is not None:
         space.pretrained_normalisation = _scaling(config, space.channels)
@@ -195,6 +197,13 @@ def _rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> S
     if scaling is not None:
         space.notes = (*space.notes, scaling)
     return space
+
+
+def _is_of_user(config: FitConfig) -> bool:
+    """Whether the space has a network of the user: an object, a function or a file."""
+    from nas.fit.starts.elastic.loading import is_of_user  # noqa: PLC0415 - imports torch
+
+    return config.network is None or is_of_user(config.network)
 
 
 def _scaling(config: FitConfig, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -344,7 +353,7 @@ def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnIma
         possible = " or ".join(f"start={each.value}" for each in starts)
         raise UserError(f"start={start.value} is not for space={config.space}; take {possible}")
     # a network of the package has a new head, one of the user's own is tuned
-    has_new_head = config.weights is None and MARK not in (config.network or MARK)
+    has_new_head = config.weights is None and not _is_of_user(config)
     rule, usual = {
         StartFrom.pretrained: (FineTuningConfig, "fine_tuning"),
         StartFrom.network: (InheritedConfig, "scenes" if has_new_head else "fine_tuning"),

@@ -88,7 +88,7 @@ class FitConfig(RunConfig):
     )
     network: str | None = setting(
         None,
-        "my_net.py:function, which builds a trained network to make smaller; "
+        "my_net.py:function, which builds a trained network to make smaller, or model.onnx; "
         "docs/how-to/make-your-network-fit.md.",
     )
     mean: Any = setting(

@@ -20,6 +20,9 @@ from nas.fit.starts.elastic.structure import head_prefixes
 from nas.fit.starts.weights_file import matched, read_tensors
 from nas.spaces.trusted_code import MARK, require_trusted
 
+ONNX = ".onnx"
+"""Ending of the files that networks are read from."""
+
 
 def named_space(argument: str = "") -> ElasticSpace:
     """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE,MULTIPLE`, of which the last three may be empty.
@@ -34,10 +37,16 @@ def named_space(argument: str = "") -> ElasticSpace:
         "multiple": int(multiple or MULTIPLE),
         "name": f"elastic:{argument}",
     }
-    if MARK not in network:
+    if not is_of_user(network):
         return _started(network, weights, side, settings)
-    require_trusted(network)
+    if MARK in network:
+        require_trusted(network)
     return elastic_space(network, weights or None, int(side) if side else None, **settings)
+
+
+def is_of_user(network: str) -> bool:
+    """Whether this names a network of the user, a function or a file, and none of the package."""
+    return MARK in network or network.endswith(ONNX)
 
 
 def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> ElasticSpace:
@@ -74,8 +83,8 @@ def elastic_space(
     """The space of the sub-networks of a trained network.
 
     Args:
-      network: the module, or `FILE.py:FUNCTION`, a function without arguments that builds it. The file
-        is run.
+      network: the module, or `FILE.py:FUNCTION`, a function without arguments that builds it, whose file
+        is run, or an ONNX file.
       weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
       side: of its images, pixels; None: timm knows it.
       multiple: of which numbers of channels are, where some are cut.
@@ -84,6 +93,8 @@ def elastic_space(
     Raises:
       UserError: if the network cannot be built or analysed, or the weights are not its own.
     """
+    if isinstance(network, str) and network.endswith(ONNX):
+        return _space_of_file(Path(network), weights, side, multiple=multiple, name=name)
     named = network if isinstance(network, str) else type(network).__name__
     module = (
         _built(network, has_weights=weights is not None) if isinstance(network, str) else network
@@ -102,6 +113,28 @@ def elastic_space(
     side = side or about["input_size"][-1]
     space = ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
     space.notes = (*notes, *space.notes)
+    return space
+
+
+def _space_of_file(
+    path: Path, weights: str | None, side: int | None, *, multiple: int, name: str
+) -> ElasticSpace:
+    """The space of the network in an ONNX file.
+
+    Raises:
+      UserError: if it cannot be read, converted or analysed, or its images are not square.
+    """
+    from nas.fit.starts.onnx_file.module import network_of_file  # noqa: PLC0415 - imports ONNX Runtime
+
+    if weights is not None:
+        raise UserError(f"network={path} has its weights; leave out weights=")
+    module, (channels, height, width), notes = network_of_file(path, side)
+    if height != width:
+        raise UserError(
+            f"network={path} takes images of {height} x {width} pixels; set side=, as others are square"
+        )
+    space = ElasticSpace(module, height, channels=channels, multiple=multiple, name=name)
+    space.notes, space.origin = (*notes, *space.notes), f"the trained network {path.name}"
     return space
 
 

@@ -1,0 +1,1 @@
+"""A trained network in an ONNX file becomes a module of torch."""
