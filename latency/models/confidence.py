@@ -5,7 +5,8 @@ of the residuals log(measured / predicted) of architectures that the model was n
 quantile is calibrated on answers: of networks that a search chooses, fewer are beyond T than of all
 networks with the same margin, because most leave a part of T unused. Over 38 public devices, each at the
 level that the others ask for, as many answers are within T as `LEVELS` says
-(`benchmarks/results/confident-answers.md`). In a space too large to be listed an answer leaves no part of
+(`benchmarks/results/confident-answers.md`). A model of a few hundred networks has its largest errors where none was
+timed, which quantiles of so few residuals do not show: its margin is a multiple of their spread, `FACTORS`. In a space too large to be listed an answer leaves no part of
 T unused, and a search picks networks that are predicted too fast: `LEVELS_WITHOUT_SLACK`. The probability
 of the answer in hand is that of its own margin, `WITHIN`. The idea is that of conformal risk control
 (Angelopoulos et al., ICLR 2024), the risk being the share of broken limits.
@@ -61,7 +62,17 @@ Lower confidence bounds from half of the boards that hold on the other half, in 
 (`python -m benchmarks.confident_answers --reliability`).
 """
 
+FACTORS = {0.75: 0.85, 0.8: 1.0, 0.85: 1.25, 0.9: 1.5, 0.95: 2.0, 0.98: 4.0}
+"""Margin in spreads by the share of answers within T, of models fitted on 60 to 500 networks.
+
+The spread is the 90 % quantile of the absolute residuals (`python -m benchmarks.own_tables`).
+"""
+
+WITHIN_BY_SPREAD = ((0.5, 0.65), (1.0, 0.79), (1.5, 0.85), (4.0, 0.95))
+"""Least margin in spreads, and share of predicted answers with such a margin that are within T, of the same models."""
+
 MOST_CONFIDENCE = max(LEVELS)
+_AT_95 = QUANTILES.index(0.95)
 
 
 @final
@@ -72,6 +83,7 @@ class ResidualUncertainty:
     sd: float  # robust: half of the middle 68 %
     quantiles: tuple[float, ...]  # at `QUANTILES`
     leaves_slack: bool = True  # answers leave a part of T unused: the space can be listed
+    spread: float | None = None  # 90 % of absolute residuals; None unless few networks were fitted
 
     @property
     def most_confidence(self) -> float:
@@ -80,7 +92,14 @@ class ResidualUncertainty:
 
     @property
     def _levels(self) -> dict[float, float]:
+        if self.spread is not None:
+            return FACTORS
         return LEVELS if self.leaves_slack else LEVELS_WITHOUT_SLACK
+
+    @property
+    def wide(self) -> float:
+        """Spread of the residuals, also of a model fitted on many networks."""
+        return max(0.0, self.quantiles[_AT_95]) if self.spread is None else self.spread
 
     def without_slack(self) -> ResidualUncertainty:
         """The same residuals, in a space that is too large to be listed."""
@@ -89,23 +108,28 @@ class ResidualUncertainty:
     def scaled(self, factor: float) -> ResidualUncertainty:
         """The uncertainty of residuals that are larger by a factor."""
         quantiles = tuple(factor * quantile for quantile in self.quantiles)
-        return replace(self, sd=factor * self.sd, quantiles=quantiles)
+        spread = None if self.spread is None else factor * self.spread
+        return replace(self, sd=factor * self.sd, quantiles=quantiles, spread=spread)
 
     def and_of(self, other: ResidualUncertainty | None) -> ResidualUncertainty:
         """The uncertainty of a sum of independent residuals, this one's and another's."""
         if other is None:
             return self
-        both = np.hypot(self.quantiles, other.quantiles)
-        return replace(self, sd=float(np.hypot(self.sd, other.sd)), quantiles=tuple(both.tolist()))
+        sd, *both = np.hypot((self.sd, *self.quantiles), (other.sd, *other.quantiles)).tolist()
+        of_few = self.spread is not None or other.spread is not None
+        spread = float(np.hypot(self.wide, other.wide)) if of_few else None
+        return replace(self, sd=sd, quantiles=tuple(both), spread=spread)
 
     def margin(self, confidence: float) -> float:
         """Logarithm of the factor that a prediction needs below T; not negative, 0 for confidence 0."""
         if confidence <= 0:
             return 0.0
+        if self.spread is not None:
+            return self.level(confidence) * self.spread
         return max(0.0, float(np.interp(self.level(confidence), QUANTILES, self.quantiles)))
 
     def level(self, confidence: float) -> float:
-        """The level of the residuals' quantile that is the margin."""
+        """The level of the residuals' quantile that is the margin; of few networks, the margin in spreads."""
         return float(np.interp(confidence, [*self._levels], [*self._levels.values()]))
 
     def level_of(self, margin: float) -> float:
@@ -114,7 +138,16 @@ class ResidualUncertainty:
 
     def confidence(self, margin: float) -> float:
         """The least probability that an answer with this margin of its own is within T."""
+        if self.spread is not None:
+            least = [spreads * self.spread for spreads, _ in WITHIN_BY_SPREAD]
+            return (0.0, *(share for _, share in WITHIN_BY_SPREAD))[bisect(least, margin)]
         return (0.0, *WITHIN)[bisect(QUANTILES, self.level_of(margin))]
+
+
+def of_few(residuals: Float64[ndarray, " n"]) -> ResidualUncertainty:
+    """The uncertainty of a model of a few hundred networks, from its held-out residuals."""
+    spread = float(np.quantile(np.abs(residuals), 0.9))
+    return replace(of_residuals(residuals), spread=spread)
 
 
 def of_residuals(residuals: Float64[ndarray, " n"]) -> ResidualUncertainty:

@@ -23,7 +23,7 @@ from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import MeasuredLatency
 from latency.devices.registry import TimedDevice
-from latency.models.confidence import ResidualUncertainty, of_residuals
+from latency.models.confidence import ResidualUncertainty, of_few, of_residuals
 
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""
@@ -31,8 +31,10 @@ FEWEST_MEASURED = 50
 MODELS = "regression.safetensors"
 """Name of the file of embedded models among the resources of a space."""
 
+_MANY = 5000  # timed architectures from which a fit counts as one of a whole table
 _COMPARED = 1000  # times that tell whether a model was fitted on them
-_RIDGE = 1.0  # holds weights of collinear features; 0.3 and 3 predict held-out cells alike
+_RIDGE = 3.0  # of standardised features; it matters where fewer networks than features were timed
+_LEAST = 4  # place of the time below which no prediction is
 _FOLDS = 5
 _SEED = 201
 
@@ -40,11 +42,15 @@ _SEED = 201
 @final
 @dataclass(frozen=True)
 class LinearLatency:
-    """Weights for one device; no prediction is below the fastest architecture of the fit."""
+    """Weights for one device; no prediction is below the fifth fastest architecture of the fit.
+
+    Times of cells without a path to the output are near zero on some devices: a floor of the fastest would let the
+    model answer with them for networks that compute.
+    """
 
     weights_ms: Float64[ndarray, " features"]
     intercept_ms: float
-    fastest_ms: float
+    fastest_ms: float  # the floor
 
     def predict_ms(self, features: Float64[ndarray, "*n features"]) -> Float64[ndarray, "*n"]:
         """Milliseconds, positive."""
@@ -83,6 +89,9 @@ class EmbeddedModel:
     uncertainty: ResidualUncertainty | None = (
         None  # of its held-out predictions, where they are known
     )
+    only_canonical: bool = (
+        False  # no architecture of the fit has operations that its output does not need
+    )
 
     def predict_ms(self, features: Float64[ndarray, "*n features"]) -> Float64[ndarray, "*n"]:
         """Milliseconds; NaN on a side of images that no network of the fit has."""
@@ -97,12 +106,15 @@ class EmbeddedModel:
 def fit(
     features: Float64[ndarray, "n features"], latency_ms: Float64[ndarray, " n"]
 ) -> LinearLatency:
-    """Least squares in milliseconds, ridge-regularised around the mean."""
+    """Least squares in milliseconds on standardised features, ridge-regularised around the mean."""
     centre, mean_ms = features.mean(axis=0), float(latency_ms.mean())
-    centred = features - centre
-    gram = centred.T @ centred + _RIDGE * np.eye(features.shape[1])
-    weights_ms = np.linalg.solve(gram, centred.T @ (latency_ms - mean_ms))
-    return LinearLatency(weights_ms, float(mean_ms - centre @ weights_ms), float(latency_ms.min()))
+    scale = features.std(axis=0)
+    scale[scale == 0] = 1.0
+    inputs = (features - centre) / scale
+    gram = inputs.T @ inputs + _RIDGE * np.eye(features.shape[1])
+    weights_ms = np.linalg.solve(gram, inputs.T @ (latency_ms - mean_ms)) / scale
+    least_ms = float(np.sort(latency_ms)[min(_LEAST, len(latency_ms) - 1)])
+    return LinearLatency(weights_ms, float(mean_ms - centre @ weights_ms), least_ms)
 
 
 def cross_validate(
@@ -112,7 +124,8 @@ def cross_validate(
 ) -> tuple[Quality, ResidualUncertainty]:
     """Quality and uncertainty of predictions by fits on none of the architecture's group."""
     predicted_ms = held_out_ms(features, latency_ms, groups)
-    return judge(predicted_ms, latency_ms), of_residuals(np.log(latency_ms / predicted_ms))
+    spread = of_residuals if len(latency_ms) >= _MANY else of_few
+    return judge(predicted_ms, latency_ms), spread(np.log(latency_ms / predicted_ms))
 
 
 def held_out_ms(
@@ -227,6 +240,7 @@ def fitted_model(space: Space, device: TimedDevice, measured: MeasuredLatency) -
         saw_disconnected=bool(disconnected(space, features).any()),
         features=tuple(space.feature_names),
         uncertainty=uncertainty,
+        only_canonical=bool((space.canonical(architectures) == space.normal(architectures)).all()),
     )
 
 

@@ -152,7 +152,7 @@ def predicted_table(
     else:
         model, fitted_now = model_of(space, device, measured)
     fitted = "fitted now on" if fitted_now else "an embedded linear model of"
-    fill = _regression(space, device, model)
+    fill = regression_fill(space, device, model)
     how = (
         f"regression: every latency is predicted by {fitted} {model.measured_count:,} architectures "
         f"of {device.source} ({model.quality})"
@@ -247,16 +247,23 @@ def _fill(
     else:
         model, _ = model_of(space, device, measured)
     extrapolated = "".join(f"; {note}" for note in _extrapolation(space, device, model, missing))
-    return _regression(
+    return regression_fill(
         space, device, model, f"predicted by regression ({model.quality}){extrapolated}"
     )
 
 
-def _regression(
+def regression_fill(
     space: Space, device: TimedDevice, model: EmbeddedModel, description: str = ""
 ) -> Fill:
+    """Predictions of a device's linear model."""
+
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
-        return model.predict_ms(features_timed(space, device, architectures))
+        ms = model.predict_ms(features_timed(space, device, architectures))
+        if model.only_canonical:
+            # whether this board runs what the output does not need was never seen: the slower of both
+            needed = replace(device, once_per_network=True)
+            ms = np.maximum(ms, model.predict_ms(features_timed(space, needed, architectures)))
+        return ms
 
     return Fill(Kind.regression, description, predict, uncertainty=model.uncertainty)
 

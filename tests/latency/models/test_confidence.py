@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from latency.models.confidence import MOST_CONFIDENCE, QUANTILES, of_residuals
+from latency.models.confidence import FACTORS, MOST_CONFIDENCE, QUANTILES, of_few, of_residuals
 from latency.models.regression import embedded_models
 from nas.spaces.registry import space_named
 
@@ -58,3 +58,17 @@ def test_independent_residuals_add_up():
 def test_every_embedded_model_knows_its_uncertainty():
     for model in embedded_models(space_named("nas_bench_201")).values():
         assert 0 < model.uncertainty.margin(0.95) < 0.4 or model.quality.r2 > 0.9999
+
+
+def test_a_model_of_few_networks_keeps_a_margin_in_spreads_and_says_less_of_its_answers():
+    residuals = np.random.default_rng(0).normal(0, 0.05, 100)
+    few, many = of_few(residuals), of_residuals(residuals)
+
+    spread = np.quantile(np.abs(residuals), 0.9)
+    assert few.margin(0.95) == pytest.approx(FACTORS[0.95] * spread)
+    assert few.margin(0.95) > 1.5 * many.margin(0.95)
+    assert few.scaled(2.0).margin(0.95) == pytest.approx(2 * few.margin(0.95))
+    assert many.and_of(few).margin(0.95) > few.margin(0.95)
+    assert few.confidence(few.margin(0.95)) == 0.85
+    assert few.confidence(0.0) == 0
+    assert few.margin(0.0) == 0

@@ -51,6 +51,16 @@ def test_a_feature_that_never_varies_does_not_matter(flags):
     )
 
 
+def test_a_few_times_near_zero_are_no_floor_of_predictions():
+    features = np.random.default_rng(0).normal(size=(60, 3))
+    latency_ms = 10 + features[:, 0]
+    latency_ms[:3] = 1e-4
+
+    far = fit(features, latency_ms).predict_ms(np.array([[-1e3, 0.0, 0.0]]))
+
+    assert far == pytest.approx(np.sort(latency_ms)[4])
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3))
 def test_no_prediction_is_faster_than_the_fastest_measured_architecture(row):
     model = LinearLatency(np.array([-5.0, 1.0, 2.0]), intercept_ms=-3.0, fastest_ms=0.5)

@@ -182,6 +182,19 @@ def test_regression_fits_a_device_that_has_no_embedded_model(folder):
     assert "fitted now on 2,000" in oracle.description
 
 
+def test_cells_with_unneeded_operations_are_no_faster_than_as_timed_where_none_was_timed(folder):
+    canonical = np.unique(SPACE.numbers(SPACE.canonical(ARCHITECTURES)))[::20]
+    write_column(folder, "my-board", LAW_MS, canonical)
+
+    oracle = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
+
+    as_timed = oracle.ms[SPACE.numbers(SPACE.canonical(ARCHITECTURES))]
+    is_predicted = oracle.look_up(SPACE.canonical(ARCHITECTURES)).is_predicted
+    assert is_predicted.sum() > 10_000
+    assert (oracle.ms >= as_timed - 1e-9)[is_predicted].all()
+    assert oracle.uncertainty.spread is not None
+
+
 def test_regression_refuses_to_guess_from_a_handful_of_architectures(folder):
     write_column(folder, "my-board", LAW_MS, range(49))
 
