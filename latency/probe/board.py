@@ -30,6 +30,9 @@ _LONGEST_WAIT_S = 60.0
 LEAST_ONNXRUNTIME_OF_LAYERS = (1, 11)
 """Version from which ONNX Runtime's profile states the shapes of a layer's inputs and outputs."""
 
+_MOST_WORK = 1.5
+"""Times of one answer, added up, as a multiple of the wait for it by this machine's clock; `trtexec` overlaps copies."""
+
 _GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
 """Matches the names of Jetson's GPU clocks: 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
 
@@ -167,7 +170,7 @@ class LiveBoard:
         Raises:
           UnrunnableError: if the board refuses the network, or its agent dies of it each time.
           LostConnectionError: if the board does not come back.
-          BoardError: if it comes back as another, or its clock is broken.
+          BoardError: if it comes back as another, or its clock is broken: it says more than fits into the wait.
         """
         deaths, tries = 0, self._patience.tries
         for attempt in range(1, tries + 1):
@@ -176,6 +179,7 @@ class LiveBoard:
             except LostConnectionError as error:
                 self._wait(error, attempt)
                 continue
+            asked_s = time.monotonic()
             try:
                 answer = connection.request(
                     {"type": "measure", **self._settings.request(self.identity.runtime)},
@@ -192,7 +196,7 @@ class LiveBoard:
                     ) from error
                 self._wait(error, attempt)
                 continue
-            return self._timed(answer, network)
+            return self._timed(answer, network, time.monotonic() - asked_s)
         raise AssertionError  # the last attempt raises
 
     def disturbances(self, timed: Timed, quiet: StabilityConfig) -> tuple[str, ...]:
@@ -251,6 +255,7 @@ class LiveBoard:
             raise self._senseless(here) from error
         if self._settings.layers:
             self._require_shapes(identity)
+        asked_s = time.monotonic()
         prepared = connection.request(
             {"type": "prepare", **self._settings.request(runtime)},
             self._control(_takes(runtime)),
@@ -262,7 +267,9 @@ class LiveBoard:
                 f"{printable(str(prepared.get('message')))}"
             )
         try:
-            control_ms = float(np.median(self._times(prepared["control"]["ms"])))
+            times_ms = self._times(prepared["control"]["ms"])
+            self._require_possible(float(times_ms.sum()) / 1e3, time.monotonic() - asked_s)
+            control_ms = float(np.median(times_ms))
             clock_mhz = _state_of(prepared.get("state", {}), runtime).clock_mhz
         except _SENSELESS as error:
             raise self._senseless(prepared) from error
@@ -311,15 +318,17 @@ class LiveBoard:
             )
         return asked.value
 
-    def _timed(self, answer: dict[str, Any], onnx: bytes) -> Timed:
+    def _timed(self, answer: dict[str, Any], onnx: bytes, waited_s: float) -> Timed:
         if answer.get("type") != "measured":
             raise UnrunnableError(printable(str(answer.get("message") or answer)))
         try:
             network, control = answer["network"], answer["control"]
             report = dict(answer.get("state", {}))
+            network_ms, control_ms = self._times(network["ms"]), self._times(control["ms"])
+            self._require_possible(float(network_ms.sum() + control_ms.sum()) / 1e3, waited_s)
             return Timed(
-                self._times(network["ms"]),
-                self._times(control["ms"]),
+                network_ms,
+                control_ms,
                 int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
                 report,
@@ -328,6 +337,14 @@ class LiveBoard:
             )
         except _SENSELESS as error:
             raise self._senseless(answer) from error
+
+    def _require_possible(self, said_s: float, waited_s: float) -> None:
+        """Refuse times that cannot have passed while this machine waited for them."""
+        if said_s > _MOST_WORK * waited_s:
+            raise BoardError(
+                f"{self.address}: its times add up to {said_s:.3g} s, and its answer came after {waited_s:.3g} s, so "
+                f"the board's clock is broken; nothing it says is used"
+            )
 
     def _senseless(self, answer: dict[str, Any]) -> BoardError:
         text = printable(str(answer))[:200]

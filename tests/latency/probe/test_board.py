@@ -157,7 +157,7 @@ def test_any_answer_is_times_a_refusal_or_one_line(connect):
     @given(st.dictionaries(names, values | st.just("measured")))
     def check(answer):
         try:
-            timed = board._timed(answer, b"")
+            timed = board._timed(answer, b"", 60.0)
         except (BoardError, UnrunnableError) as error:
             assert len(str(error).splitlines()) == 1  # noqa: PT017 - both ways are right
         else:
@@ -252,6 +252,13 @@ def test_layers_on_a_runtime_without_shapes_are_refused(connect, faulty, setting
 
     with pytest.raises(BoardError, match=r"1\.11 .*1\.10\.0"):
         connect(sources=(old,), settings=replace(settings, layers=True))
+
+
+def test_times_that_cannot_have_passed_while_we_waited_are_not_used(connect, faulty):
+    lying = faulty('"control": timed, "state"', '"control": {"ms": [3e4] * 10}, "state"')
+
+    with pytest.raises(BoardError, match=r"add up to 300 s, and its answer came after .* s"):
+        connect(sources=(lying,))
 
 
 def test_a_hot_board_with_lower_clocks_is_the_same_board(connect, small, faulty):
