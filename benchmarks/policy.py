@@ -99,7 +99,9 @@ def measured(name, setting, seeds, changes):
     device, share, reward = setting
     limit_ms = latency_of_share(device, share)
     made = experiment(name, reward, device, limit_ms)
-    problem, config = made.problem, replace(made.config.controller, **changes)
+    problem, config = made.problem, made.config.controller
+    for constant, value in changes.items():
+        setattr(config, constant, value)
     if name == "uniform":
         config = replace(config, batch_size=50)  # which changes the speed alone
     accuracy, latency_ms, mode = searched(config, problem, seeds)

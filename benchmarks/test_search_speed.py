@@ -39,7 +39,7 @@ from rewards.proposed import ProposedReward
 
 SAMPLES = 5000
 ROUNDS = 5
-SETTINGS = {"lr": 0.003, "hidden_size": 32, "baseline_decay": 0.95, "entropy_weight": 0.0}
+SETTINGS = {"lr": 0.003, "entropy_weight": 0.0}
 
 
 @pytest.fixture(autouse=True)

@@ -46,18 +46,9 @@ class _SamplerOfOneSpace(TPESampler):
 class OptunaTpe(OneSearch):
     """Maximises the accuracy where no ratio is over 1. Optuna ignores failed trials."""
 
-    def __init__(
-        self,
-        space: Choices,
-        generator: np.random.Generator,
-        *,
-        n_startup_trials: int,
-        n_ei_candidates: int,
-    ) -> None:
+    def __init__(self, space: Choices, generator: np.random.Generator) -> None:
         self._space = space
         self._generator = generator
-        self._n_startup_trials = n_startup_trials
-        self._n_ei_candidates = n_ei_candidates
         self._distributions: dict[str, BaseDistribution] = {
             f"{d:03d}": CategoricalDistribution(range(k)) for d, k in enumerate(space.num_choices)
         }
@@ -71,8 +62,6 @@ class OptunaTpe(OneSearch):
             self._distributions,
             # with nothing else running, it would change the speed only
             constant_liar=count > 1 or bool(self._pending),
-            n_startup_trials=self._n_startup_trials,
-            n_ei_candidates=self._n_ei_candidates,
             seed=int(self._generator.integers(2**32)),
         )
         return np.array([self._ask() for _ in range(count)], np.int64)

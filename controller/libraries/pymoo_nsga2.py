@@ -23,8 +23,6 @@ from pymoo.operators.sampling.rnd import IntegerRandomSampling
 from controller.base import Choices, Score
 from controller.replicated import OneSearch, ReplicaTrials
 
-_FAILED_EXCESS = 1e9  # sum of the excess over the limits of a failed trial: worse than any other
-
 
 @final
 class PymooNsga2(OneSearch):
@@ -32,7 +30,7 @@ class PymooNsga2(OneSearch):
 
     A generation ends after as many trials as the population has members. A batch that is larger
     than the rest of a generation is filled with more children of the same parents. A failed trial
-    is infeasible, whether the limits are constraints or not.
+    is infeasible, a slow one is not.
     """
 
     def __init__(
@@ -41,13 +39,11 @@ class PymooNsga2(OneSearch):
         generator: np.random.Generator,
         *,
         size: int,
-        constrained: bool,
     ) -> None:
         self._space = space
         self._num_choices = np.array(space.num_choices)
         self._generator = generator
         self._size = size
-        self._constrained = constrained
         problem = Problem(
             vars={str(d): Choice(options=np.arange(k)) for d, k in enumerate(self._num_choices)},
             xl=np.zeros_like(self._num_choices),
@@ -91,8 +87,7 @@ class PymooNsga2(OneSearch):
         architectures, accuracy, ratios, failed = trials
         objectives = np.concatenate([-accuracy[:, None], ratios], axis=1)
         objectives[failed] = 0  # never compared, because they are infeasible
-        excess = np.maximum(ratios - 1, 0).sum(-1) * self._constrained
-        excess[failed] = _FAILED_EXCESS
+        excess = np.where(failed, 1.0, 0.0)
         self._evaluated = Population.merge(
             self._evaluated, _individuals(architectures, objectives, excess)
         )

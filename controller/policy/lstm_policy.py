@@ -15,7 +15,6 @@ from controller.base import Choices, ControllerConfig, DivergedError
 from controller.policy.lstm import Choose, Lstm, Pass
 from controller.rows import all_valid, switched_on
 
-MOST_HIDDEN = 4096  # a larger policy is a typing error
 _REDRAWS = 20  # attempts to draw a valid architecture before it is drawn uniformly
 _CANDIDATES = 1000  # draws among which a valid mode is looked for
 
@@ -25,16 +24,8 @@ class PolicyConfig(ControllerConfig):
     """Settings of every policy gradient."""
 
     lr: float  # of Adam
-    hidden_size: int
 
-    def require_policy(self) -> None:
-        """Check these settings; ValueError names the first that lies outside its range."""
-        self.require_finite("lr", positive=True)
-        self.require(
-            "hidden_size",
-            f"between 1 and {MOST_HIDDEN}",
-            fulfilled=1 <= self.hidden_size <= MOST_HIDDEN,
-        )
+    hidden_size = 32
 
     def require_finite(self, setting: str, *, positive: bool = False) -> None:
         """Check that a setting is finite, and not negative or even positive."""

@@ -93,8 +93,9 @@ def _mean_of_evaluated(
 class RnnConfig(PolicyConfig):
     """Settings of the policy gradient; conf/controller/rnn.yaml holds their defaults."""
 
-    baseline_decay: float
     entropy_weight: float
+
+    baseline_decay = 0.95
 
     def build(self, space: Choices, seeds: Sequence[int]) -> RnnController:
         """Make the controller, with one replica for each seed.
@@ -102,7 +103,6 @@ class RnnConfig(PolicyConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        self.require_policy()
-        self.require("baseline_decay", "in [0, 1)", fulfilled=0 <= self.baseline_decay < 1)
+        self.require_finite("lr", positive=True)
         self.require_finite("entropy_weight")
         return RnnController(self, space, seeds)

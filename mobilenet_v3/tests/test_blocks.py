@@ -27,7 +27,7 @@ from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.survey import estimated_share
 
 IMAGENET = SPACE.tasks["imagenet"]
-RNN = {"batch_size": 16, "lr": 0.02, "baseline_decay": 0.9, "entropy_weight": 0.01}
+RNN = {"batch_size": 16, "lr": 0.02, "entropy_weight": 0.01}
 
 
 def pixels(text):
@@ -90,7 +90,7 @@ def test_a_network_takes_as_long_as_its_blocks_and_other_sides_are_not_searched(
     assert (part.normal(sampled) == sampled).all()
 
 
-@pytest.mark.parametrize("config", [UniformConfig(batch_size=16), RnnConfig(**RNN, hidden_size=8)])
+@pytest.mark.parametrize("config", [UniformConfig(batch_size=16), RnnConfig(**RNN)])
 def test_a_search_asks_for_measured_sides_alone(config):
     part = SPACE.known_part(lambda rows: np.isin(rows[:, 0], [8, 16]))
     controller = config.build(part, [0])

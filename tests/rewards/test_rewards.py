@@ -92,11 +92,6 @@ def test_the_proposed_reward_refuses_a_weight_that_is_no_share(weight):
         ProposedReward(T_MS, latency_weight=weight)
 
 
-def test_the_absolute_reward_refuses_to_reward_distance_from_the_target():
-    with pytest.raises(ValueError, match="must be negative"):
-        AbsoluteReward(T_MS, slope=0.07)
-
-
 @given(accuracies, st.floats(0.01, T_MS), accuracies, st.floats(T_MS * 1.000001, 1e6))
 def test_constrained_puts_every_feasible_network_above_every_infeasible_one(
     feasible, within_ms, infeasible, beyond_ms

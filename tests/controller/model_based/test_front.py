@@ -11,7 +11,14 @@ from controller.model_based.guided import GuidedConfig
 
 ACCURACY = np.array([0.3, 0.5, 0.4, 0.7])
 COSTS = np.array([[1.0], [2.0], [3.0], [4.0]])
-CONFIG = GuidedConfig(batch_size=1, random=8, polish=2, anywhere=64, memory=100, front=True)
+
+
+class Quick(GuidedConfig):
+    random, polish, anywhere, memory = 8, 2, 64, 100
+    front = True
+
+
+CONFIG = Quick(batch_size=1)
 SPACE = Box(4, 4, 4)
 
 

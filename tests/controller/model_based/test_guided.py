@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from toy_spaces import Box, Evaluated, Stages, learn
@@ -12,7 +10,13 @@ from controller.model_based.guided import GuidedConfig
 
 NUM_CHOICES = (4, 4, 4, 4)
 SPACE = Box(*NUM_CHOICES)
-CONFIG = GuidedConfig(batch_size=1, random=8, polish=2, anywhere=64, memory=100, front=False)
+
+
+class Quick(GuidedConfig):
+    random, polish, anywhere, memory = 8, 2, 64, 100
+
+
+CONFIG = Quick(batch_size=1)
 
 
 def accuracy_of(architectures):
@@ -94,7 +98,8 @@ def test_what_is_pending_is_not_asked_again():
 
 
 def test_beyond_its_memory_it_still_improves():
-    config = replace(CONFIG, memory=12, front=False)
+    config = Quick(batch_size=1)
+    config.memory = 12
 
     sampled = advance(config.build(SPACE, range(3)), 90)
 

@@ -9,7 +9,6 @@ import pytest
 from hydra.core.config_store import ConfigStore
 
 import edgenas.__main__ as console
-import nas.fit.command
 import nas.measure.command
 import nas.search.command
 from edgenas_core.command import plug_ins
@@ -49,11 +48,6 @@ def in_folder(tmp_path, monkeypatch):
         ),
         (nas.search.command.main, ["latency=blocks", "T=8ms"], "mobilenet-v3"),
         (nas.search.command.main, ["accuracy=ofa", "T=8ms"], "mobilenet-v3"),
-        (
-            nas.fit.command.main,
-            ["space=mobilenet_v3_w1.0", "data=x", "T=8ms"],
-            "mobilenet-v3",
-        ),
     ],
 )
 @pytest.mark.usefixtures("without_extras", "in_folder")

@@ -142,9 +142,7 @@ def test_few_samples_make_a_page(count):
 @pytest.mark.parametrize("controller", [RnnConfig, None])
 def test_a_policy_shows_probabilities_and_random_search_the_shares_of_its_samples(controller):
     if controller is not None:
-        controller = controller(
-            batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0
-        )
+        controller = controller(batch_size=1, lr=0.01, entropy_weight=0.0)
 
     html = searched(range(50), controller=controller).page().html()
 

@@ -28,7 +28,7 @@ from nas.trials.loop import search
 from nas.trials.trial import State, Trials
 
 FULL = (Fidelity("200 epochs", 200),)
-RNN = RnnConfig(batch_size=1, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)
+RNN = RnnConfig(batch_size=1, lr=0.05, entropy_weight=0.0)
 
 
 def evaluate(architecture, _fidelity, _seed):

@@ -71,9 +71,7 @@ def test_what_is_asked_is_handed_on_before_its_answer():
 
 
 def test_the_policy_gradient_finds_better_networks_within_the_limit_than_chance():
-    config = RnnConfig(
-        batch_size=4, lr=0.01, hidden_size=16, baseline_decay=0.95, entropy_weight=0.0
-    )
+    config = RnnConfig(batch_size=4, lr=0.01, entropy_weight=0.0)
 
     found = steps(config, range(4), 2000)
 
@@ -99,9 +97,9 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 @pytest.mark.parametrize(
     "config",
     [
-        TpeConfig(batch_size=3, n_startup_trials=5, n_ei_candidates=8),
-        Nsga2Config(batch_size=3, population_size=8, constrained=True),
-        RnnConfig(3, lr=0.01, hidden_size=16, baseline_decay=0.95, entropy_weight=0.0),
+        TpeConfig(batch_size=3),
+        Nsga2Config(batch_size=3, population_size=8),
+        RnnConfig(3, lr=0.01, entropy_weight=0.0),
     ],
 )
 def test_a_replay_teaches_what_the_search_taught(config):

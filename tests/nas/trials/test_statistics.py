@@ -15,7 +15,7 @@ from controller.uniform import UniformConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.statistics import WINDOW, ChoiceHistory, best_feasible, sample_within_limit
 
-RNN = RnnConfig(batch_size=4, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)
+RNN = RnnConfig(batch_size=4, lr=0.05, entropy_weight=0.0)
 BUDGET = 200
 
 
