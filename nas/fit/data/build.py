@@ -37,7 +37,7 @@ from nas.fit.data.faults import (
     images_of_classes,
     images_repeated,
 )
-from nas.fit.data.groups import grouped, near_pairs, near_text, thumbnail
+from nas.fit.data.groups import grouped, near_pairs, near_text, shared_groups, thumbnail
 from nas.fit.data.image_set import CHANNELS
 from nas.fit.data.mirrors import mirrored_pairs, mirrors_text
 from nas.fit.data.source import Encoded, ImageListing, Source
@@ -216,15 +216,18 @@ def _groups(
 
     A rule of the user replaces the search for images that are nearly equal.
     """
-    if all((parts == part).any() for part in ImagePart):
-        return equal_to, []
     names = listing.groups
+    are_given = all((parts == part).any() for part in ImagePart)
     if names is not None:
         chosen = [name for name, is_usable in zip(names, decoded.usable, strict=True) if is_usable]
         groups = grouped(equal_to, chosen, np.zeros((0, 2), np.int64))
+        if are_given:
+            return groups, shared_groups(groups, parts, equal_to, "in one group with")
         return groups, [f"images in groups, each in one split: {len(np.unique(groups)):,} groups"]
     near = near_pairs(decoded.thumbnails) if listing.has_files else np.zeros((0, 2), np.int64)
     groups = grouped(equal_to, None, near)
+    if are_given:
+        return groups, shared_groups(groups, parts, equal_to, "nearly equal to")
     return groups, near_text(equal_to, groups)
 
 

@@ -87,8 +87,7 @@ def decode(
         raise UndecodableError("empty")
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as header:
-            turns = header.getexif().get(_ORIENTATION, 1) > _UPRIGHT
-            size = header.size[::-1] if turns else header.size
+            size = header.size[::-1] if _orientation(header) > _UPRIGHT else header.size
         image = upright(io.BytesIO(content), side if is_cropped else 0)
         return Decoded(square(rgb(image, limits), side), _treatment(image), size)
     except UnidentifiedImageError as error:
@@ -99,6 +98,20 @@ def decode(
         raise UndecodableError(str(error)) from error
     except Exception as error:  # damaged files raise whatever the decoder stumbles over
         raise UndecodableError("truncated or damaged") from error
+
+
+def orientation(file: Path) -> int:
+    """How the camera was held, 1 to 8 as EXIF numbers it; 1 where the file does not say.
+
+    Raises:
+      OSError: if it is no image.
+    """
+    with Image.open(file, formats=FORMATS) as header:
+        return _orientation(header)
+
+
+def _orientation(image: Image.Image) -> int:
+    return int(image.getexif().get(_ORIENTATION, 1))
 
 
 def _treatment(image: Image.Image) -> Treatment:

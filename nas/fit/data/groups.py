@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float32, Int64, UInt8
+from jaxtyping import Float32, Int8, Int64, UInt8
 from numpy import ndarray
 
 from edgenas_core.types.errors import UserError
+from nas.fit.data.splits import ImagePart
 
 NONE = "none"
 """Rule by which each image is a group of its own."""
@@ -155,6 +156,32 @@ def near_text(equal_to: Int64[ndarray, "n"], groups: Int64[ndarray, "n"]) -> lis
         f"{len(groups):,}, in {int((sizes > 1).sum()):,} groups (another rule: groups= of nas.fit)"
     )
     return [line]
+
+
+def shared_groups(
+    groups: Int64[ndarray, "n"],
+    parts: Int8[ndarray, "n"],
+    equal_to: Int64[ndarray, "n"],
+    words: str,
+) -> list[str]:
+    """Line on images that given splits separate from others of their group; none without any.
+
+    Equal images, which are counted apart, do not count.
+    """
+    _, own = np.unique(groups, return_inverse=True)
+    _, group_of_equal = np.unique(equal_to, return_inverse=True)
+    lines = []
+    for part, other in ((ImagePart.valid, ImagePart.train), (ImagePart.test, ImagePart.train)):
+        inside = parts == part
+        is_shared = np.isin(own, own[parts == other]) & ~np.isin(
+            group_of_equal, group_of_equal[parts == other]
+        )
+        if count := int((inside & is_shared).sum()):
+            lines.append(
+                f"warning: {part.words} images that are {words} {other.words} images: {count:,} of "
+                f"{int(inside.sum()):,}, so that {part.words} numbers may be too good"
+            )
+    return lines
 
 
 def thumbnail(pixels: UInt8[ndarray, "side side 3"]) -> UInt8[ndarray, "16 16"]:

@@ -34,7 +34,7 @@ SPLIT_SEED = 0
 """Seed of drawn splits: one for all, so that searches with any seed=, at any side, keep the same test images."""
 
 _SIDES = range(4, 513)
-_VERSION = 5  # of the stored sets; a change of decoding makes a new one
+_VERSION = 6  # of the stored sets; a change of decoding makes a new one
 _KINDS = (
     "a folder of class folders, a .csv file of file names and labels, .parquet or .tar files (webdataset) or a folder of "
     "them, or digits"

@@ -70,6 +70,7 @@ class Annotations:
         self._folders = [folder, *(path for path in below if not _NO_IMAGES.search(path.name))]
         self.classes: tuple[str, ...] = ()
         self.has_fractions = False  # boxes are parts of the sides
+        self.turned: list[str] = []  # photos whose boxes are on the pixels as they are stored
         self.not_counted: dict[str, list[str]] = {}  # rows and files by reason
         self._names: dict[str, None] = {}  # of all categories, in their order
         coco = [*_coco_files(folder)]
@@ -100,10 +101,13 @@ class Annotations:
     @property
     def report(self) -> tuple[str, ...]:
         """A line for each kind of row or file that does not count."""
+        lines = {f"left out, {reason}": names for reason, names in self.not_counted.items()}
+        if self.turned:
+            lines["boxes turned as the camera turned the photo"] = self.turned
         return tuple(
-            f"left out, {reason}: {len(names):,} ({', '.join(names[:_EXAMPLES])}"
+            f"{reason}: {len(names):,} ({', '.join(names[:_EXAMPLES])}"
             f"{', ...' if len(names) > _EXAMPLES else ''})"
-            for reason, names in self.not_counted.items()
+            for reason, names in lines.items()
         )
 
     def leave_out(self, reason: str, name: object) -> None:
@@ -325,7 +329,9 @@ class Annotations:
             if file is None:
                 self.leave_out("images that are not there", path.stem)
                 continue
-            image = BoxedImage(file, parts.get(path.stem, ImagePart.train), None)
+            sides = {name: root.findtext(f"size/{name}") for name in ("width", "height")}
+            size = None if "0" in sides.values() else _size({"file_name": path.name, **sides})
+            image = BoxedImage(file, parts.get(path.stem, ImagePart.train), size)
             for each in root.iter("object"):
                 corners = [
                     each.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")

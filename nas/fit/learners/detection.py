@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
+from nas.fit.data.decode import orientation
 from nas.fit.data.groups import DataOptions
 from nas.fit.learners.annotations import Annotations, BoxedImage
 from nas.fit.learners.base import ClassMetric, Findings, LearnerDescription, Metric
@@ -51,6 +52,9 @@ _NEGATIVE = 3
 
 MATCHED = 0.5
 """Least intersection over union of an anchor and the object that it learns."""
+
+_TURNS = {5: (1, 1), 6: (-1, 1), 7: (-1, -1), 8: (1, -1)}
+"""Signs of y and x of stored pixels as x and y of the upright image, by EXIF's orientation."""
 
 _CENTRE, _SIZE = 0.1, 0.2
 """Scale of the offsets of a box from its anchor: of the centre, and of the sides."""
@@ -107,17 +111,9 @@ class Detection:
         numbers = {name: at for at, name in enumerate(annotations.classes, 1)}
         rows = []
         for image, size in zip(images, sizes, strict=True):
-            if image.size is not None and image.size != size:
-                stated = f"{image.size[0]} x {image.size[1]}"
-                turned = image.size == size[::-1]
-                raise UserError(
-                    f"{image.file} is {size[0]} x {size[1]} pixels, and {stated} in the annotations"
-                    f"{'; its camera turned it: save it upright' if turned else ''}"
-                )
-            scale = (1, 1) if annotations.has_fractions else size
-            corners = np.array(image.boxes).reshape(-1, 4) / np.array([*scale, *scale])
+            corners = _fractions(image, size, annotations)
             inside = (corners * self.side).clip(0, self.side)
-            kept = (inside[:, 2:] > inside[:, :2]).all(1)
+            kept = np.asarray((inside[:, 2:] > inside[:, :2]).all(1))
             labels = [
                 numbers[name] * (-1 if crowd else 1)
                 for name, crowd in zip(image.labels, image.is_crowd, strict=True)
@@ -351,6 +347,32 @@ def _coco_box(image: int, label: float, corners: list[float]) -> dict[str, Any]:
     left, top, right, bottom = corners
     box = [left, top, right - left, bottom - top]
     return {"image_id": image, "category_id": abs(int(label)), "bbox": box}
+
+
+def _fractions(
+    image: BoxedImage, size: tuple[int, int], annotations: Annotations
+) -> Float64[ndarray, "boxes 4"]:
+    """Corners as fractions of the upright image's width and height.
+
+    Boxes on the stored pixels of a photo that its camera turned are turned as the photo is.
+
+    Raises:
+      UserError: if the annotations state another size.
+    """
+    stated = size if image.size is None else image.size
+    turn = None if stated == size else _TURNS.get(orientation(image.file))
+    if stated != size and (turn is None or stated != size[::-1]):
+        raise UserError(
+            f"{image.file} is {size[0]} x {size[1]} pixels, and {stated[0]} x {stated[1]} in the annotations"
+        )
+    scale = (1, 1) if annotations.has_fractions else stated
+    corners = np.asarray(np.array(image.boxes).reshape(-1, 4) / np.array([*scale, *scale]))
+    if turn is None:
+        return corners
+    # x and y change places, and are counted from the other side where the sign is negative
+    annotations.turned.append(image.file.name)
+    points = corners.reshape(-1, 2, 2)[..., ::-1] * turn + np.less(turn, 0)
+    return np.concatenate([points.min(1), points.max(1)], 1)
 
 
 def matched(

@@ -31,8 +31,15 @@ from nas.fit.data.decode import (
     limits_of_all,
     limits_text,
 )
-from nas.fit.data.faults import images_left_out
-from nas.fit.data.groups import DataOptions, grouped, near_pairs, near_text, thumbnail
+from nas.fit.data.faults import images_left_out, images_repeated
+from nas.fit.data.groups import (
+    DataOptions,
+    grouped,
+    near_pairs,
+    near_text,
+    shared_groups,
+    thumbnail,
+)
 from nas.fit.data.pixels import FORMATS, MOST_PIXELS, stretched
 from nas.fit.data.source import safe_name
 from nas.fit.data.splits import ImagePart, taken
@@ -127,31 +134,28 @@ def scene_splits(
     Equal and nearly equal images, or those of a group by the rule of `groups=`, stay in one split.
 
     Raises:
-      UserError: if there are no training images, or too few groups to draw from.
+      UserError: if there are no training images, too few groups to draw from, or given splits share images.
     """
     if not (parts == ImagePart.train).any():
         raise UserError(f"data={named} has no training images")
     missing = [part for part in (ImagePart.valid, ImagePart.test) if not (parts == part).any()]
-    count, lines = len(parts), []
+    count = len(parts)
     each = np.arange(count)
+    small = [stretched(Image.fromarray(image), 32) for image in scenes.pixels.numpy()]
+    digests = np.array([sha256(image.tobytes()).hexdigest() for image in small])
+    _, first, number = np.unique(digests, return_index=True, return_inverse=True)
+    equal_to = first[number]
+    lines = images_repeated(np.zeros(count, np.int64), parts, equal_to)
     rule = DataOptions.of(named).groups
     if rule is None:
-        small = [stretched(Image.fromarray(image), 32) for image in scenes.pixels.numpy()]
-        _, first, number = np.unique(
-            np.array([sha256(image.tobytes()).hexdigest() for image in small]),
-            return_index=True,
-            return_inverse=True,
-        )
-        near = near_pairs(np.stack([thumbnail(image) for image in small]))
-        groups = grouped(first[number], None, near)
-        repeated = count - len(first)
-        if repeated:
-            lines.append(f"images equal to another one: {repeated:,}")
-        lines += near_text(first[number], groups) if missing else []
+        groups = grouped(equal_to, None, near_pairs(np.stack(list(map(thumbnail, small)))))
+        lines += near_text(equal_to, groups) if missing else []
     else:
         names = rule.of_paths([str(file.relative_to(folder)) for file in scenes.files])
         groups = grouped(each, names, np.zeros((0, 2), np.int64))
         lines.append(f"images in groups, each in one split: {len(np.unique(groups)):,} groups")
+    words = "nearly equal to" if rule is None else "in one group with"
+    lines += shared_groups(groups, parts, equal_to, words)
     order = np.random.default_rng(SPLIT_SEED).permutation(count)
     parts = parts.copy()
     is_train = parts == ImagePart.train

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scene_folder import write_scenes
 from torch import nn
 
@@ -394,6 +395,50 @@ def test_annotations_of_another_program_are_refused_with_what_converts_them(
 
     with pytest.raises(UserError, match=hint):
         Annotations(folder)
+
+
+@pytest.mark.parametrize("orientation", [5, 6, 7, 8])
+def test_boxes_on_stored_pixels_are_turned_as_the_photo_is(folder, orientation):
+    stored = Image.new("RGB", (48, 32))
+    stored.paste((255, 255, 255), (6, 4, 24, 12))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(folder / "images" / "0.png", exif=exif)
+    _changed("images", lambda each: each[0].update(width=48, height=32))(folder)
+    _changed("annotations", lambda each: each[0].update(bbox=[6, 4, 18, 8]))(folder)
+
+    learner = Detection(str(folder), side=48)
+
+    left, top, right, bottom, _ = learner.scenes.targets[0, 0].round().int().tolist()
+    white = learner.scenes.pixels[0, ..., 0] > 128
+    assert white[top:bottom, left:right].all()
+    assert int(white.sum()) == (bottom - top) * (right - left)
+    assert any("1 (0.png)" in line for line in learner.describe().report)
+
+
+def test_given_splits_that_share_images_are_refused_or_told(folder):
+    content = json.loads((folder / "annotations.json").read_text())
+    (folder / "annotations.json").unlink()
+    for split, ids in (("train", range(14)), ("val", range(14, 17)), ("test", range(17, 20))):
+        part = {
+            **content,
+            "images": [row for row in content["images"] if row["id"] in ids],
+            "annotations": [row for row in content["annotations"] if row["image_id"] in ids],
+        }
+        (folder / "annotations").mkdir(exist_ok=True)
+        (folder / "annotations" / f"instances_{split}.json").write_text(json.dumps(part))
+    assert not any("too good" in line for line in Detection(str(folder)).describe().report)
+    images = folder / "images"
+    Image.open(images / "1.png").resize((40, 40)).resize((48, 48)).save(images / "18.png")
+
+    told = Detection(str(folder)).describe().report
+
+    assert any(
+        "test images that are nearly equal to training images: 1 of 3" in line for line in told
+    )
+    (images / "18.png").write_bytes((images / "1.png").read_bytes())
+    with pytest.raises(UserError, match="test images that are training images, too: 1 of 3"):
+        Detection(str(folder))
 
 
 def test_names_of_images_may_begin_with_folders_of_another_machine(folder):
