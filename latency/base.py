@@ -121,7 +121,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `blocks`, `layers`, `probe`, `mapped` or `corun`; stored with results."""
+        """`table`, `regression`, `transfer`, `blocks`, `layers`, `published`, `probe`, `mapped` or `corun`; stored with results."""
 
     @property
     def description(self) -> str:

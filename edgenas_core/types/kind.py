@@ -31,6 +31,7 @@ class Kind(IntEnum):
     )
     implausible = 12  # measured twice, both times far faster than other networks let expect
     layers = 13  # by a model of the layers of any network on the device
+    published = 14  # by a model of times that others published of other networks on the device
 
     @property
     def is_predicted(self) -> bool:
@@ -44,6 +45,8 @@ class Kind(IntEnum):
             return "measured while disturbed"
         if self is Kind.implausible:
             return "measured, implausibly fast"
+        if self is Kind.published:
+            return "predicted from published rows of other networks"
         return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
 
 
@@ -63,6 +66,7 @@ _PREDICTED = {
     Kind.blocks: "the sum of its blocks",
     Kind.layers: "the sum of its layers",
     Kind.own: "your own function",
+    Kind.published: "published rows of other networks",
 }
 
 _IS_PREDICTED = np.array([kind in _PREDICTED for kind in Kind])  # by the kind's value

@@ -26,11 +26,13 @@ from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.confidence import of_residuals
 from latency.models.known_devices import known_from
 from latency.models.layer_table import find_layer_table
+from latency.models.microcontrollers import is_chip
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
 from latency.sources.layers import LayersLatency, LayersLatencyConfig
 from latency.sources.lookup import Fill, TableLatency, make_table
+from latency.sources.published import PublishedLatency, PublishedLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 
 _MOST_CHOSEN = 1000  # calibration networks; the time of each grows with their number
@@ -43,7 +45,8 @@ _SAMPLED = 2000
 class TransferLatencyConfig(LatencyConfig):
     """The calibration networks as measured, all others as `latency.models.process` predicts them.
 
-    In a space without known devices they correct the device's layer model, if it has one.
+    In a space without known devices they correct the device's layer model, if it has one; and that of a
+    microcontroller in every space.
     """
 
     probes: str = setting(
@@ -53,8 +56,13 @@ class TransferLatencyConfig(LatencyConfig):
         None, "Unit of the times in it.", unset="as the column's name says"
     )
 
-    def build(self, device: str, space: Space, task: Task) -> TableLatency | LayersLatency:
+    def build(
+        self, device: str, space: Space, task: Task
+    ) -> TableLatency | LayersLatency | PublishedLatency:
         """Predict the space; the task is the one that the calibration networks were timed for."""
+        if is_chip(device):
+            timed = _timed(Path(self.probes), space, self.unit)
+            return PublishedLatencyConfig().build(device, space, task).corrected(*timed)
         if not any(each.for_transfer for each in registered(space)) and find_layer_table(device):
             architectures, latency_ms = _timed(Path(self.probes), space, self.unit)
             model = LayersLatencyConfig().build(device, space, task)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from edgenas_core.page.parts import PagePart
+    from nas.spaces.microcontroller import MicroGraph
 
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"
 
@@ -81,6 +82,13 @@ class MobileNetV3Space(MobileNetV3):
 
         image = self.image_side(architecture, task)
         return memory(self.layers(architecture, task), self.widths, image, task)
+
+    def micro_graphs(self, architecture: Int64[ndarray, "D"], task: Task) -> list[MicroGraph]:
+        """Operations on a microcontroller, of each block."""
+        from edgenas_mobilenet_v3.memory import graphs  # noqa: PLC0415 - as above
+
+        image = self.image_side(architecture, task)
+        return graphs(self.layers(architecture, task), self.widths, image, task)
 
     def sum_of_blocks(
         self,

@@ -68,6 +68,7 @@ NAMES: dict[str, dict[str, str]] = {
         "probe": "latency.sources.probe:ProbeLatencyConfig",
         "transfer": "latency.sources.transfer:TransferLatencyConfig",
         "corun": "latency.sources.corun:CorunLatencyConfig",
+        "published": "latency.sources.published:PublishedLatencyConfig",
     },
 }
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""

@@ -16,6 +16,7 @@ from edgenas_core.types.task import Task
 from edgenas_core.types.units import milliseconds
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
+from latency.models.microcontrollers import is_chip
 from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
 from nas.config.limits import limits_of
@@ -55,7 +56,8 @@ class RunConfig:
     )
     device: Any = setting(
         None,
-        "board/[runtime/]precision/batch, which `python -m nas.data list` shows; with latency=probe the address "
+        "board/[runtime/]precision/batch, which `python -m nas.data list` shows; a microcontroller, such as "
+        "stm32h747/cubeai/int8; with latency=probe the address "
         "of a board, ssh://<host> or cmd://<command>, or [several,addresses]; here: this machine.",
     )
     space: str = setting(MISSING, "Search space; docs/tutorial/your-own-space.md adds yours.")
@@ -67,7 +69,7 @@ class RunConfig:
         "Source of latencies. auto: a table if there is one, its holes predicted; table, regression: one of the "
         "two; probe: live on a board, docs/how-to/search-on-a-live-board.md; transfer: a new device's few times, "
         "latency.probes=<file> of nas.transfer; layers: the sum of a network's layers, which nas.measure layers= "
-        "measured; mapped: the network may run on another device, "
+        "measured; published: a microcontroller's, from published times of other networks; mapped: the network may run on another device, "
         "'latency.left=[<device> 9ms]'; corun: while other work goes on, scenario=.",
     )
     scenario: str | None = setting(
@@ -185,6 +187,8 @@ def with_live_latency(config: _Config, *, takes_addresses: bool) -> _Config:
     Times of this machine, where other work goes on, are marked and do not stop the run.
     """
     device = addresses(config.device)
+    if is_chip(device):
+        return _on_chip(config, device)
     is_here = device == HERE
     if not is_here and not (takes_addresses and "://" in device):
         return config
@@ -196,6 +200,24 @@ def with_live_latency(config: _Config, *, takes_addresses: bool) -> _Config:
         on_disturbance = OnDisturbance.flag if is_here else OnDisturbance.stop
         config = replace(config, latency=ProbeLatencyConfig(on_disturbance=on_disturbance))
     return replace(config, device="cmd://") if is_here and config.latency.is_live else config
+
+
+def _on_chip(config: _Config, device: str) -> _Config:
+    """Predict a microcontroller's times of int8 files, unless another source is named.
+
+    Raises:
+      UserError: if another precision is named.
+    """
+    from latency.sources.published import PublishedLatencyConfig  # noqa: PLC0415 - as its name is chosen
+    from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
+
+    if config.precision not in {None, BoardPrecision.int8}:
+        raise UserError(
+            f"precision={config.precision.value}: the published rows of {device} are of int8 networks; leave it out"
+        )
+    config = replace(config, precision=BoardPrecision.int8)
+    is_unnamed = isinstance(config.latency, AutoLatencyConfig)
+    return replace(config, latency=PublishedLatencyConfig()) if is_unnamed else config
 
 
 def live_settings(
@@ -234,7 +256,7 @@ def with_precision(config: _Config) -> _Config:
             raise UserError(
                 f"RAM= and flash= with precision=int8 or export=true: {missing}"
             ) from missing
-    if precision is None or f"/{precision.value}/" in device:
+    if precision is None or f"/{precision.value}/" in f"{device}/":
         return config
     if not isinstance(config.latency, ProbeLatencyConfig):
         raise UserError(

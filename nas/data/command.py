@@ -82,6 +82,7 @@ def _list(space: SearchSpace, folder: Path) -> None:
 
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
         accuracy_lines,
+        chip_lines,
         device_lines,
         known_devices,
     )
@@ -96,6 +97,7 @@ def _list(space: SearchSpace, folder: Path) -> None:
         _print(
             ["P=, RAM= and flash= limit what is computed from the layers of each network: no table"]
         )
+        _print(chip_lines(space))
     if not lines and isinstance(space, HasPublicData):
         raw, files = raw_folder(space, folder), space.public_data().files
         there = sum((raw / file.name).is_file() for file in files)

@@ -15,7 +15,9 @@ from edgenas_core.types.errors import UserError
 from latency.base import Space
 from latency.devices.measured import measured_on, scenarios
 from latency.devices.registry import TimedDevice, find, registered, unregistered
+from latency.models.microcontrollers import chips
 from latency.models.regression import Quality, embedded_models
+from latency.sources.published import HasMicroWork
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
 
@@ -100,3 +102,11 @@ def device_lines(rows: Iterable[DeviceRow]) -> list[str]:
         parts += [f"flaws {', '.join(map(str, numbers))}"] * bool(numbers)
         lines += [row.device.id, f"  {'; '.join(parts)}"]
     return [*lines, *(f"{number}: {flaw}" for flaw, number in number_of.items())]
+
+
+def chip_lines(space: SearchSpace) -> list[str]:
+    """The id of each modelled microcontroller and a line about it, where the space counts operations."""
+    if not isinstance(space, HasMicroWork):
+        return []
+    cards = [(chip.device, f"  published: predicted, {chip.card}") for chip in chips().values()]
+    return ["microcontrollers, int8 files:", *(line for card in cards for line in card)]

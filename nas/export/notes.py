@@ -106,6 +106,11 @@ def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:
     """RAM (TFLite Micro's arena) and flash of a file, bytes; None without one."""
     if tflite is None:
         return None
+    return float(graph_of_file(tflite).memory()[0]), float(len(tflite))
+
+
+def graph_of_file(tflite: bytes) -> MicroGraph:
+    """Operations of a .tflite file."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
     from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
 
@@ -125,12 +130,14 @@ def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:
         inputs = [int(number) for number in operator.inputs if number >= 0]
         constants = [number for number in inputs if number not in place]
         is_product = kind in PRODUCTS and bool(constants)
+        window = graph.tensors[constants[0]].shape[1:3] if is_product else ()
         made = operations.add(
             kind,
             *(place[number] for number in inputs if number in place),
             elements=sum(map(size, operator.outputs)),
             weights=0 if kind in SHARING else sum(map(size, constants)),
             channels=int(graph.tensors[operator.outputs[0]].shape[-1]) if is_product else 0,
+            kernel=prod(map(int, window)) if kind != "FULLY_CONNECTED" else 1,
         )
         place |= dict.fromkeys(map(int, operator.outputs), made)
-    return float(operations.memory()[0]), float(len(tflite))
+    return operations

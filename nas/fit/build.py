@@ -17,6 +17,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle
 from latency.devices.registry import find
+from latency.models.microcontrollers import is_chip
 from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights, Inherits
@@ -102,7 +103,7 @@ def _default_space(*, _root_: DictConfig) -> str:
     is_named = _root_.weights is not None or _root_.pool is not None
     if not is_named and not OmegaConf.is_interpolation(_root_, "device"):
         device = addresses(_root_.device)
-        if device != HERE and "://" not in device:
+        if device != HERE and "://" not in device and not is_chip(device):
             return default_space()
     at_hand = is_named or (text != "digits" and ":" not in text and _has_weights())
     return PRETRAINED if at_hand else FROM_SCRATCH

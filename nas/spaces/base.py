@@ -23,11 +23,13 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError, not_one_of
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle, Space
+from nas.spaces.microcontroller import work_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from edgenas_core.page.parts import PagePart
+    from nas.spaces.microcontroller import MicroGraph
 
 
 @runtime_checkable
@@ -284,13 +286,25 @@ class ChoiceSpace:
         counts = self._once(self.count, self.canonical(architectures), task)
         return {name: counts[..., number] for number, name in enumerate(_COUNTS)}
 
-    def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
-        """RAM and flash in bytes of the network's int8 .tflite file on a microcontroller."""
+    def micro_graphs(self, architecture: Int64[ndarray, "D"], task: Task) -> Sequence[MicroGraph]:
+        """Operations of the network's int8 .tflite file, in parts that follow one another."""
         from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - imports torch
 
         images = self.example_input(architecture, task, 1)
-        build = partial(self.network, architecture, task)
-        return operations_of(build, images).converted().memory()
+        return [operations_of(partial(self.network, architecture, task), images).converted()]
+
+    def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
+        """RAM and flash in bytes of the network's int8 .tflite file on a microcontroller."""
+        (graph,) = self.micro_graphs(architecture, task)
+        return graph.memory()
+
+    def micro_work(
+        self, architecture: Int64[ndarray, "D"], task: Task, fast: float
+    ) -> Mapping[str, float]:
+        """What the network's operations amount to on a microcontroller with so much fast memory, bytes."""
+        graphs = self.micro_graphs(architecture, task)
+        side = (graphs[0].image / task.channels) ** 0.5
+        return work_of(graphs, fast) | {"side": side}
 
     def memories(
         self, architectures: Int64[ndarray, "*n D"], task: Task

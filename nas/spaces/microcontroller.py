@@ -7,7 +7,7 @@ writes it to the last one that reads it, and for good the data of its kernels.
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -59,6 +59,25 @@ _KERNEL_BYTES = {
 _OTHER_KERNEL = 266
 """Bytes of the arena for each operation, without channels: fitted to what the interpreter reports, never less."""
 
+_WIDE = 49
+"""Pixels of the smallest window that a neural processor of the tables left to its processor: 7 by 7."""
+
+WORK = {
+    "products": "multiply-accumulates",
+    "dense": "of convolutions larger than 1x1",
+    "pointwise": "of 1x1 convolutions",
+    "depthwise": "of depthwise convolutions",
+    "linear": "of matrix products and convolutions of one pixel",
+    "parameters": "weights",
+    "activations": "elements that convolutions and matrix products read and write",
+    "silu": "elements of sigmoids, as of SiLU",
+    "gates": "elements that squeeze-and-excitation scales",
+    "shuffled": "elements that change their order",
+    "wide": "multiply-accumulates of convolutions of 7x7 and larger",
+    "spilled": "bytes of activations beyond the fast memory",
+}
+"""Names of what a network's time is predicted by, each in millions."""
+
 
 @final
 @dataclass(frozen=True)
@@ -71,6 +90,7 @@ class Operation:
     weights: int = 0  # elements of a kernel or matrix, or of constant operands
     channels: int = 0  # of a convolution or matrix product, each with a bias and scales
     relu: bool = False
+    kernel: int = 1  # pixels of a convolution's window
 
 
 @final
@@ -83,10 +103,17 @@ class MicroGraph:
     _zeros: set[int] = field(default_factory=set)
 
     def add(
-        self, kind: str, *inputs: int, elements: int, weights: int = 0, channels: int = 0
+        self,
+        kind: str,
+        *inputs: int,
+        elements: int,
+        weights: int = 0,
+        channels: int = 0,
+        kernel: int = 1,
     ) -> int:
         """Append an operation; the number of its output."""
-        self.operations.append(Operation(kind, inputs, elements, weights, channels))
+        made = Operation(kind, inputs, elements, weights, channels, kernel=kernel)
+        self.operations.append(made)
         return len(self.operations) - 1
 
     def zeros(self, elements: int) -> int:
@@ -195,19 +222,14 @@ class MicroGraph:
         file = 122 * len(self.operations) + 93 * constants + weights
         return kernels, file + 28 * sum(channels)  # int32 biases, two scales each
 
-    def activations(self) -> int:
-        """Bytes of the arena that hold activations, the largest placed first, at the lowest free address."""
-        last_read = {
-            read: n for n, operation in enumerate(self.operations) for read in operation.inputs
-        }
-        last = len(self.operations)
-        sizes = [self.image, *(operation.elements for operation in self.operations)]
-        buffers = [
-            (-(-size // _ALIGNED) * _ALIGNED, number, last_read.get(number, number))
-            for number, size in enumerate(sizes, IMAGE)
-        ]
-        buffers[-1] = (buffers[-1][0], last - 1, last)
-        placed: list[tuple[int, int, int, int]] = []  # address, end, first and last operation
+    def activations(self, spilled: Iterable[int] = ()) -> int:
+        """Bytes of the arena that hold activations, the largest placed first, at the lowest free address.
+
+        Those that are `spilled`, by their numbers, lie elsewhere.
+        """
+        away = {*spilled}
+        buffers = [buffer for buffer in self._buffers() if buffer[1] not in away]
+        placed: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]  # address, end, first and last
         for size, first, until in sorted(buffers, key=lambda buffer: (-buffer[0], -buffer[1])):
             address = 0
             for start, end, born, dead in placed:
@@ -218,8 +240,86 @@ class MicroGraph:
             insort(placed, (address, address + size, first, until))
         return max(end for _, end, _, _ in placed)
 
+    def _buffers(self) -> list[tuple[int, int, int]]:
+        """Of each activation its bytes, and the operations that write it and read it last."""
+        last_read = {
+            read: n for n, operation in enumerate(self.operations) for read in operation.inputs
+        }
+        last = len(self.operations)
+        sizes = [self.image, *(operation.elements for operation in self.operations)]
+        buffers = [
+            (-(-size // _ALIGNED) * _ALIGNED, number, last_read.get(number, number))
+            for number, size in enumerate(sizes, IMAGE)
+        ]
+        buffers[-1] = (buffers[-1][0], last - 1, last)
+        return buffers
+
+    def spilled(self, fast: float) -> dict[int, int]:
+        """Activations that lie in a slower memory beside so many bytes of fast one: number and bytes.
+
+        As long as the others take more than that, the largest of those alive at the busiest operation goes;
+        of equal ones the first.
+        """
+        buffers, away = self._buffers(), dict[int, int]()
+        while self.activations(away) > fast:
+            here = [buffer for buffer in buffers if buffer[1] not in away]
+            alive = [
+                [each for each in here if each[1] <= at <= each[2]]
+                for at in range(IMAGE, len(self.operations) + 1)
+            ]
+            busiest = max(alive, key=lambda each: sum(size for size, _, _ in each))
+            size, number, _ = max(busiest, key=lambda each: (each[0], -each[1]))
+            away[number] = size
+        return away
+
+    def work(self) -> dict[str, float]:
+        """What the operations amount to, in millions: `WORK`, and `kind <name>` of each operation."""
+        total: defaultdict[str, float] = defaultdict(float)
+        sizes = [*(each.elements for each in self.operations), self.image]  # the image is number -1
+        for each in self.operations:
+            read = [self._before_padding(number) for number in each.inputs]
+            total[f"kind {each.kind}"] += 1
+            if each.channels:
+                products = each.elements * each.weights / each.channels / 1e6
+                total["products"] += products
+                total[_kind_of_product(each)] += products
+                total["parameters"] += each.weights / 1e6
+                total["activations"] += (sum(sizes[at] for at in read) + each.elements) / 1e6
+                total["wide"] += products * (each.kernel >= _WIDE)
+            elif each.kind == "LOGISTIC":
+                total["silu"] += each.elements / 1e6
+            elif each.kind == "MUL" and len({sizes[at] for at in read}) > 1:
+                total["gates"] += each.elements / 1e6
+            elif each.kind == "TRANSPOSE":
+                total["shuffled"] += each.elements / 1e6
+        return total
+
+    def _before_padding(self, number: int) -> int:
+        """The activation that was padded, or the same one."""
+        if number != IMAGE and self.operations[number].kind == "PAD":
+            return self.operations[number].inputs[0]
+        return number
+
+
+def _kind_of_product(operation: Operation) -> str:
+    if operation.kind == "DEPTHWISE_CONV_2D":
+        return "depthwise"
+    if operation.elements == operation.channels:  # one pixel, or a matrix product
+        return "linear"
+    return "pointwise" if operation.kernel == 1 else "dense"
+
 
 def memory_of(activations: Iterable[int], held: Iterable[tuple[int, int]]) -> tuple[int, int]:
     """RAM and flash of parts that follow one another: the largest activations, and what each part holds."""
     kernels, file = zip(*held, strict=True)
     return max(activations) + sum(kernels) + _INTERPRETER, sum(file) + _FILE
+
+
+def work_of(graphs: Iterable[MicroGraph], fast: float) -> dict[str, float]:
+    """The work of parts that follow one another, and the bytes that spill, as `WORK` has them."""
+    total: defaultdict[str, float] = defaultdict(float)
+    for graph in graphs:
+        for name, amount in graph.work().items():
+            total[name] += amount
+        total["spilled"] += sum(graph.spilled(fast).values()) / 1e6
+    return total

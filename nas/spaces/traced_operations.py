@@ -152,8 +152,14 @@ class _Recorder(TorchDispatchMode):
             span = [d * (k - 1) + 1 for d, k in zip(dilation, kernel.shape[2:], strict=True)]
             windows = [*zip(span, stride, padding, strict=True)]
             inputs = [self._pad(inputs[0], image, output, windows)]
-        size, channels = output.numel(), output.shape[1]
-        return self.graph.add(kind, *inputs, elements=size, weights=weights, channels=channels)
+        return self.graph.add(
+            kind,
+            *inputs,
+            elements=output.numel(),
+            weights=weights,
+            channels=output.shape[1],
+            kernel=kernel.shape[2:].numel(),
+        )
 
     def _pad(
         self,

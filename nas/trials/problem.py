@@ -18,6 +18,7 @@ from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import LEAST_MS, MOST_MS
 from latency.base import Latencies, LatencyOracle, Uncertainty
+from latency.models.microcontrollers import is_chip
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
@@ -54,7 +55,8 @@ class SearchProblem:
     @property
     def is_for_tflite(self) -> bool:
         """Whether the device or the limits belong to .tflite files."""
-        return "/litert/" in self.oracle.device or bool({"RAM", "flash"} & set(self.limits.symbols))
+        is_micro = is_chip(self.oracle.device) or bool({"RAM", "flash"} & {*self.limits.symbols})
+        return is_micro or "/litert/" in self.oracle.device
 
     def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
         """Latencies to compare with T: predictions times the factor of the margin, others as they are."""

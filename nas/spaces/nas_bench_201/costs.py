@@ -133,6 +133,11 @@ def memory(operations: Sequence[str], task: Task) -> tuple[int, int]:
     return memory_of([of_two.activations()], [(kernels, file)])
 
 
+def graph(operations: Sequence[str], task: Task) -> MicroGraph:
+    """Operations of a network's int8 .tflite file."""
+    return _Cells(operations, task, CELLS_PER_STAGE).graph.converted()
+
+
 @final
 class _Cells:
     """The network of a cell as a graph, with so many cells in each stage; None is an activation of zeros."""
@@ -171,7 +176,12 @@ class _Cells:
             weights += self.graph.zeros(self._size)
         reads = () if read is None else (read,)
         made = self.graph.add(
-            "CONV_2D", *reads, elements=self._size, weights=weights, channels=self._channels
+            "CONV_2D",
+            *reads,
+            elements=self._size,
+            weights=weights,
+            channels=self._channels,
+            kernel=kernel**2,
         )
         return self._add("BATCH_NORM", made) if norm else made
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 from edgenas_core.types.task import Task
 from nas.accuracy.base import Accuracy, Split
 from nas.spaces.base import ChoiceSpace, Layer
-from nas.spaces.nas_bench_201.costs import layers, memory, mflops, parameters
+from nas.spaces.nas_bench_201.costs import graph, layers, memory, mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_descriptions, cell_features
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from edgenas_core.page.parts import PagePart
+    from nas.spaces.microcontroller import MicroGraph
 
 
 @final
@@ -84,6 +85,10 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
         """RAM and flash on a microcontroller, from the operations of the cell."""
         return memory(self.operations(architecture), task)
+
+    def micro_graphs(self, architecture: Int64[ndarray, "D"], task: Task) -> list[MicroGraph]:
+        """Operations on a microcontroller, from those of the cell."""
+        return [graph(self.operations(architecture), task)]
 
     def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
         """The stem, the cells of each stage and the head."""

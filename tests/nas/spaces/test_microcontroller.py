@@ -64,7 +64,11 @@ def test_memory_computed_from_layers_is_that_of_the_whole_network():
 
     computed = NAS_BENCH_201.memory(row, task)
 
-    assert computed == pytest.approx(ChoiceSpace.memory(NAS_BENCH_201, row, task), rel=1e-3)
+    (whole,) = ChoiceSpace.micro_graphs(NAS_BENCH_201, row, task)
+    assert computed == pytest.approx(whole.memory(), rel=1e-3)
+    work = NAS_BENCH_201.micro_work(row, task, 50_000.0)
+    for name in ("products", "activations", "parameters"):
+        assert work[name] == pytest.approx(whole.work()[name], rel=2e-3)
 
 
 def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():
