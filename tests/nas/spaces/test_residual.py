@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.from_scratch import plain_cnn
 from nas.spaces.function import complete_rows
 from nas.spaces.registry import space_named
 
@@ -62,6 +61,18 @@ def test_rows_from_before_plain_networks_are_those_of_the_same_networks():
     assert (complete_rows(before, SPACE) == row).all()
     assert complete_rows(before[:, :4], SPACE).shape == (1, 4)  # of another space
     assert complete_rows(row[None], SPACE).tolist() == [row.tolist()]
+
+
+def plain_cnn(classes):
+    """Convolutions with a maximum over 2 x 2 pixels after every second one."""
+    layers, inputs = nn.Sequential(), 3
+    for number, width in enumerate((32, 32, 64, 64, 128, 128)):
+        convolution = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
+        layers.extend((convolution, nn.BatchNorm2d(width), nn.ReLU()))
+        if number % 2:
+            layers.append(nn.MaxPool2d(2))
+        inputs = width
+    return layers.extend((nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes)))
 
 
 def test_the_default_network_is_the_plain_cnn_that_it_is_compared_with():
