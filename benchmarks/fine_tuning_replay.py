@@ -13,7 +13,7 @@ of those that the table has. A search sees the accuracies of one seed of the tra
 table lacks it; it is judged by the mean test accuracy over all seeds.
 
 Gaps are points to the best of those test accuracies within T, which is the largest of many noisy numbers,
-and to the test accuracy of the best by validation. The rule of thumb is the best published accuracy within T,
+and to the test accuracy of the best by validation. The baseline is the best published accuracy within T,
 less what is expected to be lost at other sides; the plain rule knows no other sides.
 Intervals (95 %) are of pools: candidates drawn anew with replacement, all T and data sets in each.
 """
@@ -247,9 +247,9 @@ def judged(table: Table, at: Int64[ndarray, "n"], share: float) -> dict[str, nda
     return {
         "gap to the best": np.array(100 * (full.max() - replay.test)),
         "gap to the best by validation": np.array(100 * (by_validation - replay.test)),
-        "over the rule of thumb": np.array(100 * (replay.test - thumb)),
+        "over the baseline": np.array(100 * (replay.test - thumb)),
         "over the plain rule": np.array(100 * (replay.test - plain)),
-        "rule of thumb, gap": np.array(100 * (full.max() - thumb)),
+        "baseline, gap": np.array(100 * (full.max() - thumb)),
         "share of GPU time": np.array(100 * replay.spent_s / full_s.sum()),
         "with the winner's": np.array(
             100 * (replay.spent_s + full_s[replay.winner]) / full_s.sum()

@@ -1,6 +1,6 @@
 """Claim: a searched part of a segmenter or detector beats widths scaled alike, at equal measured time.
 
-The start, torchvision's network, is trained from new weights on composed scenes. T is the time of its part of
+The start, torchvision's network, is trained from random initialisation on composed scenes. T is the time of its part of
 equally scaled widths, by ONNX Runtime on one core; the product's search asks the same clock. Its winner is compared
 with the fastest part of equally scaled widths that is no faster, both timed in turns. Then both are trained alike:
 the start's weights, the same epochs and batches, the weights of the last epoch.
@@ -59,7 +59,7 @@ JUDGED_EVERY = 10
 """Epochs of a training after which it is judged on the validation images."""
 
 ALIKE = 0.99
-"""Least time of the rule of thumb, as a share of the winner's."""
+"""Least time of the baseline, as a share of the winner's."""
 
 _IN_SEARCH = TimingConfig(samples=30, warm_up_most=20)
 _COMPARED = TimingConfig(samples=300)
@@ -67,7 +67,7 @@ _COMPARED = TimingConfig(samples=300)
 
 
 def compare(chosen):
-    """Train the start, search among its parts, train the winner and the rule of thumb; a record of each."""
+    """Train the start, search among its parts, train the winner and the baseline; a record of each."""
     began_s = time.monotonic()
     task, side = chosen.task, chosen.side
     folder = chosen.out / f"{task}-{chosen.seed}"

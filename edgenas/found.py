@@ -93,9 +93,9 @@ class Found:
         return self.summary.best
 
     @property
-    def rule_of_thumb(self) -> Network | None:
+    def baseline(self) -> Network | None:
         """What would be chosen without a search, as far as it was trained; None without one."""
-        return self.answer.summary.rule_of_thumb
+        return self.answer.summary.baseline
 
     @cached_property
     def trials(self) -> pa.Table:
@@ -133,7 +133,7 @@ class Found:
 
     def train(self, **settings: Any) -> Path:
         """Train the best network in full; `edgenas.train` has the settings."""
-        from edgenas.networks import train  # noqa: PLC0415 - as above
+        from edgenas.networks import train  # noqa: PLC0415 - likewise
 
         return train(run=self.folder, **settings)
 

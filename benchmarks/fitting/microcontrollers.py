@@ -119,8 +119,8 @@ def efficientnet(name, side):
     """Elements of sigmoids and of scaled maps, counted on timm's network."""
     import torch  # noqa: PLC0415 - seconds
 
-    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - as above
-    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - as above
+    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - likewise
+    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - likewise
 
     model = f"tf_efficientnetv2_{re.match('efficientnetv2([a-z][0-9]?)', name)[1]}"
     images = torch.empty(1, 3, side, side)

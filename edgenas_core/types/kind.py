@@ -42,7 +42,7 @@ class Kind(IntEnum):
     def words(self) -> str:
         """The kind as printed: `measured`, `predicted by regression`, ..."""
         if self is Kind.disturbed:
-            return "measured while disturbed"
+            return "measured under load, unreliable"
         if self is Kind.implausible:
             return "measured, implausibly fast"
         if self is Kind.published:

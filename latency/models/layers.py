@@ -123,7 +123,7 @@ def fit_layers(
 
 def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: int) -> _KindModel:
     from scipy.optimize import nnls  # noqa: PLC0415 - half a second that a table does not need
-    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - as above
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - likewise
 
     inputs = _inputs(features)
     weights, _ = nnls(inputs / us[:, None], np.ones(len(us)))  # of the relative error

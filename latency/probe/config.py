@@ -146,7 +146,7 @@ def exported(
 
     from edgenas_core.inference.formats.onnx_export import OPSET as LATEST_OPSET  # noqa: PLC0415 - as below
     from edgenas_core.inference.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - as above
+    from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - likewise
     from edgenas_core.inference.formats.tflite_export import (  # noqa: PLC0415 - imports torch
         tflite_bytes,
         tflite_quantised,

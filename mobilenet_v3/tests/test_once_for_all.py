@@ -80,10 +80,10 @@ def test_other_classes_have_a_classifier_of_their_own(weights):
     assert not shared(IMAGENET, weights).new_classifier
 
 
-def test_the_rule_of_thumb_is_blocks_alike(tmp_path):
+def test_the_baseline_is_blocks_alike(tmp_path):
     space = space_named(f"mobilenet_v3_w1.0:{tmp_path / 'file'},abc")
 
-    rows = space.rules_of_thumb()
+    rows = space.baselines()
 
     assert space.valid(rows).all()
     assert len(np.unique(rows, axis=0)) == 4 * 27

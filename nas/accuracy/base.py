@@ -134,7 +134,7 @@ class Inherits(Space, Protocol):
     def smallest(self) -> Int64[ndarray, "D"]:
         """The network of the least multiply-accumulates."""
 
-    def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
+    def baselines(self) -> Int64[ndarray, "n D"]:
         """Networks that a user would choose among without a search, such as of widths scaled alike."""
 
 
@@ -155,10 +155,10 @@ class HasWeights(Keys, Protocol):
         """Check the files of these networks' weights."""
 
     def new_networks(self) -> Int64[ndarray, "n D"]:
-        """Networks that begin with new weights all the same, the smallest first."""
+        """Networks that begin with random initialisation all the same, the smallest first."""
 
     def is_new(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether each begins with new weights."""
+        """Whether each begins with random initialisation."""
 
     def tuned_to(self, architectures: Int64[ndarray, "*n D"], depth: int) -> Int64[ndarray, "*n D"]:
         """The same networks at the same sides, tuned to a depth."""
@@ -170,7 +170,7 @@ class HasWeights(Keys, Protocol):
         """The same number for networks of the same layers, whatever their weights and side."""
 
     def prior(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
-        """Accuracy that is expected of each before it is tried, as a rule of thumb."""
+        """Accuracy that is expected of each before it is tried."""
 
     def origin(self, architecture: Int64[ndarray, "D"]) -> str:
         """Where the weights come from, their licence and their SHA-256."""

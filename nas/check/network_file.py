@@ -132,7 +132,7 @@ class OnnxFile:
 
     def layers(self, numbers: Shaped[ndarray, "1 ..."]) -> Iterator[Layer]:
         """Every layer, by a copy of the network that gives the outputs of all."""
-        import onnx  # noqa: PLC0415 - as above
+        import onnx  # noqa: PLC0415 - likewise
 
         graph = self._model.graph
         made = {name: node for node in graph.node for name in node.output}
@@ -174,7 +174,7 @@ class OnnxFile:
 
 
 def _session(content: bytes) -> Any:
-    import onnxruntime  # noqa: PLC0415 - as above
+    import onnxruntime  # noqa: PLC0415 - likewise
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -156,8 +156,8 @@ def _search(searched: Searched, metric: str) -> Iterator[tuple[str, str]]:
     yield "its source", searched.accuracy_source
     yield "latency in the search", searched.latency_text
     yield "its source", searched.latency_source
-    if searched.rule_of_thumb:
-        yield "rule of thumb in the search", searched.rule_of_thumb
+    if searched.baseline:
+        yield "baseline in the search", searched.baseline
 
 
 def _in_line(text: str) -> str:

@@ -112,7 +112,7 @@ def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:
 def graph_of_file(tflite: bytes) -> MicroGraph:
     """Operations of a .tflite file."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}

@@ -56,7 +56,7 @@ class Searched:
     latency_again_ms: float | None  # of a live device, timed again at the end of the run
     latency_kind: str
     latency_source: str
-    rule_of_thumb: str = ""  # of own images: accuracy, latency and training
+    baseline: str = ""  # of own images: accuracy, latency and training
     limits_kb: dict[str, float] = field(default_factory=dict)  # of RAM and flash
 
     @property
@@ -228,7 +228,7 @@ def _make_searched(  # noqa: PLR0917 - one call for each of the two kinds of net
     if not (0 <= numbers["accuracy"] <= 1 and 0 < numbers["latency_ms"] < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
     kind, _ = Kind[numbers["accuracy_kind"]], Kind[numbers["latency_kind"]]  # or it is corrupt
-    settings, rule = summary.settings, summary.rule_of_thumb
+    settings, rule = summary.settings, summary.baseline
     is_said = settings.epochs != settings.test_epochs or kind is Kind.trained
     return Searched(
         run=plain(str(run)),
@@ -239,7 +239,7 @@ def _make_searched(  # noqa: PLR0917 - one call for each of the two kinds of net
         accuracy_source=plain(summary.accuracy_description),
         device=plain(device),
         latency_source=plain(summary.latency_description),
-        rule_of_thumb="" if rule is None else plain(f"{rule.line}, {rule.fidelity}: {rule.arch}"),
+        baseline="" if rule is None else plain(f"{rule.line}, {rule.fidelity}: {rule.arch}"),
         limits_kb={s: each.limit for s, each in summary.limits.items() if each.unit == "kB"},
         **numbers,
     )

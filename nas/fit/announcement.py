@@ -30,7 +30,7 @@ def announce(experiment: FitExperiment, console: Console, *, names_space: bool) 
     lines.append(f"accuracy: {problem.accuracy.description}")
     has_photos = config.data != "digits" and isinstance(images, ImageSet)
     if not names_space and config.space == FROM_SCRATCH and has_photos:
-        lines.append(f"networks begin with new weights: {no_weights()}")
+        lines.append(f"networks begin with random initialisation: {no_weights()}")
     how = f"ranking by {problem.accuracy.source}, seed {config.seed}, hours={config.hours:g}"
     lines.append(f"{beginning(problem)}, {how}")
     if problem.survey is not None:

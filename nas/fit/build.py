@@ -167,8 +167,8 @@ def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpac
     """
     from torch import nn  # noqa: PLC0415 - a module needs it
 
-    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - as above
-    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - likewise
+    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - likewise
 
     if not isinstance(network, nn.Module):
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
@@ -183,7 +183,7 @@ def _rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> S
       UserError: if its network cannot be trained on the data or exported.
     """
     from nas.fit.starts.elastic.rehearsal import choose_scaling, rehearse  # noqa: PLC0415 - imports torch
-    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - as above
+    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - likewise
 
     if not isinstance(space, ElasticSpace) or not _is_of_user(config):
         if config.mean is not None or config.std is not None:

@@ -38,7 +38,7 @@ class Status(Enum):
     """State of the best network: whether it is confirmed, ranked, and the optimum."""
 
     none = "no trial met the limits"
-    unconfirmed = "timed only while its device was disturbed"
+    unconfirmed = "timed only while its device was under load"
     unranked = "the optimum is not known: asking for the whole space is not free"
     optimum = "the optimum of the space"
     below = "less accurate than the optimum"
@@ -227,18 +227,18 @@ class Answer:
         ]
 
     @property
-    def rule_of_thumb_figures(self) -> list[KeyFigure]:
+    def baseline_figures(self) -> list[KeyFigure]:
         """Numbers of the user's network and of the baseline, to compare the best network with."""
         figures = [
             KeyFigure("your network", f"{stage.accuracy:.2%}", stage.fidelity)
             for stage in self.summary.stages
             if stage.name == "original" and stage.accuracy is not None
         ]
-        rule = self.summary.rule_of_thumb
+        rule = self.summary.baseline
         if rule is None:
             return figures
         note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
-        return [*figures, KeyFigure("rule of thumb", rule.accuracy.text, note)]
+        return [*figures, KeyFigure("baseline", rule.accuracy.text, note)]
 
     @cached_property
     def search_figures(self) -> list[KeyFigure]:

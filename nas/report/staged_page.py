@@ -31,7 +31,7 @@ _TITLES = {
     "supernet": "supernet",
     "frozen": "frozen features",
     "original": "the trained network",
-    "rule": "the rule of thumb",
+    "rule": "the baseline",
     "scratch": "a network from scratch",
     "short": "short trainings",
     "longer": "longer trainings",
@@ -95,7 +95,7 @@ def staged_page(
             f"seed {settings.seed}; the winner was trained for {epochs_text(settings.epochs)}"
         ),
         answer=answer_parts(answer),
-        key_figures=[*answer.figures, *answer.rule_of_thumb_figures],
+        key_figures=[*answer.figures, *answer.baseline_figures],
         sections=[
             Section("The network", [*network, *_classes(summary), *charts]),
             Section(

@@ -149,7 +149,7 @@ class Summary:
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
     front: tuple[Network, ...]  # of the trials within the further limits, from fast to slow
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
-    rule_of_thumb: Network | None = None  # of own images, as far as it was trained
+    baseline: Network | None = None  # of own images, as far as it was trained
     start: str = ""  # of the winner on own images: origin, licence and SHA-256 of its weights
     by_class: tuple[ClassResult, ...] = ()  # its test images
     int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
@@ -278,7 +278,7 @@ def summarise(
         mode_arch=None if mode is None else space.text(mode),
         mode_gap=reporter.mode_gap(preferred),
         stages=stages,
-        rule_of_thumb=reporter.rule_of_thumb(stages),
+        baseline=reporter.baseline(stages),
         front=reporter.front(),
         front_share=reporter.front_share(),
         start="" if training is None else training.recipe.get("start", ""),
@@ -402,7 +402,7 @@ class _Reporter:
             return None
         return self.network(self.problem.surveyed(np.array([survey.optimum])))
 
-    def rule_of_thumb(self, stages: tuple[StageResult, ...]) -> Network | None:
+    def baseline(self, stages: tuple[StageResult, ...]) -> Network | None:
         """Trial of the baseline that its stage reports; None if it was not trained."""
         stage = next((each for each in stages if each.name == "rule"), None)
         if stage is None or stage.favourite is None or stage.accuracy is None:

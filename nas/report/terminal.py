@@ -30,7 +30,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     print_figures(console, answer.figures)
     if answer.best is not None:
         _print_arch(console, answer.best.arch, answer.best.index)
-    print_figures(console, [*_winner(summary), *answer.rule_of_thumb_figures])
+    print_figures(console, [*_winner(summary), *answer.baseline_figures])
     if answer.is_ranked and answer.summary.optimum is not None:
         say(console, f"{answer.ranked_headline}:")
         print_figures(console, answer.ranked_figures)
@@ -129,5 +129,9 @@ def _timed_again(times: Sequence[TimedAgain]) -> Iterator[str]:
     if times:
         within = sum(timed.within_T for timed in times)
         disturbed = sum(timed.disturbed for timed in times)
-        doubt = f", {disturbed:,} of the times disturbed: not confirmed" if disturbed else ""
+        doubt = (
+            f", {disturbed:,} of the times under load: unreliable, not confirmed"
+            if disturbed
+            else ""
+        )
         yield f"timed again: {within:,} of the best {len(times):,} were within T again{doubt}"

@@ -185,9 +185,9 @@ def candidates_chart(
             }
         )
         traces.append(points(name, rows.latency_ms, 100 * rows.accuracy, text=texts, **style))
-    if (rule := summary.rule_of_thumb) is not None:
+    if (rule := summary.baseline) is not None:
         mark = {"symbol": "circle-open", "size": 15, "color": BLUE, "line": {"width": 2.5}}
-        name, text = f"the rule of thumb, {rule.fidelity}", f"{rule.line}<br>{rule.arch}"
+        name, text = f"the baseline, {rule.fidelity}", f"{rule.line}<br>{rule.arch}"
         percent = [rule.accuracy.value]
         traces.append(points(name, [rule.latency_ms], percent, text=[text], **mark))
     answer = Answer(summary)

@@ -63,7 +63,7 @@ def _samples(
     values: Mapping[str, Any],
 ) -> pa.Table:
     """The samples of one setting."""
-    import pyarrow as pa  # noqa: PLC0415 - as above
+    import pyarrow as pa  # noqa: PLC0415 - likewise
 
     fields = {field.name: values[field.name] for field in dataclasses.fields(Setting)}
     setting = Setting(**{**fields, "overrides": tuple(values["overrides"])})

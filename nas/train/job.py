@@ -93,7 +93,7 @@ class Start:
 
     network: NetworkOf
     continues: Path | None = None  # checkpoint of a shorter training
-    words: str = ""  # for the record; empty if it begins with new weights
+    words: str = ""  # for the record; empty if it begins with random initialisation
     keeps_best: bool = False  # ends with the best late epoch's weights, or those it begins with
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     planned: int | None = None  # epochs that are expected to fit into the time; None: all

@@ -26,7 +26,7 @@ from edgenas_core.types.printable import printable
 from nas.report.answer import OVERVIEW, Answer, Status, overview
 from nas.report.summary import read_summary
 
-_HEADER = ("run", *OVERVIEW, "rule of thumb", "limits", "device", "searched by", "trials", "state")
+_HEADER = ("run", *OVERVIEW, "baseline", "limits", "device", "searched by", "trials", "state")
 _CAPTION = "The network to use, and the gap from the best trial to the optimum. ~: predicted, not measured."
 _MOST_RUNS = 2000
 _MOST_BYTES = 1 << 20  # of a summary
@@ -137,7 +137,7 @@ def _row(root: Path, name: str) -> list[Cell] | None:
 
 def _finished(answer: Answer) -> list[Cell]:
     summary, settings, network = answer.summary, answer.summary.settings, answer.network
-    rule = answer.summary.rule_of_thumb
+    rule = answer.summary.baseline
     chance = ", no better than chance" if network is not None and network.at_chance else ""
     return [
         *overview(answer, network),

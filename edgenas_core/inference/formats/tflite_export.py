@@ -44,7 +44,7 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
     require_converter()
     with quiet():
         import litert_torch  # noqa: PLC0415 - an extra that takes seconds to import
-        from litert_torch.progress import console  # noqa: PLC0415 - as above
+        from litert_torch.progress import console  # noqa: PLC0415 - likewise
 
         console.quiet = True
         # of other layouts another layer's weights may be written: google-ai-edge/litert-torch, issue 1061
@@ -117,7 +117,7 @@ def _with_least_ranges(tflite: bytes) -> bytes:
     Of a channel whose scale is near 0 the 32-bit bias, in units of that scale, would saturate.
     """
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     kinds = schema.BuiltinOperator
@@ -140,7 +140,7 @@ def _with_least_ranges(tflite: bytes) -> bytes:
 def in_fp32(tflite: bytes) -> list[str]:
     """Operations of an int8 network that are computed in fp32, as the quantiser knows no other: kind and layer."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - as above
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}

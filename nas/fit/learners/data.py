@@ -237,7 +237,7 @@ def has_classes(data: TrainingData) -> TypeGuard[ImageSet]:
 
 
 def _carried(content: bytes) -> LearnerData:
-    import cloudpickle  # noqa: PLC0415 - as above
+    import cloudpickle  # noqa: PLC0415 - likewise
 
     return LearnerData(cloudpickle.loads(content))
 

@@ -252,7 +252,7 @@ class Detection:
 def _coco() -> tuple[Any, Any]:
     try:
         from pycocotools.coco import COCO  # noqa: PLC0415 - an extra
-        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
+        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise UserError(
             f"task=detection needs pycocotools ({error}): {how_to_install('tasks')}"

@@ -38,7 +38,7 @@ _CLOSE = 2.0
 @final
 @dataclass(frozen=True)
 class FineTunings:
-    """Frozen features, then fine-tunings of the best; candidate `rule_of_thumb` is among them."""
+    """Frozen features, then fine-tunings of the best; candidate `baseline` is among them."""
 
     candidates: Candidates
     depth: Int64[ndarray, "n"]  # of tuning, from 0, the classifier alone
@@ -50,14 +50,14 @@ class FineTunings:
     times: TuningTimes = ALONE
 
     @cached_property
-    def rule_of_thumb(self) -> int:
+    def baseline(self) -> int:
         """The network of the best published accuracy."""
         heads = self._tunings[:, 0]
         return int(heads[np.argmax(self.candidates.prior[heads])])
 
-    def of_rule_of_thumb(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
+    def of_baseline(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
         """Trials of that network, tuned to any depth, but for those that failed."""
-        alike = self.network == self.network[self.rule_of_thumb]
+        alike = self.network == self.network[self.baseline]
         return [
             job for job in results if alike[job.candidate] and not np.isnan(results[job].accuracy)
         ]
@@ -118,9 +118,9 @@ class FineTunings:
     def _next_frozen(
         self, forecast: Forecast, asked: set[StageJob], elapsed_s: float
     ) -> StageJob | None:
-        """The rule of thumb, then the untried networks that may win, those of the best forecast first.
+        """The baseline, then the untried networks that may win, those of the best forecast first.
 
-        The rule of thumb comes last where that takes longer than the features of all may.
+        The baseline comes last where that takes longer than the features of all may.
         """
         least_s = np.maximum(self.times.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
         seconds = np.minimum(forecast.pass_s, least_s)
@@ -130,7 +130,7 @@ class FineTunings:
         heads = np.array([self.tuned_to(at, 0) for at in order.tolist()])
         may_win = heads[worth + _CLOSE * sd >= least].tolist()
         left_s, ranking_s = (self.until_s[end] - elapsed_s for end in ("frozen", "short"))
-        rule = self.rule_of_thumb
+        rule = self.baseline
         others = ((head, left_s / _SHARED_BY) for head in may_win)
         for head, room_s in ((rule, left_s), *others, (rule, ranking_s)):
             job = StageJob(head, 0)
@@ -150,7 +150,7 @@ class FineTunings:
         thumb = [
             each
             for each in order.tolist()
-            if self.network[each] == self.network[self.rule_of_thumb]
+            if self.network[each] == self.network[self.baseline]
             and forecast.seconds(StageJob(each, lengths[0])) <= room_s / 2
         ]
         close = list(dict.fromkeys((*close[:1], *thumb, *close[1:])))
@@ -207,10 +207,10 @@ class FineTunings:
         return best if worth[best] >= claimed else None
 
     def judging_s(self, results: Mapping[StageJob, Result], images: int) -> float:
-        """Time that the tuned rule of thumb takes on so many images; 0 where it was not tuned."""
-        if not any(job.fidelity for job in self.of_rule_of_thumb(results)):
+        """Time that the tuned baseline takes on so many images; 0 where it was not tuned."""
+        if not any(job.fidelity for job in self.of_baseline(results)):
             return 0.0
-        return float(self.forecast(results).pass_s[self.rule_of_thumb]) * images / self.images[0]
+        return float(self.forecast(results).pass_s[self.baseline]) * images / self.images[0]
 
     def order(
         self, results: Mapping[StageJob, Result], seconds: float | None = None

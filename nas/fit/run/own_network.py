@@ -109,7 +109,7 @@ class OwnNetwork(FitKind[Stages]):
         """Short trainings, then longer ones; two baselines, and early ones of each side, are among them."""
         context, task = self.context, self.context.problem.task
         # Of the baselines that were timed: the largest, and that which inherits most.
-        baselines = {row.tobytes() for row in self._space.rules_of_thumb()}
+        baselines = {row.tobytes() for row in self._space.baselines()}
         timed = [
             at
             for at, row in enumerate(candidates.architectures)
@@ -258,7 +258,7 @@ class Original:
     @cached_property
     def whole(self) -> Int64[ndarray, "D"]:
         """The architecture of the most multiply-accumulates, which the others are parts of."""
-        rows = self._space.rules_of_thumb()
+        rows = self._space.baselines()
         flops = self._space.costs(rows, self._context.problem.task)["flops"]
         return np.asarray(rows[flops.argmax()])
 
@@ -361,7 +361,7 @@ def require_within(problem: SearchProblem, smallest: Int64[ndarray, "D"]) -> Non
 
 def baselines_within(problem: SearchProblem, space: InheritingSpace) -> Int64[ndarray, "sides D"]:
     """At each side, the baseline of most multiply-accumulates within the limits, found by bisection."""
-    rows = space.rules_of_thumb()
+    rows = space.baselines()
     rows = rows[problem.limits.met(problem.limits.costs(rows))]
     flops = space.costs(rows, problem.task)["flops"]
     sides = np.array([own_side(space, row, problem.task) for row in rows])

@@ -159,7 +159,7 @@ class Pretrained(FitKind[FineTunings]):
             return
         self.context.clock.promised_s = winner_s
         deepest, first = len(space.depths) - 1, next(iter(results)).candidate
-        baseline, quickest = (jobs.tuned_to(at, deepest) for at in (jobs.rule_of_thumb, first))
+        baseline, quickest = (jobs.tuned_to(at, deepest) for at in (jobs.baseline, first))
         fit, rows = winner_s / forecast.epoch_s, ranking.candidates.architectures
         config = self.context.config
         self.context.say(
@@ -218,7 +218,7 @@ class Pretrained(FitKind[FineTunings]):
         arch: str | None,  # noqa: ARG002 - a winner may be worse than its own ranking
     ) -> list[Entry]:
         """The baseline by its best fine-tuning, or with nothing but its head where that seems better."""
-        results, jobs = ranking.results, ranking.jobs.of_rule_of_thumb(ranking.results)
+        results, jobs = ranking.results, ranking.jobs.of_baseline(ranking.results)
         best = max(jobs, key=lambda job: (job.fidelity > 0, results[job].accuracy), default=None)
         if best is None:
             return []
@@ -241,7 +241,7 @@ class Pretrained(FitKind[FineTunings]):
             length, best = epochs_text(beside.epochs), valid_accuracy(beside)
             scratch = StageResult("scratch", 1, 1, beside.seconds, length, beside.arch, None, best)
             stages.append(scratch)
-        at, trials = jobs.rule_of_thumb, jobs.of_rule_of_thumb(results)
+        at, trials = jobs.baseline, jobs.of_baseline(results)
         return (*stages, baseline_stage(self.context, ranking, at, trials))
 
     def start(self, winner: Winner) -> Start:

@@ -29,7 +29,7 @@ MORE = 2
 """Multiple of the planned epochs that the schedule may be stretched to, where time is left."""
 
 TRAINED_IMAGES = 600_000
-"""Images that new weights see until they are trained: few images take more epochs.
+"""Images that networks with random initialisation see until they are trained: few images take more epochs.
 
 Of 1,199 photos, 3 blocks of stride 2 learn 66.4 % in 200 epochs, and 69.7 % in 500.
 """
@@ -94,7 +94,7 @@ def train_winner(
 
 
 def epochs_of_new(images: TrainingData, default: int) -> int:
-    """Epochs that train new weights: as by default, more on few images."""
+    """Epochs that train a network from random initialisation: as by default, more on few images."""
     return max(default, math.ceil(TRAINED_IMAGES / len(images.train)))
 
 

@@ -83,7 +83,7 @@ def checkpoint_of(folder: Path, architecture: Int64[ndarray, "D"], epochs: int, 
 class SideBySide:
     """A `SlowAccuracySource` that trains networks on one GPU.
 
-    Each fidelity is a training of its own, from new weights, with the recipe's whole schedule.
+    Each fidelity is a training of its own, from random initialisation, with the recipe's whole schedule.
     """
 
     def __init__(

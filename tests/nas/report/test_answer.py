@@ -221,7 +221,7 @@ def test_the_cost_of_a_further_limit_is_a_share_of_it():
     assert figure(answer, "parameters").note == f"{parameters / 400_000:.0%} of P = 0.4 M"
 
 
-def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
+def test_the_baseline_is_a_network_beside_the_answer_with_its_training():
     row = SPACE.architectures(np.array([7]))
     accuracy = float(Accuracy().answer(row).fraction[0])
     stage = StageResult("rule", 1, 1, 1.0, "frozen features", SPACE.text(row[0]), None, accuracy)
@@ -230,14 +230,14 @@ def test_the_rule_of_thumb_is_a_network_beside_the_answer_with_its_training():
     untrained = answer_of(range(50), stages=(replace(stage, accuracy=None),))
     original = answer_of(range(50), stages=(replace(stage, name="original", fidelity="2 ms"),))
 
-    rule = answer.summary.rule_of_thumb
+    rule = answer.summary.baseline
     assert (rule.arch, rule.index, rule.fidelity) == (stage.favourite, 7, "frozen features")
     assert (rule.accuracy_searched, rule.latency_ms) == (accuracy, LATENCY_MS[7])
-    (shown,) = answer.rule_of_thumb_figures
+    (shown,) = answer.baseline_figures
     assert shown.value == rule.accuracy.text
     assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
-    assert (untrained.summary.rule_of_thumb, untrained.rule_of_thumb_figures) == (None, [])
-    (shown,) = original.rule_of_thumb_figures
+    assert (untrained.summary.baseline, untrained.baseline_figures) == (None, [])
+    (shown,) = original.baseline_figures
     assert (shown.value, shown.note) == (f"{accuracy:.2%}", "2 ms")
 
 

@@ -71,7 +71,7 @@ def test_names_of_classes_are_text_on_the_page():
 RATES = {"3 epochs": 1.0, "3 epochs, 0.4 times the rate": 0.4}
 
 
-def test_learning_rates_of_one_length_and_the_rule_of_thumb_have_names_of_their_own():
+def test_learning_rates_of_one_length_and_the_baseline_have_names_of_their_own():
     search = searched(range(6))
     fidelities = (
         Fidelity("frozen features", 0),
@@ -80,12 +80,12 @@ def test_learning_rates_of_one_length_and_the_rule_of_thumb_have_names_of_their_
     )
     trials = replace(search.trials, fidelity=np.array([0, 0, 1, 1, 2, 3], np.int8))
     rule = replace(search.summary.best, fidelity="3 epochs")
-    summary = replace(search.summary, rule_of_thumb=rule)
+    summary = replace(search.summary, baseline=rule)
 
     traces = candidates_chart(trials, fidelities, search.problem, summary).data
 
     names = [trace["name"] for trace in traces]
     assert names[:3] == [fidelity.name for fidelity in fidelities[:3]]
-    assert names[3:] == ["the winner, 9 epochs", "the rule of thumb, 3 epochs"]
+    assert names[3:] == ["the winner, 9 epochs", "the baseline, 3 epochs"]
     marks = {(trace["marker"]["symbol"], trace["marker"]["color"]) for trace in traces}
     assert len(marks) == len(traces)

@@ -42,7 +42,7 @@ _TOLD = 4
 """Layers that are not pruned of which the user is told why."""
 
 _UNIFORM = 0.1
-"""Share of the samples that scale all widths alike, the rule of thumb."""
+"""Share of the samples that scale all widths alike, the baseline."""
 
 
 @final
@@ -110,7 +110,7 @@ class ElasticSpace(ChoiceSpace):
         return {"state": cloudpickle.dumps(vars(self)), "needs": needs}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        import cloudpickle  # noqa: PLC0415 - as above
+        import cloudpickle  # noqa: PLC0415 - likewise
 
         for name in state["needs"]:  # before the pickle imports it without what `library` does
             with suppress(UserError):  # perhaps this network is not of it
@@ -133,7 +133,7 @@ class ElasticSpace(ChoiceSpace):
             lines.append(f"not pruned: {named}{more}")
         return tuple(lines)
 
-    def rules_of_thumb(self) -> Int64[ndarray, "n D"]:
+    def baselines(self) -> Int64[ndarray, "n D"]:
         """Baselines with uniform width scaling, at every side."""
         shares = np.array([*FRACTIONS, 1.0])
         rows: Int64[ndarray, "sides shares D"] = np.array(

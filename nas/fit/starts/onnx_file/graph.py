@@ -280,7 +280,7 @@ def noise(shape: tuple[int, ...]) -> ndarray:
 
 def answers(model: onnx.ModelProto, images: ndarray) -> list[ndarray]:
     """Outputs of a graph by ONNX Runtime, without optimisations."""
-    import onnxruntime  # noqa: PLC0415 - as above
+    import onnxruntime  # noqa: PLC0415 - likewise
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -56,7 +56,7 @@ def fetched_file(name: str) -> Path:
     except Exception as error:  # whatever a network without internet raises
         raise UserError(
             f"the weights of {name} cannot be fetched from timm's hub; {how_to_copy(name)}; "
-            f"space=residual begins with new weights"
+            f"space=residual begins with random initialisation"
         ) from error
     if len(file.name) == _SHA256 and digest_of(file) != file.name:
         raise UserError(f"weights: {file} of {name} has another SHA-256; remove it, and try again")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 POOL = Path(__file__).with_name("pool.csv")
 """Networks near the front of accuracy and time on boards; side and top-1 by timm's results-imagenet.csv."""
 
-NEW_WEIGHTS = "new weights, from scratch"
+RANDOM_INITIALISATION = "random initialisation, from scratch"
 """Origin of networks that are trained beside pretrained ones, which may know too little of some images."""
 
 _MOST_FILES = 1000
@@ -104,7 +104,7 @@ class PooledNetwork:
         if self.name.startswith(PREFIX):
             models = library("torchvision.models")
             return models.get_model(self.architecture, weights=None, num_classes=classes)  # type: ignore[no-any-return]
-        if self.origin == NEW_WEIGHTS:
+        if self.origin == RANDOM_INITIALISATION:
             from nas.spaces.residual import residual  # noqa: PLC0415 - imports torch
 
             return residual(Task(self.name, classes, self.side), **self.arguments)
@@ -149,7 +149,7 @@ NEW = tuple(
         32,
         0.0,
         "",
-        NEW_WEIGHTS,
+        RANDOM_INITIALISATION,
         fixed_side=True,
         arguments={"stride": 2, "kernel": 3, "width": width, "growth": 2.0, "blocks": blocks},
         mean=(0.5, 0.5, 0.5),
@@ -157,7 +157,7 @@ NEW = tuple(
     )
     for width, blocks in ((16, 3), (32, 6))
 )
-"""Networks with new weights, the smallest first."""
+"""Networks with random initialisation, the smallest first."""
 
 
 def any_at_hand() -> bool:

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from edgenas_core.types.task import Task
 from nas.fit.starts.pretrained.libraries import timm
-from nas.fit.starts.pretrained.pool import NEW, NEW_WEIGHTS, PooledNetwork, pool_of
+from nas.fit.starts.pretrained.pool import NEW, RANDOM_INITIALISATION, PooledNetwork, pool_of
 from nas.spaces.base import ChoiceSpace
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class PretrainedSpace(ChoiceSpace):
         """Number of networks at hand, their sides and licences."""
         licences = Counter(each.licence for each in self.pool if each.is_at_hand)
         names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
-        _, *sides = self.choices["side"]  # the first is of new weights
+        _, *sides = self.choices["side"]  # the first is of random initialisation
         return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
@@ -143,8 +143,8 @@ class PretrainedSpace(ChoiceSpace):
     def origin(self, architecture: Int64[ndarray, "D"]) -> str:
         """Where the weights come from, their licence and their SHA-256."""
         pooled = self.pooled(architecture)
-        if pooled.origin == NEW_WEIGHTS:
-            return NEW_WEIGHTS
+        if pooled.origin == RANDOM_INITIALISATION:
+            return RANDOM_INITIALISATION
         return f"{pooled.origin}, licence {pooled.licence}, SHA-256 {pooled.digest()}"
 
     def pooled(self, architecture: Int64[ndarray, "D"]) -> PooledNetwork:

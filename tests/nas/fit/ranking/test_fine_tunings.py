@@ -101,13 +101,13 @@ def test_what_was_ranked_is_worth_more_than_a_training_without_time(left_s, is_a
     assert plan.judging_s(results, 15_000) == pytest.approx(14.3 * 0.3)
 
 
-def test_where_time_is_plenty_the_rule_of_thumb_is_tuned_for_as_long_as_the_best():
+def test_where_time_is_plenty_the_baseline_is_tuned_for_as_long_as_the_best():
     plan = plan_of([1, 1.5, 2, 3], [0.7, 0.7, 0.7, 0.75], full_s=4000, images=(4000, 4000))
 
     results, _ = replayed(plan, [0.8, 0.79, 0.81, 0.75], [0.86, 0.89, 0.85, 0.8])
 
     lengths = {plan.network[job.candidate]: FIDELITIES[job.fidelity].epochs for job in results}
-    assert lengths[plan.network[plan.rule_of_thumb]] == 12
+    assert lengths[plan.network[plan.baseline]] == 12
     assert plan.network[plan.order(results)[0]] == 1
 
 
@@ -162,7 +162,7 @@ def test_networks_far_below_the_best_are_not_tuned():
 
     results, _ = replayed(plan, [0.9, 0.9, 0.4], [0.95, 0.94, 0.5])
 
-    assert 2 not in tuned_networks(plan, results) - {int(plan.network[plan.rule_of_thumb])}
+    assert 2 not in tuned_networks(plan, results) - {int(plan.network[plan.baseline])}
 
 
 def test_time_that_the_winner_does_not_need_goes_to_the_ranking():
@@ -193,7 +193,7 @@ def test_trainings_side_by_side_say_nothing_of_the_winners_epochs():
     assert beside.seconds(StageJob(2, 1)) == pytest.approx(120.0)
 
 
-def test_the_rule_of_thumb_is_judged_on_fewer_images_where_a_pass_takes_too_long():
+def test_the_baseline_is_judged_on_fewer_images_where_a_pass_takes_too_long():
     plan = plan_of([3, 4, 500], [0.5, 0.5, 0.8])
     results = {StageJob(0, 0): Result(0.75, 3.0), StageJob(3, 0): Result(0.75, 4.0)}
     on_fewer = replaced(plan, frozen_s=8.0)

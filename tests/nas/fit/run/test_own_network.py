@@ -62,9 +62,7 @@ def network(tmp_path):
     ("accuracies", "fidelity", "accuracy"),
     [((0.5, np.nan), "3 epochs", 0.5), ((np.nan, np.nan), "", 0.1), ((0.6, 0.5), "9 epochs", 0.5)],
 )
-def test_a_failed_training_of_the_rule_of_thumb_does_not_stand_for_it(
-    accuracies, fidelity, accuracy
-):
+def test_a_failed_training_of_the_baseline_does_not_stand_for_it(accuracies, fidelity, accuracy):
     results = {StageJob(0, at): Result(each, 1.0) for at, each in enumerate(accuracies)}
     fidelities = (Fidelity("3 epochs", 3), Fidelity("9 epochs", 9))
     drawn = made(Candidates, architectures=np.zeros((1, 1), int))
@@ -78,9 +76,7 @@ def test_a_failed_training_of_the_rule_of_thumb_does_not_stand_for_it(
     assert (stage.fidelity, stage.accuracy, stage.seconds) == (fidelity, accuracy, 2.0)
 
 
-def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
-    fit_here, tmp_path, network
-):
+def test_a_search_ends_with_a_part_of_the_network_beside_the_baseline(fit_here, tmp_path, network):
     runs = tmp_path / "runs"
     settings = (
         f"network={network}",
@@ -104,7 +100,7 @@ def test_a_search_ends_with_a_part_of_the_network_beside_the_rule_of_thumb(
     assert summary["settings"]["space"] == f"elastic:{network},,16"
     assert f"run={run} network={network}" in done.stdout
     texts = pq.read_table(run / "samples.parquet").column("arch").to_pylist()
-    whole = [f"side={side} width=16-32" for side in (8, 12, 16)]  # the rule of thumb of each side
+    whole = [f"side={side} width=16-32" for side in (8, 12, 16)]  # the baseline of each side
     assert set(whole) <= set(texts)
 
 

@@ -29,7 +29,7 @@ from nas.fit.run.pretrained import Pretrained
 from nas.fit.run.record import Record
 from nas.fit.run.winner import Winner, spent_since
 from nas.fit.starts.pretrained.libraries import timm
-from nas.fit.starts.pretrained.pool import NEW_WEIGHTS
+from nas.fit.starts.pretrained.pool import RANDOM_INITIALISATION
 from nas.fit.starts.pretrained.space import PretrainedSpace, pretrained_space
 from nas.fit.training.checkpoint import Progress, save_checkpoint
 from nas.fit.training.train_on import TrainOn
@@ -272,7 +272,7 @@ def test_a_network_from_scratch_wins_where_pretrained_ones_are_worse(
 
     (scratch,) = (stage for stage in summary["stages"] if stage["name"] == "scratch")
     assert summary["best"]["arch"] == scratch["favourite"]
-    assert summary["start"] == NEW_WEIGHTS
+    assert summary["start"] == RANDOM_INITIALISATION
     assert (trained[1].arch == scratch["favourite"]) is (claimed == 0.0)
 
 

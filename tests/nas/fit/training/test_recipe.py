@@ -55,7 +55,7 @@ def test_augmentation_is_a_setting(name, augment, data, applied):
 
 
 @pytest.mark.parametrize(("epochs", "applied"), [(12, False), (100, True)])
-def test_new_weights_have_strong_augmentation_in_long_trainings_only(epochs, applied):
+def test_random_initialisation_has_strong_augmentation_in_long_trainings_only(epochs, applied):
     recipe = replace(RECIPES["from_scratch"], epochs=epochs)
 
     assert ("rand_augment" in recipe.augmentation) is applied
