@@ -146,6 +146,7 @@ class MeasureKeywords(TypedDict, total=False):
     )
     scenario: str | None
     seed: int | None
+    serial: str | Path | None
     space: str | SearchSpace | None
     ssh_config: str | Path | None
     statistic: Literal["median", "p95", "p99"] | None

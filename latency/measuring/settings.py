@@ -56,6 +56,12 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
         "Instead: networks until so many distinct layers were timed inside them, for latency=layers; "
         "of a board, of cmd:// (this machine), or with device=cuda runtime=graph.",
     )
+    serial: str | None = setting(
+        None,
+        "Instead: the port of a microcontroller that runs board/ of an export, or a file with what it printed; the times "
+        "go to probes.csv in out=, for latency=transfer.",
+        unit="path",
+    )
     repeats: int | None = setting(
         None,
         "Networks that are measured twice, which shows the noise of the table.",

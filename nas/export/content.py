@@ -53,6 +53,7 @@ from nas.export.record import (
 )
 from nas.export.scripts import MOST_SAMPLES, write_scripts
 from nas.export.searched import Searched, docstring
+from nas.export.sketch import write_sketch
 from nas.export.subject import ExportSubject
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import LearnerData, has_classes
@@ -73,6 +74,9 @@ def fill(
       OSError: if a file cannot be written.
     """
     written = _write(folder, subject, config)
+    if INT8_TFLITE in written.files:
+        one = np.asarray(written.inputs[:1], np.float32)
+        written.notes.extend(write_sketch(folder, written.files[INT8_TFLITE], subject.arch, one))
     comparison, errors = _compare(folder, written, config)
     accuracies, sample_right = _evaluate(written, config, tell)
     sample = write_scripts(folder, written.subject, config, [*written.files], written.network)
@@ -100,8 +104,9 @@ def fill(
     )
     (folder / "README.md").write_text(card(written.subject, record), encoding="utf-8")
     hashes = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(folder.iterdir())
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
     }
     write_json(folder / RECORD, replace(record, sha256=hashes))
     return record

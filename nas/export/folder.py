@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -16,6 +16,9 @@ from edgenas_core.files.file_lock import held
 from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
+
+BOARD = "board"
+"""Folder within an export: the sketch for a microcontroller."""
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""
@@ -107,6 +110,8 @@ def filling(out: Path) -> Iterator[Path]:
                 else:
                     _remove_former(out, staged)
                     for file in sorted(staged.iterdir(), key=lambda file: file.name == RECORD):
+                        if file.is_dir():
+                            shutil.rmtree(out / file.name, ignore_errors=True)
                         file.replace(out / file.name)
         finally:
             tempfile.tempdir = usual
@@ -125,5 +130,9 @@ def _remove_former(out: Path, staged: Path) -> None:
     except (OSError, ValueError):
         return
     for name in former:
-        if Path(name).name == name and not (staged / name).exists():
+        is_ours = Path(name).name == name or Path(name).parent == Path(BOARD)
+        if is_ours and Path(name).name != ".." and not (staged / name).exists():
             (out / name).unlink(missing_ok=True)
+    with suppress(OSError):  # one that holds files of the user's stays
+        if not (staged / BOARD).exists():
+            (out / BOARD).rmdir()

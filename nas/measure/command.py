@@ -33,6 +33,7 @@ from latency.sources.layers import layers_in_space
 from latency.sources.transfer import require_new
 from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
+from nas.measure.serial import measure_serial
 from nas.measure.table import write_layers, write_measured_table, write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
@@ -49,6 +50,7 @@ Measure how long the networks of a space take on this machine, or on a board, in
 
   python -m nas.measure board=my-board networks=200 on_disturbance=flag
   python -m nas.measure device=ssh://jetson probes=10 transfer=true
+  python -m nas.measure device=stm32h747/cubeai/int8 serial=/dev/ttyACM0 out=my-board
 
 Then:  NAS_DATA=<folder with the table> python -m nas.search device=<board>/...
 """
@@ -75,6 +77,10 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     """
     space = space_named(config.space)
     task = task_named(space, config.dataset)
+    if config.serial is not None:
+        return measure_serial(
+            config.serial, config.addresses, space, task, Path(config.out), console
+        )
     config = completed(config, task)
     architectures = plan(config, space)
     order = [space.text(architecture) for architecture in architectures]
