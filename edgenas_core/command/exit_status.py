@@ -1,4 +1,4 @@
-"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C or SIGTERM; one line.
+"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C, SIGTERM or SIGHUP; one line.
 
 This module imports nothing slow: a command uses it while it imports the rest.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgenas_core.command import json_output
+from edgenas_core.command.interruption import heeded
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 
@@ -37,19 +38,25 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
       also: further exceptions that are errors of the user.
 
     Raises:
-      SystemExit: with status 2 after such an error, 130 after Ctrl-C or SIGTERM, 141 where nobody reads the
-        output any more.
+      SystemExit: with status 2 after such an error, 130 after Ctrl-C, SIGTERM or SIGHUP, 141 where nobody reads
+        the output any more. A further signal after 130 ends the process at once.
     """
     users: tuple[type[Exception], ...] = (OSError, UserError, *also)
     for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, which are free
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115 - of the process
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in heeded()
+        if number is not signal.SIGINT
+    }
     try:
         with plain_interrupts():
             yield
         sys.stdout.flush()
     except KeyboardInterrupt:
+        for number in heeded():
+            signal.signal(number, signal.SIG_DFL)
         _leave("interrupted", INTERRUPTED)
     except MemoryError as error:
         _leave(f"not enough memory {error}; take smaller settings, or free some", USER_ERROR)
@@ -58,7 +65,8 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
             sys.exit(UNREAD)
         _leave(reason(error) if isinstance(error, OSError) else str(error), USER_ERROR)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_command(module: str, words: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between steps, not in the middle of one.
+"""Ctrl-C, SIGTERM and SIGHUP between steps, not in the middle of one.
 
 Raised anywhere, it can leave a lock of a writer's thread held for ever, or be swallowed by an import.
 """
@@ -7,15 +7,36 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import final
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heeded() -> list[signal.Signals]:
+    """Signals that end this process; `nohup` has it ignore SIGHUP."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Ignore further signals, such as those of an impatient Ctrl-C, while the last line is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in heeded()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @final
 class Interruption:
-    """While the block runs, Ctrl-C or SIGTERM waits for `check`; a second one does not wait."""
+    """While the block runs, Ctrl-C, SIGTERM or SIGHUP waits for `check`; a second one does not wait."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -23,7 +44,7 @@ class Interruption:
     def __enter__(self) -> Interruption:
         self._is_main = threading.current_thread() is threading.main_thread()
         if self._is_main:
-            self._before = {number: signal.signal(number, self._ask) for number in _SIGNALS}
+            self._before = {number: signal.signal(number, self._ask) for number in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -62,13 +62,13 @@ Lower confidence bounds from half of the boards that hold on the other half, in 
 (`python -m benchmarks.confident_answers --reliability`).
 """
 
-FACTORS = {0.75: 0.85, 0.8: 1.0, 0.85: 1.25, 0.9: 1.5, 0.95: 2.0, 0.98: 4.0}
+FACTORS = {0.75: 0.85, 0.8: 1.0, 0.85: 1.25, 0.9: 1.75, 0.95: 2.0, 0.98: 4.0}
 """Margin in spreads by the share of answers within T, of models fitted on 60 to 500 networks.
 
 The spread is the 90 % quantile of the absolute residuals (`python -m benchmarks.own_tables`).
 """
 
-WITHIN_BY_SPREAD = ((0.5, 0.65), (1.0, 0.79), (1.5, 0.85), (4.0, 0.95))
+WITHIN_BY_SPREAD = ((0.5, 0.65), (1.0, 0.75), (1.5, 0.82), (2.0, 0.88), (4.0, 0.95))
 """Least margin in spreads, and share of predicted answers with such a margin that are within T, of the same models."""
 
 MOST_CONFIDENCE = max(LEVELS)

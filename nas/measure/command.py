@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts
 from edgenas_core.command.hydra_command import typed_hydra_command
 from edgenas_core.command.json_output import add_result
@@ -128,7 +129,8 @@ def _told_how_to_go_on(tell: Callable[[str], None]) -> Iterator[None]:
         with plain_interrupts():
             yield
     except KeyboardInterrupt:
-        tell("what was measured is kept; the same command goes on")
+        with unheard():
+            tell("what was measured is kept; the same command goes on")
         raise
 
 

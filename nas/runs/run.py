@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from edgenas_core.command.exit_status import plain_interrupts, reason
-from edgenas_core.command.interruption import Interruption
+from edgenas_core.command.interruption import Interruption, unheard
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
 from edgenas_core.files.file_lock import held
 from edgenas_core.files.typed_json import write_json
@@ -103,7 +103,8 @@ class Run:
                 yield
         except KeyboardInterrupt:
             text = f"go on with: python -m {self.begun.module} {again}"
-            self.begun.console.print(text, soft_wrap=True, markup=False)
+            with unheard():
+                self.begun.console.print(text, soft_wrap=True, markup=False)
             raise
         except (OSError, RuntimeError) as error:
             what = reason(error) if isinstance(error, OSError) else gpu_memory_line(error)

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.hydra_command import chosen_names, hydra_command
 from edgenas_core.command.json_output import add_result
@@ -126,7 +127,8 @@ def run_study(
             )
             _report(plan, applicable, folder, started, console)
     except KeyboardInterrupt:
-        console.print(f"continue with: python -m {command} resume={folder.path}", soft_wrap=True)
+        with unheard():
+            console.print(f"continue with: python -m {command} resume={folder.path}", soft_wrap=True)
         raise
     except OSError as error:
         raise UserError(

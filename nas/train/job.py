@@ -19,6 +19,7 @@ from numpy import ndarray
 from rich.console import Console
 
 from edgenas_core.command.console import say
+from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts
 from edgenas_core.machine.description import versions
 from edgenas_core.types.errors import UserError
@@ -157,7 +158,8 @@ class TrainingJob:
             with plain_interrupts():
                 trained = self._trained(recipe)
         except KeyboardInterrupt:
-            self._say("the same command goes on after the last whole epoch")
+            with unheard():
+                self._say("the same command goes on after the last whole epoch")
             raise
         except DivergedTrainingError as error:
             raise UserError(f"{error}; choose another recipe= or seed=") from error

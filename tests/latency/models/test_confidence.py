@@ -69,6 +69,6 @@ def test_a_model_of_few_networks_keeps_a_margin_in_spreads_and_says_less_of_its_
     assert few.margin(0.95) > 1.5 * many.margin(0.95)
     assert few.scaled(2.0).margin(0.95) == pytest.approx(2 * few.margin(0.95))
     assert many.and_of(few).margin(0.95) > few.margin(0.95)
-    assert few.confidence(few.margin(0.95)) == 0.85
+    assert few.confidence(few.margin(0.95)) == 0.88
     assert few.confidence(0.0) == 0
     assert few.margin(0.0) == 0
