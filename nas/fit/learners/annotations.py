@@ -72,6 +72,7 @@ class Annotations:
         self.has_fractions = False  # boxes are parts of the sides
         self.turned: list[str] = []  # photos whose boxes are on the pixels as they are stored
         self.not_counted: dict[str, list[str]] = {}  # rows and files by reason
+        self.notes: list[str] = []  # lines on what counts, but may surprise
         self._names: dict[str, None] = {}  # of all categories, in their order
         coco = [*_coco_files(folder)]
         lists = [file for file in sorted(folder.glob("*.y*ml")) if "names" in _yaml(file)]
@@ -100,15 +101,16 @@ class Annotations:
 
     @property
     def report(self) -> tuple[str, ...]:
-        """A line for each kind of row or file that does not count."""
+        """A line for each kind of row or file that does not count, and the notes."""
         lines = {f"left out, {reason}": names for reason, names in self.not_counted.items()}
         if self.turned:
             lines["boxes turned as the camera turned the photo"] = self.turned
-        return tuple(
+        counted = (
             f"{reason}: {len(names):,} ({', '.join(names[:_EXAMPLES])}"
             f"{', ...' if len(names) > _EXAMPLES else ''})"
             for reason, names in lines.items()
         )
+        return (*self.notes, *counted)
 
     def leave_out(self, reason: str, name: object) -> None:
         """Count a row or a file that does not count."""

@@ -38,6 +38,12 @@ from nas.fit.learners.scenes import (
     unchanged,
 )
 
+_LEAST_SIDE = 1.0
+"""Pixels of the shorter side of a box below which nothing can be drawn, learnt or matched."""
+
+_SEEN_SIDE = 2
+"""Pixels below which a box is hardly seen; it stays, and is counted."""
+
 _MOST_BOXES = 100
 """Of an image."""
 
@@ -95,7 +101,10 @@ class Detection:
         shown = boxes[torch.from_numpy(self.scenes.splits["train"])][..., 4].unique().tolist()
         for number, name in enumerate(self.classes[1:], 1):
             if number not in shown:
-                raise UserError(f"data={data}: no training image shows the class {name}")
+                raise UserError(
+                    f"data={data}: no training image shows the class {name}; "
+                    f"{'; '.join(self.scenes.report)}"
+                )
 
     def _boxes(
         self,
@@ -109,11 +118,13 @@ class Detection:
           UserError: if a size is another than the annotations say, or an image has too many boxes.
         """
         numbers = {name: at for at, name in enumerate(annotations.classes, 1)}
-        rows = []
+        rows, narrow = [], 0
         for image, size in zip(images, sizes, strict=True):
             corners = _fractions(image, size, annotations)
             inside = (corners * self.side).clip(0, self.side)
-            kept = np.asarray((inside[:, 2:] > inside[:, :2]).all(1))
+            is_there = np.asarray((inside[:, 2:] > inside[:, :2]).all(1))
+            sides = (inside[:, 2:] - inside[:, :2]).min(1, initial=self.side)
+            kept = is_there & (sides >= _LEAST_SIDE)
             labels = [
                 numbers[name] * (-1 if crowd else 1)
                 for name, crowd in zip(image.labels, image.is_crowd, strict=True)
@@ -125,11 +136,20 @@ class Detection:
                     if is_kept
                 ]
             )
-            for _ in range(int((~kept).sum())):
-                annotations.leave_out("boxes outside the image", image.file.name)
+            for reason, which in (
+                ("boxes outside the image", ~is_there),
+                (f"boxes narrower than a pixel at side={self.side}", is_there & ~kept),
+            ):
+                for _ in range(int(which.sum())):
+                    annotations.leave_out(reason, image.file.name)
+            narrow += int((kept & (sides < _SEEN_SIDE)).sum())
             beyond = np.abs(corners * self.side - inside).max(1, initial=0)
             for _ in range(int((kept & (beyond > 1)).sum())):
                 annotations.leave_out("what of boxes lies beyond the image", image.file.name)
+        if narrow:
+            annotations.notes.append(
+                f"{narrow:,} boxes are under {_SEEN_SIDE} pixels at side={self.side}; a larger side= shows them"
+            )
         most = max(map(len, rows))
         if most > _MOST_BOXES:
             raise UserError(f"data={self.folder}: an image has more than {_MOST_BOXES} boxes")
@@ -221,7 +241,8 @@ class Detection:
         picture = Image.fromarray(pixels)
         draw = ImageDraw.Draw(picture)
         for left, top, right, bottom, label, *_ in objects.tolist():
-            draw.rectangle((left, top, right - 1, bottom - 1), outline=colour(int(label)))
+            corner = (max(left, right - 1), max(top, bottom - 1))  # an answer may be narrower
+            draw.rectangle((left, top, *corner), outline=colour(int(label)))
             draw.text((left + 2, top), self.classes[int(label)], fill=colour(int(label)))
         return np.asarray(picture)
 

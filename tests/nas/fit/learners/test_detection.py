@@ -188,6 +188,9 @@ def _described(folder):
         (_changed("annotations", lambda each: each[3].pop("bbox")), "3.png", 19),
         (_changed("annotations", lambda each: each[3].update(bbox="4")), "3.png", 19),
         (_changed("categories", lambda each: each.append({"id": 7, "name": "cat"})), "cat", 20),
+        (_changed("annotations", lambda each: each[3].update(bbox=[4, 4, 0.9, 9])), "narrower", 19),
+        (_changed("images", lambda each: each[3].update(file_name="3\0.png")), "3?.png", 19),
+        (_changed("images", lambda each: each[3].update(file_name="\ud800.png")), "?.png", 19),
         (lambda folder: (folder / "images" / "3.png").unlink(), "3.png", 19),
         (lambda folder: (folder / "images" / "3.png").write_bytes(b"x"), "3.png", 19),
     ],
@@ -201,6 +204,17 @@ def test_one_bad_row_or_file_is_left_out_and_counted(folder, damage, named, boxe
     assert "left out" in report
     assert named in report
     assert len(learner.classes) == 3
+
+
+def test_boxes_that_are_hardly_seen_are_counted_and_drawn(folder):
+    _changed("annotations", lambda each: [row.update(bbox=[4, 4, 1.5, 9]) for row in each[:2]])(folder)
+
+    learner, report = _described(folder)
+
+    assert "2 boxes are under 2 pixels at side=48" in report
+    pixels = learner.scenes.pixels[0].numpy()
+    narrow = torch.tensor([[4.0, 4, 5, 13, 1], [4.0, 4, 4.2, 4.1, 1]])
+    assert learner._drawn(pixels, narrow).shape == pixels.shape
 
 
 def _every(key, change):
