@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import track
 
 from edgenas_core.command.console import PlainConsole, say
-from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts
 from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.interruption import unheard
 from edgenas_core.command.json_output import add_result
 from edgenas_core.files.atomic_file import remove_unfinished
 from edgenas_core.files.file_lock import held

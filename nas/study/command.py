@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from edgenas_core.command.console import PlainConsole, say
-from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.hydra_command import chosen_names, hydra_command
+from edgenas_core.command.interruption import unheard
 from edgenas_core.command.json_output import add_result
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.machine.description import usable_cores
@@ -128,7 +128,9 @@ def run_study(
             _report(plan, applicable, folder, started, console)
     except KeyboardInterrupt:
         with unheard():
-            console.print(f"continue with: python -m {command} resume={folder.path}", soft_wrap=True)
+            console.print(
+                f"continue with: python -m {command} resume={folder.path}", soft_wrap=True
+            )
         raise
     except OSError as error:
         raise UserError(

@@ -19,8 +19,8 @@ from numpy import ndarray
 from rich.console import Console
 
 from edgenas_core.command.console import say
-from edgenas_core.command.interruption import unheard
 from edgenas_core.command.exit_status import plain_interrupts
+from edgenas_core.command.interruption import unheard
 from edgenas_core.machine.description import versions
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
@@ -32,11 +34,34 @@ class LearnerSplit:
 
     def batches(self, device: torch.device) -> Iterator[Any]:
         """Batches on a device."""
-        batches, items = partial(self._on, device), 0
-        for batch in seeded_batches(batches, seed=0) if self.is_part else batches():
+        batches = partial(self._on, device)
+        for batch in self._bounded(seeded_batches(batches, seed=0) if self.is_part else batches()):
+            yield moved(batch, device)
+
+    @property
+    def steps(self) -> int:
+        """Batches of a pass.
+
+        Raises:
+          UserError: if they do not end.
+        """
+        batches = self.learner.batches(self.name)
+        with suppress(TypeError):  # also of a DataLoader of a data set without a length
+            return len(batches)  # type: ignore[arg-type]
+        return sum(1 for _ in self._bounded(batches))
+
+    def _bounded(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches, to the end of the part; those of a whole split must end by themselves."""
+        items = 0
+        for batch in batches:
             if self.is_part and items >= self.count:
                 return
-            yield moved(batch, device)
+            if items > _MOST_REPEATED * self.count:
+                raise UserError(
+                    f"batches of split {self.name} go on after {items:,} items, and describe() counts {self.count:,}: "
+                    f"they must end"
+                )
+            yield batch
             items += _items(batch)
 
     def _on(self, device: torch.device) -> Iterable[Any]:
@@ -68,6 +93,14 @@ def seeded_batches(batches: Callable[[], Iterable[Any]], seed: int) -> Iterator[
 
 _END = object()
 
+_MOST_REPEATED = 4
+"""Items that the batches of one epoch may have, as a multiple of those that are counted: oversampling repeats some."""
+
+_COUNTED_S = 60.0
+"""Longest count of a loader's batches; it may have no end."""
+
+_MOST_OUTPUTS = 100_000
+
 
 @final
 @dataclass(frozen=True)
@@ -95,6 +128,16 @@ class LearnerData:
             batches = [next(iter(learner.batches(split)), None) for split in SPLITS[:2]]
         if not isinstance(about, LearnerDescription):
             raise UserError(f"learner={name}: describe() must return a LearnerDescription")
+        if type(about.outputs) is not int or not 1 <= about.outputs <= _MOST_OUTPUTS:
+            raise UserError(
+                f"learner={name}: outputs={about.outputs!r} is no whole number between 1 and {_MOST_OUTPUTS:,}"
+            )
+        if len(about.counts) != 3 or any(
+            type(each) is not int or each < 0 for each in about.counts
+        ):
+            raise UserError(
+                f"learner={name}: counts={about.counts!r} are not the items of train, valid and test"
+            )
         if len(shape) != 4 or shape[-1] != shape[-2]:
             raise UserError(
                 f"learner={name}: example_input() has shape {shape}, not (1, channels, side, side)"
@@ -249,9 +292,23 @@ def _items(batch: Any) -> int:
 
 
 def count_of(loader: Iterable[Any]) -> int:
-    """Items of a data loader, or of batches."""
+    """Items of a data loader, or of batches.
+
+    Raises:
+      UserError: if they have not ended after a minute.
+    """
     dataset: Any = getattr(loader, "dataset", None)
-    return len(dataset) if hasattr(dataset, "__len__") else sum(map(_items, loader))
+    if hasattr(dataset, "__len__"):
+        return len(dataset)
+    items, ends_s = 0, time.monotonic() + _COUNTED_S
+    for batch in loader:
+        items += _items(batch)
+        if time.monotonic() > ends_s:
+            raise UserError(
+                f"a loader has not ended after {items:,} items and {_COUNTED_S:g} s; give batches that end, or "
+                f"a data set with a length"
+            )
+    return items
 
 
 def first_tensor(batch: Any) -> Any:

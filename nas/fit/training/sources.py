@@ -153,8 +153,7 @@ class LearnerSources:
     @classmethod
     def open(cls, data: LearnerData, on: TrainOn, device: torch.device) -> LearnerSources:
         """Count the batches of an epoch."""
-        every = [data.learner.batches(split.name) for split in on.training(data)]
-        steps = sum(_length(batches) for batches in every)
+        steps = sum(split.steps for split in on.training(data))
         if not steps or not len(on.judging(data)):
             raise UserError(f"{data.title} has no batches to train on or to judge by")
         return cls(data, on, device, steps)
@@ -195,7 +194,3 @@ def sources_of(data: TrainingData, on: TrainOn, device: torch.device) -> Sources
     if isinstance(data, LearnerData):
         return LearnerSources.open(data, on, device)
     return ImageSources.open(data, on, device)
-
-
-def _length(batches: Any) -> int:
-    return len(batches) if hasattr(batches, "__len__") else sum(1 for _ in batches)

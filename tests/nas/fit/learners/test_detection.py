@@ -207,7 +207,9 @@ def test_one_bad_row_or_file_is_left_out_and_counted(folder, damage, named, boxe
 
 
 def test_boxes_that_are_hardly_seen_are_counted_and_drawn(folder):
-    _changed("annotations", lambda each: [row.update(bbox=[4, 4, 1.5, 9]) for row in each[:2]])(folder)
+    _changed("annotations", lambda each: [row.update(bbox=[4, 4, 1.5, 9]) for row in each[:2]])(
+        folder
+    )
 
     learner, report = _described(folder)
 

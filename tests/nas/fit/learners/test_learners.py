@@ -1,5 +1,6 @@
 """Learners: built-in ones of labelled images, and one's own."""
 
+import itertools
 import re
 from dataclasses import replace
 from typing import NamedTuple
@@ -316,3 +317,33 @@ def test_what_a_learner_does_wrong_is_named(digits, wrong, error, named):
 def test_an_object_without_the_methods_is_no_learner():
     with pytest.raises(UserError, match="batches, loss, metric, example_input, describe"):
         LearnerData.checked(nn.Identity())
+
+
+@pytest.mark.parametrize(
+    ("about", "named"),
+    [
+        ({"outputs": 10**9}, "outputs=1000000000"),
+        ({"outputs": 0}, "outputs=0"),
+        ({"counts": (3, -1, 0)}, "-1"),
+    ],
+)
+def test_a_description_that_no_network_can_have_is_refused(digits, about, named):
+    own = OwnLearner(digits)
+    described = replace(own.describe(), **about)
+    own.describe = lambda: described
+
+    with pytest.raises(UserError, match=re.escape(named)):
+        LearnerData.checked(own)
+
+
+def test_batches_without_an_end_are_refused(digits, monkeypatch):
+    own = OwnLearner(digits)
+    (first,) = itertools.islice(own.batches("train"), 1)
+    own.batches = lambda _split: itertools.repeat(first)
+    data = LearnerData.checked(own)
+    monkeypatch.setattr("nas.fit.learners.data._COUNTED_S", 0.01)
+
+    with pytest.raises(UserError, match="they must end"):
+        train(network_for(data), data, RECIPE, TrainingOptions(), device="cpu")
+    with pytest.raises(UserError, match="has not ended"):
+        LearnerData.checked(learner(own.loss, own.metric, itertools.repeat(first), [first]))
