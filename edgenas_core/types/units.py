@@ -131,6 +131,20 @@ def memory_bytes(name: str, text: str) -> int:
         raise UserError(f"{name}={text} is not a size; write for example {name}=256kB") from error
 
 
+def memory_parts(name: str, text: str) -> tuple[int, ...]:
+    """Bytes of one memory, 256kB, or of a fast and a slow one, 256kB+8MB.
+
+    Raises:
+      UserError: if one is not a positive size or has no unit, or there are more than two.
+    """
+    parts = text.split("+")
+    if len(parts) > 2:
+        raise UserError(
+            f"{name}={text} has {len(parts)} memories; write one, or a fast and a slow one: {name}=256kB+8MB"
+        )
+    return tuple(memory_bytes(name, part.strip()) for part in parts)
+
+
 def parse_bytes(text: str | int) -> int:
     """Parse a number of bytes.
 

@@ -96,6 +96,10 @@ class PublishedLatency:
             self, factor=factor, correction=words, uncertainty=spread.scaled(sd / spread.sd)
         )
 
+    def with_fast_memory(self, fast: int) -> PublishedLatency:
+        """Predictions for a board with so many bytes of fast memory, beyond which activations spill."""
+        return replace(self, chip=replace(self.chip, fast_bytes=float(fast)), _works={})
+
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether the device runs every operation in int8."""
         rows = architectures.reshape(-1, architectures.shape[-1])

@@ -19,7 +19,7 @@ from edgenas_core.files.keyed_table import data_folder, energy_files, read_csv_t
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from edgenas_core.types.units import memory_bytes, millijoules, parameter_count
+from edgenas_core.types.units import memory_parts, millijoules, parameter_count
 from latency.base import EnumerableSpace
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import find
@@ -77,14 +77,33 @@ def _memory_limit(symbol: str, text: str, column: int, space: SearchSpace, task:
         raise UserError(
             f"{symbol}={text}: space={space.name} has no ChoiceSpace.memories; leave it out"
         )
-    memories = space.memories
+    parts_kb = tuple(part / 1e3 for part in memory_parts(symbol, text))
+    source = "of the int8 .tflite file in TFLite Micro, computed from the layers"
+    is_split = len(parts_kb) > 1
+    if is_split and column == 0:
+        source += f"; beyond {parts_kb[0]:g} kB the largest activations alive at the busiest operation lie in the slower memory"
+    elif is_split:
+        source += f"; what exceeds {parts_kb[0]:g} kB lies in the slower memory"
+
+    def cost_kb(rows: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        if not is_split or column > 0:
+            return np.asarray(space.memories(rows, task)[..., column] / 1e3)
+        fast_kb, slow_kb = parts_kb
+        here, away = np.moveaxis(space.split_memories(rows, task, 1e3 * fast_kb) / 1e3, -1, 0)
+        # What overfills one of the two is beyond the sum of both.
+        beyond = np.maximum(
+            np.where(here > fast_kb, here + slow_kb, 0), np.where(away > slow_kb, away + fast_kb, 0)
+        )
+        return np.asarray(np.maximum(here + away, beyond))
+
     return Limit(
         symbol,
         f"{symbol}_kb",
         "kB",
-        memory_bytes(symbol, text) / 1e3,
-        "of the int8 .tflite file in TFLite Micro, computed from the layers",
-        lambda rows: memories(rows, task)[..., column] / 1e3,
+        sum(parts_kb),
+        source,
+        cost_kb,
+        parts_kb if is_split else (),
     )
 
 

@@ -13,7 +13,7 @@ from edgenas_core.command.hydra_command import require_complete
 from edgenas_core.command.settings import setting
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
-from edgenas_core.types.units import milliseconds
+from edgenas_core.types.units import memory_parts, milliseconds
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
 from latency.models.microcontrollers import is_chip
@@ -48,9 +48,10 @@ class RunConfig:
     )
     P: str | None = setting(None, "Limit on the parameters: 1M, 500k, 500000.")
     RAM: str | None = setting(
-        None, "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB."
+        None,
+        "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB; 256kB+8MB: a fast and a slow one.",
     )
-    flash: str | None = setting(None, "Limit on the size of that file: 1MB.")
+    flash: str | None = setting(None, "Limit on the size of that file: 1MB, or 1MB+16MB.")
     confidence: float = setting(
         0.95, "Share of the answers of predicted latencies that are truly within T."
     )
@@ -274,6 +275,8 @@ def oracle_of(config: RunConfig, limit_ms: float, space: SearchSpace, task: Task
     """
     config.latency.require_limit(limit_ms)
     oracle = config.latency.build(_device(config), space, task)
+    if config.RAM is not None and "+" in config.RAM and hasattr(oracle, "with_fast_memory"):
+        oracle = oracle.with_fast_memory(memory_parts("RAM", config.RAM)[0])
     if config.E is not None and isinstance(oracle, OnSeveralDevices):
         raise UserError(
             f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "

@@ -42,6 +42,7 @@ from nas.export.notes import (
     memory_notes,
     memory_of_file,
     not_faster_in_int8,
+    spill_notes,
 )
 from nas.export.record import (
     SCHEMA,
@@ -252,6 +253,8 @@ def _notes(
     yield from not_faster_in_int8(latencies)
     yield from beyond_limit(latencies, searched)
     yield from memory_notes(*written.memory, {} if searched is None else searched.limits_kb)
+    if searched is not None:
+        yield from spill_notes(written.files.get(INT8_TFLITE), searched.parts_kb)
     has_int8 = any(form.precision is ExportPrecision.int8 for form in written.files)
     warning = calibration_warning(subject.images) if has_int8 and subject.images else None
     if warning is not None:

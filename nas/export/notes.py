@@ -14,7 +14,7 @@ from nas.export.int8 import MOST_LOST, Int8Source
 from nas.export.latency import Latency
 from nas.export.searched import Searched
 from nas.export.subject import ExportSubject
-from nas.spaces.microcontroller import IMAGE, PRODUCTS, SHARING, MicroGraph
+from nas.spaces.microcontroller import IMAGE, PRODUCTS, SHARING, MicroGraph, split_ram
 
 INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
 
@@ -100,6 +100,30 @@ def memory_notes(
                 f"{file}, more than the {computed[number] / 1e3:,.1f} kB that its layers take: the converter "
                 f"wrote other operations"
             )
+
+
+def spill_notes(tflite: bytes | None, parts_kb: Mapping[str, tuple[float, ...]]) -> Iterator[str]:
+    """For each memory that has a slower one beside it: whether the file fits alone, and what lies in the other."""
+    if tflite is None:
+        return
+    graph = graph_of_file(tflite)
+    for symbol, (fast_kb, slow_kb) in parts_kb.items():
+        here, away = len(tflite) / 1e3, max(0.0, len(tflite) / 1e3 - fast_kb)
+        which = "the end of the file"
+        if symbol == "RAM":
+            here, away = graph.memory()[0] / 1e3, split_ram([graph], 1e3 * fast_kb)[1] / 1e3
+            held_kb = split_ram([graph], 0.0)[0] / 1e3
+            numbers = graph.spilled(max(0.0, 1e3 * (fast_kb - held_kb)))
+            which = "the output of " + ", ".join(
+                "the input" if at == IMAGE else f"operation {at} ({graph.operations[at].kind})"
+                for at in numbers
+            )
+        alone = f"{symbol}: {INT8_TFLITE.file} fits alone in {fast_kb:,g} kB: {'yes' if here <= fast_kb else 'no'}"
+        if here <= fast_kb:
+            yield alone
+        else:
+            fits = "yes" if away <= slow_kb else "no"
+            yield f"{alone}; with {slow_kb:,g} kB beside: {fits}, {away:,.1f} kB spilled: {which}"
 
 
 def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:

@@ -58,6 +58,7 @@ class Searched:
     latency_source: str
     baseline: str = ""  # of own images: accuracy, latency and training
     limits_kb: dict[str, float] = field(default_factory=dict)  # of RAM and flash
+    parts_kb: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of two memories
 
     @property
     def accuracy_text(self) -> str:
@@ -241,6 +242,7 @@ def _make_searched(  # noqa: PLR0917 - one call for each of the two kinds of net
         latency_source=plain(summary.latency_description),
         baseline="" if rule is None else plain(f"{rule.line}, {rule.fidelity}: {rule.arch}"),
         limits_kb={s: each.limit for s, each in summary.limits.items() if each.unit == "kB"},
+        parts_kb={s: each.parts for s, each in summary.limits.items() if each.parts},
         **numbers,
     )
 

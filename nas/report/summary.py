@@ -53,6 +53,7 @@ class LimitResult:
     source: str
     feasible_share: float  # of the finished trials
     sample_within: int | None  # from which on the mean of the last 100 stays within it
+    parts: tuple[float, ...] = ()  # of a fast and a slow memory
 
 
 @final
@@ -504,6 +505,7 @@ def _limits(limits: Limits, done: Trials) -> dict[str, LimitResult]:
             limit.source,
             float((costs <= limit.bound).mean()) if len(costs) else 0.0,
             sample_within_limit(costs, limit.bound),
+            limit.parts,
         )
         for limit, costs in zip(limits.each, done.costs.T, strict=True)
     }

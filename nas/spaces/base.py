@@ -23,7 +23,7 @@ from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError, not_one_of
 from edgenas_core.types.task import Task
 from latency.base import LatencyOracle, Space
-from nas.spaces.microcontroller import work_of
+from nas.spaces.microcontroller import split_ram, work_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -100,6 +100,11 @@ class OnMicrocontroller(Protocol):
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Float64[ndarray, "*n 2"]:
         """RAM and flash of each network's int8 .tflite file, bytes."""
+
+    def split_memories(
+        self, architectures: Int64[ndarray, "*n D"], task: Task, fast: float
+    ) -> Float64[ndarray, "*n 2"]:
+        """RAM of each network in a fast memory of so many bytes, and in a slower one beside it."""
 
 
 @runtime_checkable
@@ -311,6 +316,17 @@ class ChoiceSpace:
     ) -> Float64[ndarray, "*n 2"]:
         """RAM and flash by `memory`, once for each network."""
         return self._once(self.memory, self.canonical(architectures), task)
+
+    def split_memories(
+        self, architectures: Int64[ndarray, "*n D"], task: Task, fast: float
+    ) -> Float64[ndarray, "*n 2"]:
+        """RAM in a fast memory of so many bytes and in a slower one, once for each network."""
+
+        def count(row: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
+            return split_ram(self.micro_graphs(row, task), fast)
+
+        count.__name__ = f"RAM split at {fast}"
+        return self._once(count, self.canonical(architectures), task)
 
     def _once(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -313,6 +313,21 @@ def memory_of(activations: Iterable[int], held: Iterable[tuple[int, int]]) -> tu
     """RAM and flash of parts that follow one another: the largest activations, and what each part holds."""
     kernels, file = zip(*held, strict=True)
     return max(activations) + sum(kernels) + _INTERPRETER, sum(file) + _FILE
+
+
+def split_ram(graphs: Sequence[MicroGraph], fast: float) -> tuple[int, int]:
+    """Bytes in a fast memory of this size and in a slower one beside it, of parts that follow one another.
+
+    What kernels keep is in the fast one; activations are where `MicroGraph.spilled` puts them.
+    """
+    kept = sum(graph.held()[0] for graph in graphs) + _INTERPRETER
+    here = slow = 0
+    for graph in graphs:
+        away = graph.spilled(max(0.0, fast - kept))
+        here = max(here, graph.activations(away))
+        others = {*range(IMAGE, len(graph.operations))} - {*away}
+        slow = max(slow, graph.activations(others))
+    return kept + here, slow
 
 
 def work_of(graphs: Iterable[MicroGraph], fast: float) -> dict[str, float]:

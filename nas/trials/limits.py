@@ -47,6 +47,7 @@ class Limit:
     bound: float
     source: str  # where the costs come from, in words
     cost_of: Callable[[Int64[ndarray, "*n D"]], Float64[ndarray, "*n"]]  # positive
+    parts: tuple[float, ...] = ()  # of a fast and a slow memory, whose sum the bound is
 
     def text(self, cost: float) -> str:
         """A cost with its unit."""
@@ -58,7 +59,8 @@ class Limit:
         return f"{self.name.split('_')[0]} ({self.unit})" if self.unit else self.name
 
     def __str__(self) -> str:
-        return f"{self.symbol} = {cost_text(self.bound, self.unit, digits=6)}"
+        bounds = [cost_text(each, self.unit, digits=6) for each in self.parts or (self.bound,)]
+        return f"{self.symbol} = {' + '.join(bounds)}"
 
 
 @final

@@ -7,7 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from edgenas_core.types.errors import UserError
+from nas.config.limits import limits_of
 from nas.spaces.base import ChoiceSpace
+from nas.spaces.microcontroller import IMAGE, MicroGraph, split_ram
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
 from nas.spaces.residual import SPACE as RESIDUAL
 from nas.spaces.residual import _Block
@@ -81,3 +84,38 @@ def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():
     assert [operation.kind for operation in in_int8.operations] == ["CONV_2D", "CONV_2D"]
     assert in_fp32.operations[1].kind == "DEQUANTIZE"
     assert in_fp32.activations() == 4 * in_int8.activations() == 2 * 4 * 512
+
+
+def test_the_largest_activations_at_the_busiest_operation_spill_and_no_others():
+    graph = MicroGraph(1600)
+    wide = graph.add("CONV_2D", IMAGE, elements=6400, weights=9, channels=4, kernel=9)
+    narrow = graph.add("CONV_2D", wide, elements=800, weights=9, channels=4)
+    graph.add("ADD", narrow, narrow, elements=800)
+
+    alone, fast, slow = graph.memory()[0], *split_ram([graph], 7000.0)
+
+    assert graph.spilled(8000.0) == {}
+    assert graph.spilled(4000.0) == {wide: 6400}
+    assert fast <= 7000 < alone
+    assert slow == 6400
+
+
+def test_two_memories_limit_the_sum_where_each_holds_its_part():
+    task = RESIDUAL.tasks[RESIDUAL.default_task]
+    rows = RESIDUAL.sample(np.random.default_rng(3), 12)
+
+    def kilobytes(text):
+        (limit,) = limits_of(None, None, "here", RESIDUAL, task, memory={"RAM": text}).each
+        return limit.cost_of(rows), limit
+
+    alone, _ = kilobytes("32kB")
+    both, limit = kilobytes("32kB+16kB")
+    split = RESIDUAL.split_memories(rows, task, 32e3)
+
+    assert str(limit) == "RAM = 32 kB + 16 kB"
+    np.testing.assert_array_equal(both[alone <= 32], alone[alone <= 32])
+    holds = (split[:, 0] <= 32e3) & (split[:, 1] <= 16e3)
+    np.testing.assert_array_equal(both <= 48, holds)
+    assert holds.sum() > (alone <= 32).sum()
+    with pytest.raises(UserError, match="has 3 memories"):
+        kilobytes("1kB+2kB+3kB")
