@@ -71,6 +71,7 @@ class FitKeywords(TypedDict, total=False):
     RAM: str | None
     T: str | None
     augment: str | None
+    channels: str | None
     confidence: float | None
     data: str | Path | None
     device: str | Sequence[str] | None

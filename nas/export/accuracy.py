@@ -132,6 +132,8 @@ def resize_images(
     """Images resized to a side as `infer.py` does; training resizes in the same way without rounding."""
     if pixels.shape[1] == side:
         return pixels
-    pictures = (Image.fromarray(image) for image in pixels)
+    depth = pixels.shape[-1]
+    pictures = (Image.fromarray(image.squeeze(-1) if depth == 1 else image) for image in pixels)
     size, how = (side, side), Image.Resampling.BILINEAR
-    return np.stack([np.asarray(picture.resize(size, how)) for picture in pictures])
+    resized = [np.asarray(picture.resize(size, how)) for picture in pictures]
+    return np.stack(resized).reshape(-1, side, side, depth)

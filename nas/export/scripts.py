@@ -56,7 +56,7 @@ def write_scripts(
         "batch": config.fixed_batch,
         "cropped_to": images.side,
         "side": subject.side,
-        "channels": "RGB",
+        "channels": images.channels.upper() if isinstance(images, ImageSet) else "RGB",
         "scale": 255,
         "limits": images.limits,
         "mean": images.mean,

@@ -35,6 +35,7 @@ from nas.config.run_config import (
     with_precision,
 )
 from nas.fit.config import FitConfig, FitExperiment, StartFrom
+from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData
 from nas.fit.learners.opened import data_text, is_task, open_data
@@ -131,12 +132,16 @@ def build_fit(composed: DictConfig) -> FitExperiment:
         augment=config.augment,
         groups=config.groups,
         limits=config.range,
+        channels=config.channels,
     )
     if data is None:
         raise UserError("data is not set; write data=<folder of images>, or learner=FILE.py:NAME")
-    config = replace(config, data=data, task=None, learner=None, groups=None, range=None)
+    config = replace(
+        config, data=data, task=None, learner=None, groups=None, range=None, channels=None
+    )
     _require_values(config)
     config, space = _with_space(_with_start_of_task(config))
+    config = _with_channels(config, space)
     config = with_live_latency(config, takes_addresses=True)
     if config.precision is BoardPrecision.int8:
         config = replace(config, export=True)  # which tells the accuracy of the int8 files
@@ -227,6 +232,17 @@ def _scaling(config: FitConfig, channels: int) -> tuple[tuple[float, ...], tuple
     if min(std) <= 0:
         raise UserError(f"std={config.std} must be above 0; pixels of 0 to 255 need std=0.00392")
     return mean, std
+
+
+def _with_channels(config: FitConfig, space: SearchSpace) -> FitConfig:
+    """Read images in grey for a network of one channel, where the user says nothing else."""
+    if getattr(space, "channels", 3) != 1 or is_task(config.data):
+        return config
+    options = DataOptions.of(str(config.data))
+    if options.channels != "rgb":
+        return config
+    data = DataOptions.joined(str(config.data), None, None, "grey", mirrors=options.mirrors)
+    return replace(config, data=data)
 
 
 def _require_values(config: FitConfig) -> None:

@@ -65,6 +65,11 @@ class FitConfig(RunConfig):
         "Pixel values LOW:HIGH of images of more than 8 bits that become black and white.",
         unset="those of the set",
     )
+    channels: str | None = setting(
+        None,
+        "Channels that network= takes of data=: rgb, bgr or grey.",
+        unset="grey for a network of one channel, else rgb",
+    )
     augment: str = setting(
         "auto", "none, or of flip,crop,rand_augment; auto: the recipe's, of digits no flip."
     )

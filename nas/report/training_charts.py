@@ -148,7 +148,7 @@ class TrainedWinner:
 
 def _address(pixels: UInt8[ndarray, "side side 3"]) -> str:
     """A small JPEG in the address of an image."""
-    image = Image.fromarray(np.asarray(pixels))
+    image = Image.fromarray(np.asarray(pixels).squeeze())
     image.thumbnail((_PIXELS, _PIXELS))
     file = io.BytesIO()
     image.save(file, "JPEG", quality=80)

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: E402 - beside this file
-from pixels import cropped, rgb, upright  # type: ignore[import-not-found]  # noqa: E402 - as above
+from pixels import cropped, in_channels, rgb, upright  # type: ignore[import-not-found]  # noqa: E402 - as above
 
 
 def main() -> None:
@@ -32,6 +32,7 @@ def main() -> None:
         parser.exit(2, " ".join(f"{asked.image}: {error}".split()) + "\n")
     square, sides = cropped(image, about["cropped_to"]), (about["side"], about["side"])
     pixels = np.asarray(Image.fromarray(square).resize(sides, 2))  # bilinear, as in training
+    pixels = in_channels(pixels, about["channels"].lower())
     batch = np.repeat(normalised(pixels[None], about), about["batch"] or 1, axis=0)
     logits = network_of(network)(batch)[0]
     if about["task"] == "regression":

@@ -38,8 +38,8 @@ from nas.fit.data.faults import (
     images_repeated,
 )
 from nas.fit.data.groups import grouped, near_pairs, near_text, shared_groups, thumbnail
-from nas.fit.data.image_set import CHANNELS
 from nas.fit.data.mirrors import mirrored_pairs, mirrors_text
+from nas.fit.data.pixels import in_channels
 from nas.fit.data.source import Encoded, ImageListing, Source
 from nas.fit.data.splits import Draw, ImagePart
 from nas.fit.data.stored import DESCRIPTION, LABELS, PIXELS, Description
@@ -61,6 +61,7 @@ def build(
     folder: Path,
     *,
     limits: Limits = None,
+    channels: str = "rgb",
 ) -> None:
     """Write a data set into an empty folder.
 
@@ -71,16 +72,19 @@ def build(
       on_decoded: called with the numbers of decoded and of all images.
       folder: to write to.
       limits: pixel values of deep images that become 0 and 255; by default the range of the set.
+      channels: of the pixels, one of `pixels.CHANNELS`.
 
     Raises:
       UserError: if the data set cannot be trained on.
       OSError: if it cannot be read or written.
     """
     listing = source.listing()
+    depth = 1 if channels == "grey" else 3
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
     range_of_set = None if limits else limits_of_all(listing.encoded)
-    decoded = _decode_all(listing, side, limits or range_of_set, decoded_file, on_decoded)
+    range_used = limits or range_of_set
+    decoded = _decode_all(listing, side, range_used, decoded_file, on_decoded, channels=channels)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
@@ -91,7 +95,7 @@ def build(
     repeated = images_repeated(labels, parts, equal_to)
     generator = np.random.default_rng(draw.seed)
     orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
-    pixels_digest, histogram = _copy(decoded_file, side, orders, folder / PIXELS)
+    pixels_digest, histogram = _copy(decoded_file, (side, depth), orders, folder / PIXELS)
     decoded_file.unlink()
     ordered = labels[np.concatenate(orders)]
     with naming(folder / LABELS):
@@ -126,6 +130,7 @@ def build(
             side=side,
             has_drawn_splits=bool(drawn_splits),
             counts=counts,
+            channels=channels,
         ),
     )
 
@@ -159,6 +164,8 @@ def _decode_all(
     limits: Limits,
     file: Path,
     on_decoded: Callable[[int, int], object],
+    *,
+    channels: str,
 ) -> _Decoded:
     """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
     count = len(listing.labels)
@@ -195,7 +202,7 @@ def _decode_all(
                 else:
                     image, small = outcome
                     digest = sha256(small.tobytes()).digest()
-                    output.write(image.pixels.tobytes())
+                    output.write(in_channels(image.pixels, channels).tobytes())
                     usable[index] = True
                     digests[index] = int.from_bytes(digest[:8], "little")
                     thumbnails[index] = thumbnail(small)
@@ -232,17 +239,18 @@ def _groups(
 
 
 def _copy(
-    decoded_file: Path, side: int, orders: list[Int64[ndarray, "_"]], file: Path
-) -> tuple[bytes, Int64[ndarray, "3 256"]]:
+    decoded_file: Path, size: tuple[int, int], orders: list[Int64[ndarray, "_"]], file: Path
+) -> tuple[bytes, Int64[ndarray, "c 256"]]:
     """Write the pixels in their final order.
 
     Returns their SHA-256, and how often the training images have each value in each channel.
     """
-    image_bytes = side * side * CHANNELS
-    decoded = np.memmap(decoded_file, np.uint8, "r").reshape(-1, side, side, CHANNELS)
+    side, depth = size
+    image_bytes = side * side * depth
+    decoded = np.memmap(decoded_file, np.uint8, "r").reshape(-1, side, side, depth)
     step = max(1, _BLOCK_BYTES // image_bytes)
     digest = sha256()
-    histogram = np.zeros((CHANNELS, 256), np.int64)
+    histogram = np.zeros((depth, 256), np.int64)
     with naming(file), file.open("wb") as output:
         for part, order in zip(ImagePart, orders, strict=True):
             for start in range(0, len(order), step):
@@ -256,14 +264,17 @@ def _copy(
     return digest.digest(), histogram
 
 
-def _histogram(block: UInt8[ndarray, "n side side 3"]) -> Int64[ndarray, "3 256"]:
+def _histogram(block: UInt8[ndarray, "n side side c"]) -> Int64[ndarray, "c 256"]:
     return np.stack(
-        [np.bincount(block[..., channel].ravel(), minlength=256) for channel in range(CHANNELS)]
+        [
+            np.bincount(block[..., channel].ravel(), minlength=256)
+            for channel in range(block.shape[-1])
+        ]
     )
 
 
 def _moments(
-    histogram: Int64[ndarray, "3 256"],
+    histogram: Int64[ndarray, "c 256"],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel, as fractions of 255."""
     fractions = np.arange(256) / 255
@@ -274,7 +285,7 @@ def _moments(
 
 
 def _require_room(folder: Path, count: int, side: int) -> None:
-    needed = 2 * count * side * side * CHANNELS  # decoded in their order, then in the final one
+    needed = 2 * count * side * side * 3  # decoded in their order, then in the final one
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise UserError(

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float32, Int8, Int64, UInt8
 from numpy import ndarray
 
-from edgenas_core.types.errors import UserError
+from edgenas_core.types.errors import UserError, not_one_of
+from nas.fit.data.pixels import CHANNELS
 from nas.fit.data.splits import ImagePart
 
 NONE = "none"
@@ -72,13 +73,17 @@ class GroupRule:
 @final
 @dataclass(frozen=True)
 class DataOptions:
-    """`data=`, `groups=` and `range=`, which runs store as one text: PATH?groups=RULE?range=LOW:HIGH?mirror=no."""
+    """`data=` and what it names, which runs store as one text.
+
+    PATH?groups=RULE?range=LOW:HIGH?channels=rgb|bgr|grey?mirror=no.
+    """
 
     data: str
     groups: GroupRule | None = None
     limits: tuple[float, float] | None = None  # pixel values of deep images that become 0 and 255
     text: str = ""  # of the options
     mirrors: bool = True  # whether half of the scenes to train on are mirrored
+    channels: str = "rgb"  # in the order that networks take them, one of `pixels.CHANNELS`
 
     @classmethod
     def of(cls, text: str) -> DataOptions:
@@ -88,11 +93,14 @@ class DataOptions:
           UserError: if the range is none.
         """
         match = re.fullmatch(
-            r"(.*?)((?:\?groups=(.+?))?(?:\?range=([^?:]*:[^?:]*))?(\?mirror=no)?)", text, re.DOTALL
+            r"(.*?)((?:\?groups=(.+?))?(?:\?range=([^?:]*:[^?:]*))?(?:\?channels=(rgb|bgr|grey))?"
+            r"(\?mirror=no)?)",
+            text,
+            re.DOTALL,
         )
         if match is None:
             return cls(text)
-        data, options, rule, limits, unmirrored = match.groups()
+        data, options, rule, limits, channels, unmirrored = match.groups()
         numbers = None
         if limits is not None:
             try:
@@ -103,14 +111,22 @@ class DataOptions:
                 raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")
             numbers = (low, high)
         groups = None if rule is None else GroupRule(rule)
-        return cls(data, groups, numbers, options, unmirrored is None)
+        return cls(data, groups, numbers, options, unmirrored is None, channels or "rgb")
 
     @classmethod
-    def joined(cls, data: str, groups: str | None, limits: str | None, *, mirrors: bool) -> str:
+    def joined(
+        cls,
+        data: str,
+        groups: str | None,
+        limits: str | None,
+        channels: str | None = None,
+        *,
+        mirrors: bool,
+    ) -> str:
         """The text of the settings; they replace what `data` says of the same.
 
         Raises:
-          UserError: if the range is none.
+          UserError: if the range is none, or there are no such channels.
         """
         before = cls.of(data)
         if limits is None and before.limits is not None:
@@ -120,6 +136,10 @@ class DataOptions:
         text = before.data
         text += "" if groups is None else f"?groups={groups}"
         text += "" if limits is None else f"?range={limits}"
+        channels = channels or before.channels
+        if channels not in CHANNELS:
+            raise not_one_of("channels", channels, CHANNELS)
+        text += "" if channels == "rgb" else f"?channels={channels}"
         text += "" if mirrors and before.mirrors else "?mirror=no"
         if limits is not None and cls.of(text).limits is None:
             raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")

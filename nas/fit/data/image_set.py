@@ -16,9 +16,6 @@ from numpy import ndarray
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 
-CHANNELS = 3
-"""Red, green, blue; the channels of a grey image are equal."""
-
 UNLABELLED = -1
 """Label of an image whose class nobody has said."""
 
@@ -149,6 +146,7 @@ class ImageSet:
     unit: tuple[float, float] = (0.0, 1.0)
     """Mean and standard deviation of the training values, for a regression: a network learns standardised
     values, and its answer in the user's unit is mean + sd * output. 0 and 1: a network answers in the unit."""
+    channels: str = "rgb"  # of the pixels, one of `pixels.CHANNELS`
     items: ClassVar[str] = "images"
 
     @property
@@ -159,7 +157,9 @@ class ImageSet:
     @property
     def task(self) -> Task:
         """The data set as a network sees it."""
-        return Task(self.name, len(self.outputs), self.side, CHANNELS, self.title)
+        return Task(
+            self.name, len(self.outputs), self.side, self.train.pixels.shape[-1], self.title
+        )
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -87,7 +87,15 @@ def open_images(
     draw = Draw(share, seed, is_stratified, least)
     return stored(
         folder / f"{source.name}-{chosen}px-{digest}",
-        partial(build, source, chosen, draw, on_decoded or _show, limits=options.limits),
+        partial(
+            build,
+            source,
+            chosen,
+            draw,
+            on_decoded or _show,
+            limits=options.limits,
+            channels=options.channels,
+        ),
     ).learnt_as(target)
 
 

@@ -82,6 +82,21 @@ def has_alpha(image: Any) -> bool:
     return "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
 
 
+CHANNELS = ("rgb", "bgr", "grey")
+"""Channels of pixels, in the order that a network takes them."""
+
+
+def in_channels(pixels: Any, channels: str) -> Any:
+    """RGB pixels (..., 3) in another order, or their luma (..., 1) by ITU-R BT.601, as Pillow has it."""
+    if channels == "bgr":
+        return np.ascontiguousarray(pixels[..., ::-1])
+    if channels == "grey":
+        red, green, blue = (pixels[..., at].astype("uint32") for at in range(3))
+        luma = (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
+        return luma.astype("uint8")[..., None]
+    return pixels
+
+
 def cropped(image: Any, side: int) -> Any:
     """(side, side, 3) bytes: the longer side is cropped at both ends, and the square resized."""
     return np.asarray(ImageOps.fit(image, (side, side), BILINEAR))

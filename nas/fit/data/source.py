@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Int8, Int64, UInt8
 from numpy import ndarray
 
-from nas.fit.data.image_set import CHANNELS
 from nas.fit.data.splits import ImagePart
 
 Encoded: TypeAlias = "Path | bytes | UInt8[ndarray, 'height width 3']"
@@ -86,7 +85,7 @@ class Digits:
             digits.target.astype(np.int64),
             np.full(len(grey), ImagePart.train, np.int8),
             [f"digit {number}" for number in range(len(grey))],
-            grey[..., None].repeat(CHANNELS, -1),
+            grey[..., None].repeat(3, -1),
             has_files=False,
         )
 

@@ -20,7 +20,7 @@ from edgenas_core.files.safe_file import load_array
 from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
 from nas.fit.data.decode import Limits
-from nas.fit.data.image_set import CHANNELS, Images, ImageSet
+from nas.fit.data.image_set import Images, ImageSet
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
 
@@ -41,6 +41,7 @@ class Description:
     side: int
     has_drawn_splits: bool
     counts: tuple[int, ...]  # of training, validation and test images, in the order of the pixels
+    channels: str = "rgb"  # of the pixels
 
 
 def stored(folder: Path, build: Callable[[Path], None]) -> ImageSet:
@@ -86,7 +87,9 @@ def _opened(folder: Path) -> ImageSet | None:
         about = vars(read_json(folder / DESCRIPTION, Description))
         labels = load_array(folder / LABELS)
         side, ends = about.pop("side"), np.cumsum((0, *about.pop("counts"))).tolist()
-        pixels = np.memmap(folder / PIXELS, np.uint8, "r").reshape(-1, side, side, CHANNELS)
+        pixels = np.memmap(folder / PIXELS, np.uint8, "r").reshape(
+            -1, side, side, len(about["mean"])
+        )
     except (FileNotFoundError, UserError, ValueError):
         return None
     if not len(pixels) == len(labels) == ends[-1]:

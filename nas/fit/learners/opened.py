@@ -55,19 +55,20 @@ def data_text(
     augment: str = "auto",
     groups: str | None = None,
     limits: str | None = None,
+    channels: str | None = None,
 ) -> str | None:
     """The settings as one text; a learner that the command line names may be run, no stored one.
 
     Data without a task have that of the `stored` text. Scenes are not mirrored if `augment` lacks flip.
-    `groups` and `limits` (the setting `range`) are of the images of `data`.
+    `groups`, `limits` (the setting `range`) and `channels` are of the images of `data`.
 
     Raises:
       UserError: if they name two, or an unknown task.
     """
     if learner is not None:
-        if any(each is not None for each in (data, task, groups, limits)):
+        if any(each is not None for each in (data, task, groups, limits, channels)):
             raise UserError(
-                f"learner={learner} has its own batches; leave out data=, task=, groups= and range="
+                f"learner={learner} has its own batches; leave out data=, task=, groups=, range= and channels="
             )
         path, mark, name = learner.rpartition(":")
         text = learner if learner in _OBJECTS else f"{Path(path).expanduser().absolute()}:{name}"
@@ -82,13 +83,14 @@ def data_text(
     if task is not None and task not in names:
         raise not_one_of("task", task, names)
     if data is None:
-        for name, value in (("task", task), ("groups", groups), ("range", limits)):
+        given = {"task": task, "groups": groups, "range": limits, "channels": channels}
+        for name, value in given.items():
             if value is not None:
                 raise UserError(f"{name}={value} needs data=")
         return None
     has_scenes = task in {"segmentation", "detection"}
     mirrors = not has_scenes or augment == "auto" or "flip" in augment
-    data = DataOptions.joined(data, groups, limits, mirrors=mirrors)
+    data = DataOptions.joined(data, groups, limits, channels, mirrors=mirrors)
     return data if task in {None, Target.classification.value} else f"{task}:{data}"
 
 

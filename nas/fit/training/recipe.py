@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from edgenas_core.types.errors import UserError, not_one_of
+from nas.fit.data.groups import DataOptions
 
 AUGMENTATION = ("flip", "crop", "rand_augment")
 """Settings of a recipe that change training images."""
@@ -154,7 +155,9 @@ def with_augmentation(name: str, augment: str, data: str | None) -> str:
     if augment == "auto":
         usual = recipe_named(name).augmentation
         augment = ",".join(
-            each for each in usual if each != "flip" or not str(data).endswith("digits")
+            each
+            for each in usual
+            if each != "flip" or not DataOptions.of(str(data)).data.endswith("digits")
         )
     text = f"{name.partition(':')[0]}:{augment or 'none'}"
     recipe_named(text)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import torch
 from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
 from edgenas_core.types.errors import UserError, gpu_memory_line
-from nas.fit.data.image_set import CHANNELS, ImageSet, Target
+from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import TrainingData
 from nas.fit.starts.elastic.outputs import first_line, tensors_of
 from nas.fit.starts.elastic.space import ElasticSpace
@@ -21,7 +22,10 @@ _OPSET = 13
 _EVALUATED = 200
 """Validation images on which scalings are compared."""
 
-SCALINGS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of each channel, fractions of 255."""
+
+SCALINGS: dict[str, Scaling] = {
     "mean=0 std=1 (pixels / 255)": ((0.0,) * 3, (1.0,) * 3),
     "mean=0.5 std=0.5 (-1 to 1)": ((0.5,) * 3, (0.5,) * 3),
     "ImageNet's mean and std": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -65,16 +69,29 @@ def rehearse(space: ElasticSpace, data: TrainingData) -> None:
 
 
 def _require_image_classifier(space: ElasticSpace, data: ImageSet, name: str) -> None:
-    if space.channels != CHANNELS:
+    if space.channels != data.task.channels:
         raise UserError(
-            f"network={name} takes images of {space.channels} channels, and folders of images are read with "
-            f"{CHANNELS}; give it a first layer of {CHANNELS} channels, or its images by a learner="
+            f"network={name} takes images of {space.channels} channels, and images are read with "
+            f"{data.task.channels} ({data.channels}); give it its images by a learner="
         )
     if space.structure.classes is None and data.target is Target.classification:
         raise UserError(
             f"network={name}: to learn classes of images it returns one tensor, (images, classes); return "
             f"that one alone, or write a learner= with a loss for its outputs"
         )
+
+
+def usual_scalings(channels: str) -> dict[str, Scaling]:
+    """Usual scalings of images with these channels, by their names."""
+    scalings = {}
+    for words, (mean, sd) in SCALINGS.items():
+        if channels == "bgr":
+            scalings[words] = mean[::-1], sd[::-1]
+        elif channels == "rgb":
+            scalings[words] = mean, sd
+        elif len(set(mean)) == 1:  # a colour has no mean of grey
+            scalings[words] = mean[:1], sd[:1]
+    return scalings
 
 
 def choose_scaling(space: ElasticSpace, data: TrainingData) -> str | None:
@@ -95,14 +112,14 @@ def choose_scaling(space: ElasticSpace, data: TrainingData) -> str | None:
         return None
     if space.pretrained_normalisation is not None:
         return None
-    own = "those of the training images"
+    own, usual = "those of the training images", usual_scalings(data.channels)
     accuracies = {
         words: _accuracy(network, replace(data, mean=mean, sd=sd))
-        for words, (mean, sd) in {own: (data.mean, data.sd), **SCALINGS}.items()
+        for words, (mean, sd) in {own: (data.mean, data.sd), **usual}.items()
     }
     best = max(accuracies, key=lambda words: (accuracies[words], words == own))
     if best != own:
-        space.pretrained_normalisation = SCALINGS[best]
+        space.pretrained_normalisation = usual[best]
     others = ", ".join(
         f"{words} {value:.1%}" for words, value in accuracies.items() if words != best
     )

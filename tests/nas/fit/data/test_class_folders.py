@@ -300,3 +300,15 @@ def test_a_data_set_that_does_not_exist_is_refused_with_what_may_be_given(opened
 def test_a_side_out_of_range_is_refused(opened, side):
     with pytest.raises(UserError, match=f"side={side}"):
         opened("digits", side=side)
+
+
+def test_a_network_may_take_blue_first_or_grey(class_folders, opened):
+    folder = class_folders({"a": 6, "b": 6})
+
+    rgb, bgr, grey = (opened(f"{folder}?channels={each}") for each in ("rgb", "bgr", "grey"))
+
+    assert np.array_equal(bgr.train.pixels, rgb.train.pixels[..., ::-1])
+    assert bgr.mean == pytest.approx(rgb.mean[::-1])
+    luma = [Image.fromarray(each).convert("L") for each in rgb.train.pixels]
+    assert np.array_equal(grey.train.pixels[..., 0], np.stack(luma))
+    assert grey.task.channels == len(grey.mean) == 1

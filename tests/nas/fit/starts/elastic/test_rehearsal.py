@@ -72,7 +72,7 @@ class Untrainable(Net):
         (Named(), r"network=Named.*\(images, classes\)"),
         (Auxiliary(), "network=Auxiliary returns 2 tensors in training"),
         (Pooled(), "network=Pooled.*ONNX"),
-        (Net(channels=1), "images of 1 channels"),
+        (Net(channels=1), r"images of 1 channels, and images are read with 3 \(rgb\)"),
         (Untrainable(), "cannot be trained: no labels given"),
     ],
 )
