@@ -48,6 +48,9 @@ LATENCY_SUFFIX = "_ms.csv"
 _NO_TIME = re.compile(r"energy|joule|(?<![a-z])[mu]j(?![a-z])", re.IGNORECASE)
 """Words in the name of a table or a column of energies."""
 
+_ACCURACY = re.compile(r"(.*[_ ])?(acc|accuracy|top-?1)", re.IGNORECASE)
+"""Names of columns of accuracies."""
+
 _NO_DEVICE = re.compile(
     r"(.*[_ ])?(acc|accuracy|top-?[15]|error|loss|m?flops|macs|params|parameters)", re.IGNORECASE
 )
@@ -142,6 +145,31 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
     return path_of
 
 
+def accuracy_columns(folder: Path, keys: Keys, benchmark: str) -> list[tuple[Path, str]]:
+    """Columns of the user's own accuracies, with their files.
+
+    The column is named so, or is the only one of a file whose name ends in `accuracy.csv`.
+
+    Args:
+      folder: of the tables.
+      keys: the space.
+      benchmark: name of the file of a benchmark's accuracies, which are not the user's own.
+    """
+    found = []
+    for path in _files_of(folder, keys, _TABLE_SUFFIXES):
+        if path.name == benchmark or path.name.endswith((ENERGY_SUFFIX, JOURNAL_SUFFIX)):
+            continue
+        try:
+            names = numeric_columns(header(path))
+        except UserError:
+            continue  # `left_out` names it
+        of_accuracy = [name for name in names if _ACCURACY.fullmatch(name)]
+        if not of_accuracy and path.name.endswith(ACCURACY_SUFFIX):
+            of_accuracy = [*names]
+        found += [(path, name) for name in of_accuracy]
+    return found
+
+
 def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:
     """File of each column of energies in a folder.
 
@@ -174,7 +202,12 @@ def left_out(folder: Path, keys: Keys) -> dict[Path, str]:
         ):
             reasons[path] = f"its first architecture is none of space={keys.name}"
         elif not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX)):
-            foreign = [name for name in header(path) if _NO_DEVICE.fullmatch(name)]
+            are_read = isinstance(keys, Enumerable)  # accuracies, by `accuracy_columns`
+            foreign = [
+                name
+                for name in header(path)
+                if _NO_DEVICE.fullmatch(name) and not (are_read and _ACCURACY.fullmatch(name))
+            ]
             if foreign:
                 reasons[path] = f"its column {foreign[0]!r} is no latency; the others are read"
     return reasons

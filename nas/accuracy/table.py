@@ -15,6 +15,7 @@ from edgenas_core.types.architectures import Keys
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
+from latency.base import EnumerableSpace
 from nas.accuracy.base import (
     Accuracy,
     AccuracyConfig,
@@ -23,13 +24,14 @@ from nas.accuracy.base import (
     HasSurrogate,
     Split,
 )
+from nas.accuracy.own import own_accuracy, own_column
 from nas.accuracy.tabular import TabularAccuracy
 
 
 @final
 @dataclass
 class AutoAccuracyConfig(AccuracyConfig):
-    """The space's accuracy table if its file is in the data folder, else its embedded model."""
+    """A column of your own accuracies, else the benchmark's table, if its file is there, else the embedded model."""
 
     def build(self, space: Keys, task: Task, split: Split, epochs: int) -> Accuracy:
         """Choose the source and open it.
@@ -37,7 +39,9 @@ class AutoAccuracyConfig(AccuracyConfig):
         Raises:
           UserError: if the chosen source has no such answers.
         """
-        has_table = isinstance(space, HasAccuracyTable) and table_path(space).is_file()
+        has_table = own_column(space) is not None or (
+            isinstance(space, HasAccuracyTable) and table_path(space).is_file()
+        )
         chosen = TableAccuracyConfig() if has_table else SurrogateAccuracyConfig()
         return chosen.build(space, task, split, epochs)
 
@@ -48,7 +52,7 @@ class TableAccuracyConfig(AccuracyConfig):
     """The table in the data folder; see `edgenas_core.files.keyed_table`."""
 
     def build(self, space: Keys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
-        """Read two columns: the searched accuracy, and the test accuracy for reports.
+        """Read a column of the user's own, or two: the searched accuracy, and the test accuracy for reports.
 
         After a shorter training only the validation accuracy is searched on; the test accuracy
         reported beside it is that of the full training. `auto` becomes `test` if the table has no
@@ -58,6 +62,10 @@ class TableAccuracyConfig(AccuracyConfig):
           UserError: if the space has no table, the file or a column is missing, an accuracy is
             missing or lies outside 0 to 100, or the table has no such split after these epochs.
         """
+        own = own_column(space)
+        if own is not None:
+            assert isinstance(space, EnumerableSpace)
+            return own_accuracy(space, own, task, split, epochs)
         if not isinstance(space, HasAccuracyTable):
             raise UserError(
                 f"accuracy=table: space={space.name} has no table of accuracies; choose another "

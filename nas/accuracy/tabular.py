@@ -27,6 +27,9 @@ class TabularAccuracy:
     searched: Float64[ndarray, "size"]  # fractions, on the split that is searched on
     tested: Float64[ndarray, "size"]  # fractions, on the test split; NaN where there are none
     sds: Float64[ndarray, "size"] | None = None  # of `searched`, where they are predictions
+    is_predicted: Bool[ndarray, "size"] | None = (
+        None  # where a model fills the table; None: nowhere
+    )
     instant: bool = True
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
@@ -35,8 +38,12 @@ class TabularAccuracy:
         Raises:
           IndexError: if an architecture lies outside the space.
         """
-        fraction = np.asarray(self.searched[self.space.numbers(architectures)])
-        return Accuracies(fraction, np.full(fraction.shape, self.kind, np.int8))
+        numbers = self.space.numbers(architectures)
+        fraction = np.asarray(self.searched[numbers])
+        kind = np.full(fraction.shape, self.kind, np.int8)
+        if self.is_predicted is not None:
+            kind = np.where(self.is_predicted[numbers], np.int8(Kind.regression), kind)
+        return Accuracies(fraction, kind)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Return True everywhere."""

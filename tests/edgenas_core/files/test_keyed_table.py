@@ -103,7 +103,7 @@ def test_a_table_in_the_dialects_that_people_write_is_read(tmp_path, content, na
         ("mine.csv", b"network,ms\na,1\n", "'network'"),
         ("mine.csv", b"\xff\x00\x81", "UTF-8"),
         ("mine.csv", b"", "empty"),
-        ("mine.csv", b"arch,board,accuracy\n", "'accuracy'"),
+        ("mine.csv", b"arch,board,flops\n", "'flops'"),
         ("._mine.csv", b"\0\0", "hidden"),
         ("mine.xlsx", b"PK", "CSV"),
         ("mine.csv.gz", b"\x1f\x8b", "unpack"),

@@ -204,3 +204,43 @@ def test_the_best_cifar100_test_accuracy_is_the_published_one(nas_data, monkeypa
     assert int(tested.argmax()) == 9930
     assert tested.max() == pytest.approx(0.735133, abs=1e-6)
     assert accuracy.answer(NAS_BENCH_201.rows[0]).fraction == pytest.approx(0.5270, abs=1e-6)
+
+
+def own_table(folder, count, scale=100):
+    """Invented accuracies of the first cells: larger with each live convolution."""
+    rows = NAS_BENCH_201.rows[:count]
+    accuracy = scale * (0.3 + 0.1 * (NAS_BENCH_201.live_edges(rows) & (rows >= 2)).sum(-1))
+    lines = [f"{SPACE.text(row)},{value}" for row, value in zip(rows, accuracy, strict=True)]
+    (folder / "mine.csv").write_text("\n".join(["arch,top1 accuracy", *lines]))
+    return accuracy / scale
+
+
+@pytest.mark.usefixtures("full_table")
+@pytest.mark.parametrize("scale", [1, 100])
+def test_own_accuracies_come_first_and_the_rest_is_marked_as_predicted(tmp_path, scale):
+    known = own_table(tmp_path, 300, scale)
+
+    accuracy = AutoAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.auto, 200)
+
+    answer = accuracy.answer(NAS_BENCH_201.rows)
+    assert answer.fraction[:300] == pytest.approx(known)
+    assert (answer.kind == Kind.measured).tolist() == [number < 300 for number in range(SIZE)]
+    assert (
+        "mine.csv, 300 architectures; 15,325 others predicted by regression" in accuracy.description
+    )
+
+
+def test_own_accuracies_that_cannot_be_used_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+
+    def refusal():
+        with pytest.raises(UserError) as refused:
+            AutoAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.auto, 200)
+        return str(refused.value)
+
+    own_table(tmp_path, 20)
+    assert "20 accuracies" in refusal()
+    own_table(tmp_path, 60, scale=1000)
+    assert "percent" in refusal()
+    (tmp_path / "accuracy.csv").write_text((tmp_path / "mine.csv").read_text())
+    assert "several columns" in refusal()
