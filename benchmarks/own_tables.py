@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -31,7 +31,7 @@ from benchmarks.confident_answers import FEWEST_IN_BAND, LIMITS, WHOLE, chosen, 
 from edgenas_core.types.architectures import Enumerable
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
-from latency.models.confidence import FACTORS
+from latency.models.confidence import FACTORS, FACTORS_WITHOUT_SLACK
 from latency.models.regression import fitted_model
 from latency.sources.table import regression_fill
 from nas.measure.plan import distinct
@@ -66,7 +66,9 @@ def main() -> None:
     parser.add_argument("--space", choices=WHOLE, default="nas_bench_201")
     arguments = parser.parse_args()
     every = [*answers(space_named(arguments.space), arguments.seeds)]
-    sys.stdout.write(shipped(every) + calibrated(every) + bands(every))
+    is_listed = isinstance(space_named(arguments.space), Enumerable)
+    factors = FACTORS if is_listed else FACTORS_WITHOUT_SLACK
+    sys.stdout.write(shipped(every, factors) + calibrated(every) + bands(every))
 
 
 def answers(space: SearchSpace, seeds: int) -> Iterator[TableAnswers]:
@@ -95,6 +97,11 @@ def answers(space: SearchSpace, seeds: int) -> Iterator[TableAnswers]:
                     timed_ms[at] = truth[at]
                     uncertainty = fill.uncertainty
                     assert uncertainty is not None
+                    uncertainty = (
+                        uncertainty
+                        if isinstance(space, Enumerable)
+                        else uncertainty.without_slack()
+                    )
                     assert uncertainty.spread is not None
                     # the best of the measured, and the best of the predicted by each factor
                     by_time = chosen(timed_ms, worth, limits_ms)
@@ -121,13 +128,13 @@ def answers(space: SearchSpace, seeds: int) -> Iterator[TableAnswers]:
         sys.stderr.write(f"{device.id}\n")
 
 
-def shipped(every: Sequence[TableAnswers]) -> str:
+def shipped(every: Sequence[TableAnswers], factors: Mapping[float, float]) -> str:
     """What is so of the confidences that are offered, by size and draw."""
     lines = [
         "| confidence | networks | draw | within T | worst devices | points lost |",
         "|---|---|---|---|---|---|",
     ]
-    for confidence, factor in FACTORS.items():
+    for confidence, factor in factors.items():
         for size, draw in sorted({(one.size, one.draw) for one in every}):
             some = [one for one in every if (one.size, one.draw) == (size, draw)]
             of_device = by_device(some, GRID.index(factor))

@@ -68,6 +68,12 @@ FACTORS = {0.75: 0.85, 0.8: 1.0, 0.85: 1.25, 0.9: 1.75, 0.95: 2.0, 0.98: 4.0}
 The spread is the 90 % quantile of the absolute residuals (`python -m benchmarks.own_tables`).
 """
 
+FACTORS_WITHOUT_SLACK = {0.75: 1.25, 0.85: 1.5, 0.9: 1.75, 0.95: 2.5, 0.98: 4.0}
+"""Likewise, in a space too large to be listed, from tables of MobileNetV3; that of 0.95 is a step above what they need."""
+
+LEAST_WITHOUT_SLACK = 1.5
+"""Margin in spreads below which nothing is said of an answer in such a space."""
+
 WITHIN_BY_SPREAD = ((0.5, 0.65), (1.0, 0.75), (1.5, 0.82), (2.0, 0.88), (4.0, 0.95))
 """Least margin in spreads, and share of predicted answers with such a margin that are within T, of the same models."""
 
@@ -93,7 +99,7 @@ class ResidualUncertainty:
     @property
     def _levels(self) -> dict[float, float]:
         if self.spread is not None:
-            return FACTORS
+            return FACTORS if self.leaves_slack else FACTORS_WITHOUT_SLACK
         return LEVELS if self.leaves_slack else LEVELS_WITHOUT_SLACK
 
     @property
@@ -139,6 +145,8 @@ class ResidualUncertainty:
     def confidence(self, margin: float) -> float:
         """The least probability that an answer with this margin of its own is within T."""
         if self.spread is not None:
+            if not self.leaves_slack and margin < LEAST_WITHOUT_SLACK * self.spread:
+                return 0.0
             least = [spreads * self.spread for spreads, _ in WITHIN_BY_SPREAD]
             return (0.0, *(share for _, share in WITHIN_BY_SPREAD))[bisect(least, margin)]
         return (0.0, *WITHIN)[bisect(QUANTILES, self.level_of(margin))]

@@ -71,4 +71,7 @@ def test_a_model_of_few_networks_keeps_a_margin_in_spreads_and_says_less_of_its_
     assert many.and_of(few).margin(0.95) > few.margin(0.95)
     assert few.confidence(few.margin(0.95)) == 0.88
     assert few.confidence(0.0) == 0
+    dense = few.without_slack()
+    assert dense.margin(0.95) > few.margin(0.95)
+    assert (dense.confidence(spread), few.confidence(spread)) == (0.0, 0.75)
     assert few.margin(0.0) == 0
