@@ -167,8 +167,11 @@ def _predict(
     say(
         console,
         f"{transferred.report} -> {out}, {sidecar}\n"
-        f"next: python -m nas.search device={transferred.device} latency=transfer "
-        f"latency.probes={probes}",
+        + (
+            transferred.doubt
+            or f"next: python -m nas.search device={transferred.device} latency=transfer "
+            f"latency.probes={probes}"
+        ),
     )
 
 

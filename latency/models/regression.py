@@ -28,6 +28,9 @@ from latency.models.confidence import ResidualUncertainty, of_few, of_residuals
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""
 
+LEAST_R2 = 0.5
+"""Held-out R2 of predictions below which no search with them is offered."""
+
 MODELS = "regression.safetensors"
 """Name of the file of embedded models among the resources of a space."""
 

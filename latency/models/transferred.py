@@ -30,7 +30,7 @@ from edgenas_core.types.errors import UserError
 from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration
 from latency.models.process import HeldOut, Transfer, unlike
-from latency.models.regression import Quality, judge
+from latency.models.regression import LEAST_R2, Quality, judge
 
 
 @final
@@ -87,6 +87,16 @@ class Transferred:
                 f"calibration networks, and do not trust the intervals"
             )
         return f"as far as its calibration networks tell, this device is like the known ones: {numbers}"
+
+    @property
+    def doubt(self) -> str:
+        """Advice in place of a search, where the predictions are too bad for one; else empty."""
+        if self.quality.r2 >= LEAST_R2:
+            return ""
+        return (
+            f"this is too little for a search: held-out R2 {self.quality.r2:.2f} of at least {LEAST_R2:g}; time more "
+            f"networks, on a quieter board"
+        )
 
     @property
     def report(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.machine.timing import Statistic
@@ -18,7 +18,7 @@ from latency.devices.measured import open_table
 from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.settings import MeasureConfig
-from latency.models.regression import FEWEST_MEASURED
+from latency.models.regression import FEWEST_MEASURED, LEAST_R2, cross_validate
 from latency.models.slowdown import FEWEST_BOTH_WAYS
 from nas.measure.plan import distinct
 
@@ -27,7 +27,9 @@ def next_step(
     config: MeasureConfig,
     space: Space,
     folder: MeasurementFolder,
+    architectures: Int64[ndarray, "n D"],
     latency_ms: Float64[ndarray, " n"],
+    *,
     words: Sequence[str],
 ) -> str:
     """The next commands, after `next:`; each has all that it needs.
@@ -36,7 +38,8 @@ def next_step(
       config: of the measurement.
       space: of the measured networks.
       folder: of the measurement.
-      latency_ms: of each measured network.
+      architectures: the measured networks.
+      latency_ms: of each.
       words: settings as the user wrote them, `name=value`.
     """
     in_scenario = SCENARIO_MARK in folder.device_id
@@ -47,6 +50,15 @@ def next_step(
             f"next: measure more; a search predicts what was not measured from {fewest} architectures "
             f"on, and here are {len(latency_ms)}:\n  {_again(words, config, 2 * fewest)}"
         )
+    if not in_scenario and not is_whole:
+        groups = space.groups(architectures)
+        quality, _ = cross_validate(space.features(architectures), latency_ms, groups)
+        if quality.r2 < LEAST_R2:
+            return (
+                f"this is too little for a search, which predicts what was not measured: held-out R2 {quality.r2:.2f} of "
+                f"at least {LEAST_R2:g}; measure more, on a quieter board:\n  "
+                f"{_again(words, config, 2 * len(latency_ms))}"
+            )
     tables = [folder.table]
     if in_scenario and folder.table_alone.exists():
         tables.insert(0, folder.table_alone)

@@ -32,14 +32,12 @@ from latency.measuring.journal import layers_of, measured_ms, repeat_differences
 from latency.measuring.settings import MeasureConfig
 from latency.models.calibration import Calibration
 from latency.models.layer_table import ProfiledNetwork, has_layers, layer_table, write_layer_table
+from latency.models.regression import LEAST_R2
 from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
-
-_LEAST_R2 = 0.5
-"""Held-out R2 of a model of layers below which no search with it is offered."""
 
 
 def write_measured_table(
@@ -67,7 +65,7 @@ def write_measured_table(
         write_csv_table(folder.table, space, column, architectures)
         write_whole(folder.origin, json.dumps(origin, indent=2) + "\n")
     say(console, f"{_in_words(origin)} -> {folder.table}, {folder.origin}")
-    say(console, next_step(config, space, folder, latency_ms, words))
+    say(console, next_step(config, space, folder, architectures, latency_ms, words=words))
 
 
 def write_predicted_table(
@@ -102,7 +100,7 @@ def write_predicted_table(
         console,
         f"{_in_words(origin)}; all others are predicted from these\n"
         f"{transferred.report} -> {folder.transferred}, {sidecar}\n"
-        f"{search_by(config, space, folder, latency_ms, [folder.transferred])}",
+        + (transferred.doubt or search_by(config, space, folder, latency_ms, [folder.transferred])),
     )
 
 
@@ -138,8 +136,8 @@ def write_layers(
         f"networks are predicted with {table.quality}\n"
         + (
             f"next: NAS_DATA={folder.path} python -m nas.search latency=layers device={folder.device_id} space="
-            if table.quality.r2 >= _LEAST_R2
-            else f"this is too little for a search (R2 of at least {_LEAST_R2:g}): time more layers, with a larger "
+            if table.quality.r2 >= LEAST_R2
+            else f"this is too little for a search (R2 of at least {LEAST_R2:g}): time more layers, with a larger "
             f"layers=, on a quieter board"
         ),
     )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 
 import numpy as np
@@ -35,7 +36,7 @@ def data(tmp_path, monkeypatch):
     return folder
 
 
-def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
+def measured(out, device, networks, statistic=Statistic.median, *, scale=1.0, noise=None):
     """As if so many networks had been measured: the table, and what is said to do next."""
     config = MeasureConfig(
         board="b3",
@@ -51,7 +52,8 @@ def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
         scenario="hog" if "|" in device else None,
     )
     folder = MeasurementFolder(config, device, {})
-    values = scale * SOLO_MS * (1.3 if "|" in device else 1.0)
+    solo_ms = SOLO_MS if noise is None else noise.permutation(SOLO_MS)
+    values = scale * solo_ms * (1.3 if "|" in device else 1.0)
     rows = plan(config, SPACE)
     latency_ms = values[SPACE.numbers(rows)]
     samples = [Samples(np.full(5, ms), 2, is_stable=True) for ms in latency_ms]
@@ -68,7 +70,7 @@ def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
     folder.origin.write_text(json.dumps({}))
     words = ["board=b3", f"out={out}", f"networks={networks}"]
     scenario = ["scenario=hog"] if "|" in device else []
-    return next_step(config, SPACE, folder, latency_ms, [*words, *scenario])
+    return next_step(config, SPACE, folder, rows, latency_ms, words=[*words, *scenario])
 
 
 @pytest.mark.parametrize(("scale", "reward"), [(0.01, "reward=constrained"), (1.0, "")])
@@ -141,3 +143,12 @@ def test_where_every_network_was_measured_no_more_is_asked_for(tmp_path, monkeyp
     monkeypatch.setattr("nas.measure.next_step.distinct", lambda _space: range(24))
 
     assert commands(measured(tmp_path, BOARD, 24)) == []
+
+
+def test_no_search_is_offered_with_times_that_predict_nothing(tmp_path):
+    printed = measured(tmp_path, BOARD, 60, noise=np.random.default_rng(0))
+
+    assert "next:" not in printed
+    assert re.search(r"R2 -?0\.\d+ of at least 0\.5", printed)
+    ((*_, networks),) = commands(printed)
+    assert networks == "networks=120"
