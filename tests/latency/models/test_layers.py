@@ -147,8 +147,6 @@ def test_a_device_without_layers_is_refused_by_its_name():
     ("device", "kind"),
     [
         ("epyc-vm/onnxruntime/fp32/b1", "Conv.nchwc float depthwise"),
-        ("epyc-vm/onnxruntime/int8/b1", "QLinearConv uint8 depthwise"),
-        ("xeon-vm/onnxruntime/fp32/b1", "Conv.nchwc float depthwise"),
         ("xeon-vm/onnxruntime/int8/b1", "QLinearConv uint8 depthwise"),
         ("h200/torch-graph/fp32/b1", "Conv float32 depthwise"),
     ],

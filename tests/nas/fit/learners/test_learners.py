@@ -118,10 +118,9 @@ def test_tasks_of_labelled_images_are_learnt(digits, target):
     assert metric.interval[0] < metric.value < metric.interval[1]
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(10_000.0, 0.0), (1.0, 1000.0), (1e-3, 273.15)])
-def test_a_number_is_learnt_as_well_in_any_unit(digits, scale, shift):
+def test_a_number_is_learnt_as_well_in_any_unit(digits):
     few = replace(digits, train=digits.train.first(400), valid=digits.valid.first(100))
-    other = replace(few, classes=tuple(repr(scale * float(name) + shift) for name in few.classes))
+    other = replace(few, classes=tuple(repr(1e-3 * float(name) + 273.15) for name in few.classes))
     values = []
     for images in (few, other):
         data = images.learnt_as(Target.regression)

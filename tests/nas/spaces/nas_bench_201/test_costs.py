@@ -21,7 +21,7 @@ def shapes_only(number, dataset):
         return SPACE.network(NAS_BENCH_201.rows[number], dataset).eval()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(numbers, datasets)
 def test_mflops_are_the_multiply_accumulates_that_torch_counts_and_the_classifiers_bias(
     number, dataset
