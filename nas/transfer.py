@@ -168,7 +168,7 @@ def _predict(
         console,
         f"{transferred.report} -> {out}, {sidecar}\n"
         + (
-            transferred.doubt
+            transferred.quality.doubt
             or f"next: python -m nas.search device={transferred.device} latency=transfer "
             f"latency.probes={probes}"
         ),

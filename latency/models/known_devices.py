@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.base import EnumerableSpace, every_architecture
+from edgenas_core.types.architectures import Enumerable
+from latency.base import Space, every_architecture
 from latency.devices.registry import TimedDevice
 from latency.models.process import Known
 from latency.models.regression import disconnected
@@ -21,26 +22,41 @@ _WRITTEN_SD, _FLOPS_SD = 0.15, 0.085  # of one operation more, and of FLOPs, bot
 
 
 def known_from(
-    space: EnumerableSpace,
+    space: Space,
     devices: Sequence[TimedDevice],
     latency_ms: Float64[ndarray, "devices size"],
+    rows: Int64[ndarray, "size D"] | None = None,
+    sampled: int | None = None,
 ) -> Known:
     """Combine the latencies of known devices with the features of the architectures.
+
+    Args:
+      space: where the architectures are of.
+      devices: known devices.
+      latency_ms: theirs.
+      rows: the architectures, of a space that cannot be listed; None: all.
+      sampled: so many of the rows, the first ones, stand for the space.
 
     Some devices have near-zero times of architectures whose output does not depend on the input, which
     say nothing about another device: no architecture counts with less than the fastest of the others.
     """
-    rows = every_architecture(space)
+    if rows is None:
+        assert isinstance(space, Enumerable)
+        rows = every_architecture(space)
+        canonical = space.numbers(space.canonical(rows))
+    else:
+        canonical = np.arange(len(rows))
     features = space.features(rows)
     connected = np.logical_not(disconnected(space, features))
-    fastest = latency_ms[:, connected].min(axis=1, keepdims=True)
+    among = connected & (np.arange(len(rows)) < (sampled or len(rows)))
+    fastest = latency_ms[:, among].min(axis=1, keepdims=True)
     task = next(iter(space.tasks.values()))
     flops = np.log(space.costs(rows, task)["flops"])[:, None]
     written = _summed(space, features, "written")
     linear = np.concatenate(
         [
-            _WRITTEN_SD / np.sqrt(max(1, written.shape[1])) * _standardised(written, connected),
-            _FLOPS_SD * _standardised(flops, connected),
+            _WRITTEN_SD / np.sqrt(max(1, written.shape[1])) * _standardised(written, among),
+            _FLOPS_SD * _standardised(flops, among),
         ],
         axis=1,
     )
@@ -51,13 +67,14 @@ def known_from(
         log_ms=np.log(np.maximum(latency_ms, fastest)),
         linear=linear,
         counts=np.concatenate([live, needed], axis=1),
-        canonical=space.numbers(space.canonical(rows)),
+        canonical=canonical,
         wanted=connected,
+        sampled=sampled,
     )
 
 
 def _summed(
-    space: EnumerableSpace, features: Float64[ndarray, "size F"], form: str
+    space: Space, features: Float64[ndarray, "size F"], form: str
 ) -> Float64[ndarray, "size operations"]:
     """Each operation of one form, counted over all positions."""
     columns: dict[str, list[int]] = {}

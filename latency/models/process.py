@@ -103,7 +103,7 @@ class HeldOut:
 @final
 @dataclass(frozen=True)
 class Transfer:
-    """Prediction for every architecture, with an interval that holds 90 % of single times."""
+    """Predictions, with an interval that holds 90 % of single times."""
 
     latency_ms: Float64[ndarray, " architectures"]
     low_ms: Float64[ndarray, " architectures"]
@@ -129,14 +129,16 @@ class Known:
     counts: Float64[ndarray, "architectures counts"]
     canonical: Int64[ndarray, " architectures"]  # the first architecture that is the same network
     wanted: Bool[ndarray, " architectures"]  # calibration networks: of these and chosen for these
+    sampled: int | None = None  # so many, the first ones, stand for a space that cannot be listed
 
     @cached_property
     def _centred(self) -> Float64[ndarray, "devices architectures"]:
-        return np.asarray(self.log_ms - self.log_ms.mean(axis=1, keepdims=True))
+        return np.asarray(self.log_ms - self.log_ms[:, : self.sampled].mean(axis=1, keepdims=True))
 
     @cached_property
     def _gram(self) -> Float64[ndarray, "devices devices"]:
-        return np.asarray(self._centred @ self._centred.T)
+        of_space = self._centred[:, : self.sampled]
+        return np.asarray(of_space @ of_space.T)
 
     def prior(
         self, index: Int64[ndarray, " n"], devices: Int64[ndarray, " some"] | None = None
@@ -148,7 +150,7 @@ class Known:
         differ = np.eye(many) - 1 / many
         variances, directions = np.linalg.eigh(differ @ gram @ differ)
         kept = variances > 1e-9 * max(variances[-1], 1e-300)
-        spread = np.sqrt(gram.mean() / self.log_ms.shape[1])  # of the mean over architectures
+        spread = np.sqrt(gram.mean() / self.log_ms[:, : self.sampled].shape[1])  # of the mean
 
         here = self._centred[np.ix_(devices, index)]
         mean = here.mean(axis=0)
@@ -216,10 +218,14 @@ class Known:
         return np.asarray(candidates[chosen])
 
     def transfer(
-        self, index: Int64[ndarray, " networks"], latency_ms: Float64[ndarray, " networks"]
+        self,
+        index: Int64[ndarray, " networks"],
+        latency_ms: Float64[ndarray, " networks"],
+        of: Int64[ndarray, " some"] | None = None,
     ) -> Transfer:
-        """Predict every architecture from the times of a few."""
-        mean, sd = _posterior(self._forms(index), np.log(latency_ms), self._everywhere)
+        """Predict some architectures, or every one, from the times of a few."""
+        others = self._everywhere if of is None else self._forms(of)
+        mean, sd = _posterior(self._forms(index), np.log(latency_ms), others)
         return Transfer(np.exp(mean), np.exp(mean - Z_90 * sd), np.exp(mean + Z_90 * sd))
 
     def held_out(

@@ -35,13 +35,9 @@ from latency.models.regression import LEAST_R2, Quality, judge
 
 @final
 @dataclass(frozen=True)
-class Transferred:
-    """Predictions for every architecture on a new device, and their quality."""
+class HeldOutQuality:
+    """Quality for the calibration networks, each predicted from the others."""
 
-    device: str
-    space: EnumerableSpace
-    calibration: Calibration
-    transfer: Transfer
     held_out: HeldOut
     of_known: Float64[ndarray, " devices"]  # held-out error of each known device
 
@@ -51,23 +47,16 @@ class Transferred:
         return unlike(self.held_out.rms, self.of_known)
 
     @property
-    def quality(self) -> Quality:
-        """Quality for the calibration networks, each predicted from the others."""
+    def measures(self) -> Quality:
+        """Spearman, R2 and errors."""
         return judge(self.held_out.predicted_ms, self.held_out.latency_ms)
-
-    @cached_property
-    def latency_ms(self) -> Float64[ndarray, "size"]:
-        """Latency by number: the calibration networks as measured, the others as predicted."""
-        latency_ms: Float64[ndarray, "size"] = self.transfer.latency_ms.copy()
-        latency_ms[self.calibration.index] = self.calibration.latency_ms
-        return latency_ms
 
     @property
     def summary(self) -> str:
         """Held-out quality, in one clause."""
-        quality, inside = self.quality, int(self.held_out.inside.sum())
+        quality, inside = self.measures, int(self.held_out.inside.sum())
         return (
-            f"{len(self.calibration.index)} calibration networks, each predicted from the others: Spearman "
+            f"{len(self.held_out.latency_ms)} calibration networks, each predicted from the others: Spearman "
             f"{quality.spearman:.2f}, {quality.within_10_percent:.0%} within 10 %, median error "
             f"{quality.median_error:.1%}, {inside} inside their 90 % interval"
         )
@@ -91,21 +80,40 @@ class Transferred:
     @property
     def doubt(self) -> str:
         """Advice in place of a search, where the predictions are too bad for one; else empty."""
-        if self.quality.r2 >= LEAST_R2:
+        if self.measures.r2 >= LEAST_R2:
             return ""
         return (
-            f"this is too little for a search: held-out R2 {self.quality.r2:.2f} of at least {LEAST_R2:g}; time more "
+            f"this is too little for a search: held-out R2 {self.measures.r2:.2f} of at least {LEAST_R2:g}; time more "
             f"networks, on a quieter board"
         )
+
+
+@final
+@dataclass(frozen=True)
+class Transferred:
+    """Predictions for every architecture on a new device, and their quality."""
+
+    device: str
+    space: EnumerableSpace
+    calibration: Calibration
+    transfer: Transfer
+    quality: HeldOutQuality
+
+    @cached_property
+    def latency_ms(self) -> Float64[ndarray, "size"]:
+        """Latency by number: the calibration networks as measured, the others as predicted."""
+        latency_ms: Float64[ndarray, "size"] = self.transfer.latency_ms.copy()
+        latency_ms[self.calibration.index] = self.calibration.latency_ms
+        return latency_ms
 
     @property
     def report(self) -> str:
         """Quality of the predictions for the user, in lines."""
         width = float(np.median(np.sqrt(self.transfer.high_ms / self.transfer.low_ms))) - 1
         return (
-            f"{self.summary}\n"
+            f"{self.quality.summary}\n"
             f"calibration networks are chosen to differ, so most other architectures are predicted better\n"
-            f"{self.comparison}\n"
+            f"{self.quality.comparison}\n"
             f"{len(self.transfer.latency_ms):,} architectures predicted, 90 % intervals of about "
             f"{width:.0%} to either side; of known devices, left out with their board and runtime, "
             f"seven in eight have 90 % of their times inside"
@@ -171,6 +179,7 @@ def _rounded(values: Float64[ndarray, "size"]) -> Float64[ndarray, "size"]:
 
 
 def _origin(transferred: Transferred, taken: Mapping[str, Any] | None) -> dict[str, Any]:
+    held_out = transferred.quality
     return {
         "device": transferred.device,
         "space": transferred.space.name,
@@ -188,13 +197,13 @@ def _origin(transferred: Transferred, taken: Mapping[str, Any] | None) -> dict[s
             )
         },
         "held_out": {
-            **asdict(transferred.quality),
-            "inside_90_percent_interval": float(transferred.held_out.inside.mean()),
-            "rms_of_logarithm": transferred.held_out.rms,
-            "rms_of_known_devices": sorted(transferred.of_known.tolist()),
+            **asdict(held_out.measures),
+            "inside_90_percent_interval": float(held_out.held_out.inside.mean()),
+            "rms_of_logarithm": held_out.held_out.rms,
+            "rms_of_known_devices": sorted(held_out.of_known.tolist()),
         },
-        "is_unlike_known_devices": transferred.is_unlike,
-        "known_devices": len(transferred.of_known),
+        "is_unlike_known_devices": held_out.is_unlike,
+        "known_devices": len(held_out.of_known),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": versions(),
         **({} if taken is None else {"measured": dict(taken)}),

@@ -21,23 +21,21 @@ from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace, LatencyConfig, Space, any_choices, every_architecture
 from latency.devices.measured import measured_on
 from latency.devices.registry import TimedDevice, find, registered
-from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
-from latency.models.confidence import of_residuals
 from latency.models.known_devices import known_from
 from latency.models.layer_table import find_layer_table
 from latency.models.microcontrollers import is_chip
 from latency.models.process import FEWEST_NETWORKS, Known
-from latency.models.regression import LinearLatency, judge, model_of
-from latency.models.transferred import Transferred
+from latency.models.regression import LinearLatency, model_of
+from latency.models.transferred import HeldOutQuality, Transferred
 from latency.sources.layers import LayersLatency, LayersLatencyConfig
 from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.published import PublishedLatency, PublishedLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 
 _MOST_CHOSEN = 1000  # calibration networks; the time of each grows with their number
-_SAMPLED = 2000
-"""Architectures that stand for a space that cannot be listed."""
+_SAMPLED, _STAND_IN = 2000, 500
+"""Architectures of a space that cannot be listed: calibration networks are chosen among, and that predictions use."""
 
 
 @final
@@ -84,12 +82,6 @@ class TransferLatencyConfig(LatencyConfig):
             lambda _: transferred.transfer.latency_ms,
             uncertainty=transferred.transfer.uncertainty,
         )
-        notes = [
-            "transfer: all but the calibration networks are predicted",
-            transferred.summary,
-            transferred.comparison,
-            f"the calibration networks are assumed to be networks for {task.name}",
-        ]
         return make_table(
             listed,
             every_architecture(listed),
@@ -97,7 +89,7 @@ class TransferLatencyConfig(LatencyConfig):
             fill,
             device=device,
             source="transfer",
-            description="; ".join(notes),
+            description=_described(transferred.quality, task),
         )
 
 
@@ -157,10 +149,10 @@ def choose_networks(
     if isinstance(space, Enumerable):
         listed = require_known_devices(space)
         return listed.architectures(choose_calibration(listed, count, setting))
-    sample = any_choices(space, _SAMPLED)
-    if count > len(sample):
-        raise UserError(f"{setting}={count} must be at most {len(sample):,}")
-    return np.asarray(sample[log_linear.choose(_known_ms(space, sample), count)])
+    if count > _SAMPLED:
+        raise UserError(f"{setting}={count} must be at most {_SAMPLED:,}")
+    sample = _Sampled(space, _SAMPLED)
+    return np.asarray(sample.rows[sample.with_rows(sample.rows[:0]).choose(count)])
 
 
 def _known_ms(space: Space, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n devices"]:
@@ -177,6 +169,23 @@ def _linear_models(space: Space) -> tuple[LinearLatency, ...]:
     )
 
 
+@final
+class _Sampled:
+    """The known devices of a space that cannot be listed: a sample stands for the whole of it."""
+
+    def __init__(self, space: Space, count: int) -> None:
+        self._space = space
+        self._devices = _devices(space)
+        self.rows = any_choices(space, count)
+        self._ms = _known_ms(space, self.rows)
+
+    def with_rows(self, rows: Int64[ndarray, "n D"]) -> Known:
+        """The known devices at the sample and, after it, at other rows."""
+        known_ms = np.concatenate([self._ms, _known_ms(self._space, rows)]).T
+        every = np.concatenate([self.rows, rows])
+        return known_from(self._space, self._devices, known_ms, every, len(self.rows))
+
+
 def _predicted_one_by_one(
     device: str,
     space: Space,
@@ -190,24 +199,19 @@ def _predicted_one_by_one(
     """
     require_new(space, device)
     architectures, latency_ms = calibration
-    sample_ms = _known_ms(space, any_choices(space, _SAMPLED))
-    timed = sample_ms, _known_ms(space, architectures), latency_ms
-    model = log_linear.fit(*timed)
-    held_out_ms = log_linear.held_out_ms(*timed)
-    quality = judge(held_out_ms, latency_ms)
+    sample = _Sampled(space, _STAND_IN)
+    known, timed = sample.with_rows(architectures), _STAND_IN + np.arange(len(latency_ms))
+    of_sample = known.transfer(timed, latency_ms, np.arange(_STAND_IN))
+    quality = HeldOutQuality(known.held_out(timed, latency_ms), known.held_out_of_known(timed))
 
     def predict(rows: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         assert rows is not None
-        return model.predict_ms(_known_ms(space, rows))
+        asked = _STAND_IN + len(timed) + np.arange(len(rows))
+        of_rows = sample.with_rows(np.concatenate([architectures, rows]))
+        return of_rows.transfer(timed, latency_ms, asked).latency_ms
 
-    description = (
-        f"transfer: all but the {len(latency_ms)} calibration networks are predicted from "
-        f"{sample_ms.shape[1]} known devices; each calibration network predicted from the others: Spearman "
-        f"{quality.spearman:.2f}, {quality.within_10_percent:.0%} within 10 %, median error "
-        f"{quality.median_error:.1%}; they are assumed to be networks for {task.name}"
-    )
-    spread = of_residuals(np.log(latency_ms / held_out_ms))
-    fill = Fill(Kind.transfer, description, predict, uncertainty=spread)
+    description = _described(quality, task)
+    fill = Fill(Kind.transfer, description, predict, uncertainty=of_sample.uncertainty)
     return make_table(
         space,
         architectures,
@@ -216,6 +220,17 @@ def _predicted_one_by_one(
         device=device,
         source="transfer",
         description=description,
+    )
+
+
+def _described(quality: HeldOutQuality, task: Task) -> str:
+    return "; ".join(
+        [
+            "transfer: all but the calibration networks are predicted",
+            quality.summary,
+            quality.comparison,
+            f"the calibration networks are assumed to be networks for {task.name}",
+        ]
     )
 
 
@@ -284,6 +299,5 @@ def transfer_from(space: EnumerableSpace, device: str, calibration: Calibration)
         space,
         calibration,
         devices.transfer(*timed),
-        devices.held_out(*timed),
-        devices.held_out_of_known(calibration.index),
+        HeldOutQuality(devices.held_out(*timed), devices.held_out_of_known(calibration.index)),
     )

@@ -44,7 +44,7 @@ def test_ten_chosen_networks_predict_the_others(tmp_path):
     quality = judge(answered.ms[10:], board_ms(others))
     assert quality.spearman > 0.98
     assert quality.within_10_percent > 0.95
-    assert "each calibration network predicted from the others" in oracle.description
+    assert "each predicted from the others" in oracle.description
     within = board_ms(others) <= answered.ms[10:] * np.exp(oracle.uncertainty.margin(0.95))
     assert within.mean() > 0.8
 

@@ -100,7 +100,10 @@ def write_predicted_table(
         console,
         f"{_in_words(origin)}; all others are predicted from these\n"
         f"{transferred.report} -> {folder.transferred}, {sidecar}\n"
-        + (transferred.doubt or search_by(config, space, folder, latency_ms, [folder.transferred])),
+        + (
+            transferred.quality.doubt
+            or search_by(config, space, folder, latency_ms, [folder.transferred])
+        ),
     )
 
 

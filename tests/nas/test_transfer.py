@@ -183,9 +183,9 @@ def test_a_device_like_no_other_is_said(ten, predicted_board):
 
     odd = transfer_from(SPACE, "odd-board", Calibration(ten, times_ms))
 
-    assert odd.is_unlike
-    assert not predicted_board.is_unlike
-    assert odd.comparison.startswith("warning: ")
+    assert odd.quality.is_unlike
+    assert not predicted_board.quality.is_unlike
+    assert odd.quality.comparison.startswith("warning: ")
 
 
 def test_a_sheet_that_may_hold_times_is_not_overwritten(filled):
