@@ -115,7 +115,8 @@ class ExportConfig(BoardsConfig):
     opset: int = setting(13, "Opset of the ONNX files, 9 to 17; TensorRT 8.2 reads 13.")
     device: str | None = setting(
         None,
-        "Address of the board that times the files, as in nas.measure; here: this machine.",
+        "Address of the board that times the files, as in nas.measure; here: this machine; a microcontroller, "
+        "stm32h747/cubeai/int8: predicted for the int8 .tflite file.",
         unset="here",
         heading="Where it is timed, on one thread",
     )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
+from latency.models.microcontrollers import is_chip
 from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepare
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
@@ -42,6 +43,7 @@ from nas.export.notes import (
     memory_notes,
     memory_of_file,
     not_faster_in_int8,
+    predicted_notes,
     spill_notes,
 )
 from nas.export.record import (
@@ -101,7 +103,7 @@ def fill(
         comparison,
         sample=sample,
         in_search=_in_search(subject.searched, latencies),
-        notes=tuple(_notes(written, accuracies, latencies)),
+        notes=tuple(_notes(written, config, accuracies, latencies)),
     )
     (folder / "README.md").write_text(card(written.subject, record), encoding="utf-8")
     hashes = {
@@ -191,7 +193,7 @@ def _time(
 ) -> dict[ExportForm, Latency]:
     """Time each file on this machine or on a board."""
     names = ", ".join(form.file for form in written.files)
-    if config.device is None or config.device == "here":
+    if config.device is None or config.device == "here" or is_chip(config.device):
         tell(f"timing {names} on this machine")
         batch = np.resize(written.inputs, (config.fixed_batch or 1, *written.inputs.shape[1:]))
         return timed_here(written.files, batch, config.timing.config(), config.board)
@@ -242,6 +244,7 @@ def _describe(
 
 def _notes(
     written: _Written,
+    config: ExportConfig,
     accuracies: Mapping[ExportForm, FileAccuracy],
     latencies: Mapping[ExportForm, Latency],
 ) -> Iterator[str]:
@@ -253,6 +256,8 @@ def _notes(
     yield from not_faster_in_int8(latencies)
     yield from beyond_limit(latencies, searched)
     yield from memory_notes(*written.memory, {} if searched is None else searched.limits_kb)
+    device = config.device or ("" if searched is None else searched.device)
+    yield from predicted_notes(written.files.get(INT8_TFLITE), device)
     if searched is not None:
         yield from spill_notes(written.files.get(INT8_TFLITE), searched.parts_kb)
     has_int8 = any(form.precision is ExportPrecision.int8 for form in written.files)

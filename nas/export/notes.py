@@ -8,13 +8,15 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from latency.models.microcontrollers import chip_named, is_chip
+from latency.sources.published import cautions
 from nas.export.accuracy import FileAccuracy
 from nas.export.config import ExportForm, ExportFormat, ExportPrecision
 from nas.export.int8 import MOST_LOST, Int8Source
 from nas.export.latency import Latency
 from nas.export.searched import Searched
 from nas.export.subject import ExportSubject
-from nas.spaces.microcontroller import IMAGE, PRODUCTS, SHARING, MicroGraph, split_ram
+from nas.spaces.microcontroller import IMAGE, PRODUCTS, SHARING, MicroGraph, split_ram, work_of
 
 INT8_TFLITE = ExportForm(ExportPrecision.int8, ExportFormat.tflite)
 
@@ -124,6 +126,25 @@ def spill_notes(tflite: bytes | None, parts_kb: Mapping[str, tuple[float, ...]])
         else:
             fits = "yes" if away <= slow_kb else "no"
             yield f"{alone}; with {slow_kb:,g} kB beside: {fits}, {away:,.1f} kB spilled: {which}"
+
+
+def predicted_notes(tflite: bytes | None, device: str) -> Iterator[str]:
+    """Predicted time of the int8 .tflite file on a modelled microcontroller, with its interval and cautions."""
+    if tflite is None or not is_chip(device):
+        return
+    chip, graph = chip_named(device), graph_of_file(tflite)
+    work = work_of([graph], chip.fast_bytes) | {"side": (graph.image / 3) ** 0.5}
+    lacking = chip.lacking(work)
+    if lacking:
+        yield f"{INT8_TFLITE.file} has {', '.join(lacking)}, which {device} does not run in int8"
+        return
+    ms = chip.predict_ms(work)
+    low, high = (each * ms for each in chip.interval)
+    yield (
+        f"{INT8_TFLITE.file} takes {ms:.3g} ms on {device} ({low:.3g} to {high:.3g} ms for 90 %), predicted from published "
+        f"rows of other networks, not measured"
+    )
+    yield from (f"{INT8_TFLITE.file}: {line}" for line in cautions(chip, work).values())
 
 
 def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
-from latency.base import Latencies, UnmeasuredError
+from latency.base import Latencies, LiveOracle, UnmeasuredError
 from latency.sources.layers import layers_of_live
 from nas.accuracy.base import HasWeights
 from nas.fit.run.context import FitContext
@@ -71,7 +71,8 @@ def pool_latencies(
         except UnmeasuredError as error:
             skipped[at] = True
             context.say(f"{problem.space.text(pool.rows[first[at]])}: {error}")
-        context.tell(f"networks timed: {tried + 1:,} of {len(first):,}")
+        done = "timed" if isinstance(problem.oracle, LiveOracle) else "predicted"
+        context.tell(f"networks {done}: {tried + 1:,} of {len(first):,}")
         check()
 
 

@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from nas.export import sketch
+from nas.export import notes, sketch
 from nas.spaces.microcontroller import IMAGE, MicroGraph
 
 CALLER = """
@@ -38,10 +38,10 @@ def written(folder, monkeypatch, tflite=b"\x00TFL3\xff" * 20, made=None):
 def test_the_header_compiles_to_the_file_its_operators_and_its_input(tmp_path, monkeypatch):
     tflite = bytes(range(256)) * 3
 
-    notes = written(tmp_path, monkeypatch, tflite)
+    told = written(tmp_path, monkeypatch, tflite)
 
     board = tmp_path / "board"
-    assert not notes
+    assert not told
     assert {file.name for file in board.iterdir()} == {
         "board.ino",
         "network.h",
@@ -63,7 +63,18 @@ def test_an_operator_without_a_kernel_is_named_and_nothing_is_written(tmp_path, 
     made = graph()
     made.add("GELU", 2, elements=32)
 
-    notes = written(tmp_path, monkeypatch, made=made)
+    told = written(tmp_path, monkeypatch, made=made)
 
-    assert notes == ["no board/: tflite-micro has no kernel for GELU"]
+    assert told == ["no board/: tflite-micro has no kernel for GELU"]
     assert not (tmp_path / "board").exists()
+
+
+def test_a_prediction_is_called_so_with_its_interval_and_cautions(monkeypatch):
+    monkeypatch.setattr(notes, "graph_of_file", lambda _: graph())
+
+    first, *others = notes.predicted_notes(b"file", "stm32h747/cubeai/int8")
+
+    assert "predicted from published rows of other networks, not measured" in first
+    assert "for 90 %" in first
+    assert any("no row of stm32h747/cubeai/int8 has HARD_SWISH" in line for line in others)
+    assert not [*notes.predicted_notes(b"file", "jetson-nano/torch/fp32/b1")]

@@ -32,7 +32,7 @@ def measured(serial, folder):
 def test_a_log_becomes_calibration_networks_that_a_second_one_adds_to(tmp_path):
     log = tmp_path / "log.txt"
     log.write_text(
-        f"booting\r\n16:02 -> {logged(94312, ARCHS[0])}\r\n\n{logged(94400, ARCHS[0], 3)}\n"
+        f"booting\r\n16:02 -> {logged(94312, ARCHS[0])}\r\n\n{logged(94400, ARCHS[0], 30)}\n"
     )
     first, said = measured(log, tmp_path / "board")
     log.write_text(logged(20000, ARCHS[1]))
@@ -44,7 +44,7 @@ def test_a_log_becomes_calibration_networks_that_a_second_one_adds_to(tmp_path):
     assert second[:2] == first
     assert second[2].endswith(",20")
     assert "1 other lines" in said
-    assert "3 of 255 steps" in said
+    assert "30 of 255 steps" in said
     assert "2 more networks" in said
     assert f"the published prediction of {H747}" in more
     assert "1 more networks" in more
