@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.files.keyed_table import data_folder, energy_files, read_csv_table

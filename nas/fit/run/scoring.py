@@ -1,4 +1,4 @@
-"""Scores that order candidates before one is trained: by proxies, or by inherited weights."""
+"""Scores that order candidates before one is trained: by their FLOPs, or by inherited weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from rich.console import Console
 
 from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import Inherits, SharedNetwork
-from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData, has_classes
 from nas.fit.starts.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
-from nas.fit.starts.proxies.scores import AGGREGATED, columns_of, scores, signal
+from nas.fit.starts.live_flops import live_flops
 from nas.fit.starts.supernet.classifier import fit_classifier
 from nas.fit.starts.supernet.stored import load_supernet, save_supernet
 from nas.fit.starts.supernet.training import (
@@ -39,11 +38,6 @@ from nas.fit.training.trainer import DivergedTrainingError, Epoch
 from nas.fit.training.trial import proxy_batch
 from nas.spaces.base import SearchSpace
 from nas.train.progress import TrainingProgress
-
-_IMAGES = 64
-
-_ON_CPU = ("live_convolutions",)
-"""Proxies where there is no GPU: those that need one image alone."""
 
 _TRAINED = 0.7
 """Share of the time for the adaptation; the rest is for the scores."""
@@ -68,32 +62,25 @@ class Scores(Protocol):
 
 @final
 class ProxyScores:
-    """Builds networks with the seed's weights, and scores them all on the same images."""
+    """Counts the FLOPs of the live convolutions of untrained networks."""
 
     def __init__(self, space: SearchSpace, images: TrainingData, seed: int) -> None:
         self._space, self._task, self._seed = space, images.task, seed
-        on_gpu = torch.cuda.is_available()
         take_share(0, 1)
-        on_gpu &= isinstance(images, ImageSet)  # the others need labelled images
-        self._proxies = AGGREGATED if on_gpu else _ON_CPU
-        self._signal = "aggregate" if on_gpu else "live_flops"
-        self._batch = proxy_batch(images, _IMAGES)
+        self._batch = proxy_batch(images, 1)
 
     def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
-        """A number for each column of the proxies, network by network."""
-        return map(self._score, architectures)
+        """One number for each network."""
+        for row in architectures:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(self._seed)
+                network = untrained(self._space, row, self._task)
+            device = device_named("auto")
+            yield [live_flops(network.to(device), self._batch.to(device))]
 
-    def aggregate(self, scores_of_each: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
-        """The sum of log ranks that orders candidates; higher is better."""
-        columns = dict(zip(columns_of(self._proxies), scores_of_each.T, strict=True))
-        return signal(self._signal, columns)
-
-    def _score(self, architecture: Int64[ndarray, "D"]) -> list[float]:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self._seed)
-            network = untrained(self._space, architecture, self._task)
-        device = device_named("auto")
-        return scores(network.to(device), self._batch.to(device), self._proxies, self._seed)
+    def aggregate(self, scores_of_each: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
+        """The number."""
+        return scores_of_each[:, 0]
 
 
 @final

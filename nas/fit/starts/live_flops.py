@@ -1,8 +1,9 @@
-"""Live convolutions: those on a path from the images to the output, and their multiply-accumulates.
+"""Multiply-accumulates of live convolutions: those on a path from the images to the output.
 
 Counting what a cell really computes ranks as well as most proxies (White et al., "A deeper look at
 zero-cost proxies for lightweight NAS", ICLR blog track 2022). The path is found by the gradients of
-synaptic flow (Tanaka et al., NeurIPS 2020).
+synaptic flow (Tanaka et al., NeurIPS 2020). Proxies of Jacobians beside it ranked better without any training
+(tau .762, not .655), and hardly so beside 60 short trainings (.755, not .748; benchmarks/results/own-images.md).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from torch import Tensor, nn
 _NORMALISATIONS = (nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
 
 
-def live_convolutions(network: nn.Module, images: Float[Tensor, "n c h w"]) -> tuple[float, float]:
-    """Number of convolutions through which anything flows to the output, and their FLOPs."""
+def live_flops(network: nn.Module, images: Float[Tensor, "n c h w"]) -> float:
+    """FLOPs of the convolutions through which anything flows to the output."""
     pixels: dict[nn.Module, int] = {}
 
     def measure(module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -36,7 +37,7 @@ def live_convolutions(network: nn.Module, images: Float[Tensor, "n c h w"]) -> t
     finally:
         for hook in hooks:
             hook.remove()
-    return float(len(live)), float(sum(module.weight.numel() * pixels[module] for module in live))
+    return float(sum(module.weight.numel() * pixels[module] for module in live))
 
 
 @contextmanager
