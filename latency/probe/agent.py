@@ -18,11 +18,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zlib
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
 VERSION = 2
 """Version of the messages and of the timing method: 2 calls a network several times in a row."""
@@ -37,6 +39,7 @@ _PREFIX = struct.Struct(">BII")  # version, bytes of the header, bytes of the pa
 _CHECK = struct.Struct(">I")
 
 _RESEND_S = 1.0  # between two signs of life
+_LONGEST_IMPORT_S = 600.0  # of a runtime, from a slow card
 
 _JETPACK_TRTEXEC = "/usr/src/tensorrt/bin/trtexec"  # where NVIDIA's images put it, not on the path
 
@@ -400,10 +403,12 @@ class TensorRT:
                 )
 
 
-def find_runtimes() -> Tuple[Dict[str, str], Dict[str, str]]:
+def find_runtimes(
+    doing: Callable[[str], ContextManager[None]],
+) -> Tuple[Dict[str, str], Dict[str, str]]:
     """Version of each runtime that works here, by name, and the error of each that is here and does not.
 
-    The best for a board comes first.
+    The best for a board comes first. `doing` says what is waited for.
     """
     versions: Dict[str, str] = {}
     broken: Dict[str, str] = {}
@@ -411,9 +416,10 @@ def find_runtimes() -> Tuple[Dict[str, str], Dict[str, str]]:
     if trtexec:
         versions["tensorrt"] = _tensorrt_version()
     if find_spec("onnxruntime"):
-        tried = _tried(
-            "import onnxruntime as o; print(o.__version__, *o.get_available_providers())"
-        )
+        with doing("importing onnxruntime"):
+            tried = _tried(
+                "import onnxruntime as o; print(o.__version__, *o.get_available_providers())"
+            )
         if tried[0]:
             broken["onnxruntime"] = tried[0]
         else:
@@ -423,7 +429,8 @@ def find_runtimes() -> Tuple[Dict[str, str], Dict[str, str]]:
             versions["onnxruntime"] = version
     for package in ("ai_edge_litert", "tflite_runtime"):
         if find_spec(package) and "litert" not in versions:
-            error = _tried(f"from {package}.interpreter import Interpreter")[0]
+            with doing(f"importing {package}"):
+                error = _tried(f"from {package}.interpreter import Interpreter")[0]
             if error:
                 broken["litert"] = error
             else:
@@ -448,7 +455,7 @@ def _tried(program: str) -> Tuple[str, str]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=_LONGEST_IMPORT_S,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"{type(error).__name__}: {error}", ""
@@ -694,7 +701,7 @@ class Agent:
             return {"type": "failed", "message": _in_words(error)}
 
     def _hello(self, _request: Dict[str, Any], _payload: bytes) -> Dict[str, Any]:
-        runtimes, broken = find_runtimes()
+        runtimes, broken = find_runtimes(self._doing)
         return {
             "type": "here",
             "runtimes": runtimes,
@@ -729,7 +736,8 @@ class Agent:
         else:
             self._runtime = Torch("cuda" if name.endswith("cuda") else "cpu", threads)
         self._shape = request["shape"]
-        self._control = self._load(control)
+        with self._doing(f"importing {name} and loading the control network"):
+            self._control = self._load(control)
         (timed,) = self._time([self._control], request["timing"])
         return {"type": "prepared", "control": timed, "state": board_state()}
 
@@ -762,6 +770,27 @@ class Agent:
         except Exception as error:
             raise RefusedError(_in_words(error)) from error
 
+    @contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        """Say once a second what is done here in one piece, but not for ever: it may hang."""
+        done = threading.Event()
+
+        def say() -> None:
+            until_s = time.monotonic() + _LONGEST_IMPORT_S
+            try:
+                while not done.wait(_RESEND_S) and time.monotonic() < until_s:
+                    self._send(encode({"type": "alive", "doing": what}))
+            except OSError:  # the client is gone, which the main thread will notice
+                pass
+
+        thread = threading.Thread(target=say, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def _alive(self) -> None:
         """A sign of life, about one a second, between two timed calls."""
         now_s = time.monotonic()
@@ -779,10 +808,13 @@ def main() -> None:
     os.dup2(2, 1)
     stdin: Any = sys.stdin.buffer  # buffered, so that it has read1
 
+    lock = threading.Lock()
+
     def send(message: bytes) -> None:
         view = memoryview(message)
-        while view:
-            view = view[replies.write(view) :]
+        with lock:
+            while view:
+                view = view[replies.write(view) :]
 
     agent = Agent(lambda: stdin.read1(1 << 16), send)
     status = 0

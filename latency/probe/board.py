@@ -235,6 +235,7 @@ class LiveBoard:
 
     def _connect(self) -> tuple[Connection, dict[str, Any], Identity, float, float | None]:
         connection = self._open_connection()
+        connection.tell = self._tell
         silence_s = self._patience.silence_s
         here = connection.request({"type": "hello"}, silence_s=silence_s)
         if here.get("type") == "failed":

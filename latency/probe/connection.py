@@ -23,6 +23,8 @@ from latency.probe import agent
 
 _CHUNK = 1 << 16
 _ERROR = re.compile(r"error|unknown|denied|not found|no such|cannot|refused|failed", re.IGNORECASE)
+_CHECKED_S = 0.25  # between two looks whether the command is still there
+_FIRST_TOLD_S = 10.0  # of a long wait, from which the user is told what is waited for
 _KEPT = _CHUNK  # bytes kept of output that is no message
 LONGEST = 15
 """Longest task of a board, in times of the longest silence: half an hour by default."""
@@ -68,6 +70,8 @@ class Connection:
         self._address = address
         self._decoder = agent.Decoder(longest_payload=0)  # a board sends no files
         self._errors = bytearray()
+        self.tell: Callable[[str], object] = lambda _line: None  # of a long wait
+        self._doing = ""  # what the agent says that it is doing
         self._numbers = itertools.count(1)  # of requests: an answer repeats that of its request
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
@@ -119,8 +123,15 @@ class Connection:
         outgoing = memoryview(message)
         began_s = time.monotonic()
         deadline_s = began_s + silence_s
+        self._doing, told_s = "", _FIRST_TOLD_S
         while time.monotonic() - began_s <= LONGEST * silence_s:
             answer = self._next()
+            if answer is not None and answer.get("type") == "alive":
+                self._doing = printable(str(answer.get("doing") or ""))[:100]
+                waited_s = time.monotonic() - began_s
+                if self._doing and waited_s > told_s:
+                    self.tell(f"{self._address}: {self._doing}, {waited_s:.0f} s so far")
+                    told_s *= 4
             if answer is not None and answer.get("type") != "alive":
                 if answer.get("id") != number:  # unasked, or a second one to an earlier request
                     raise GarbledError(
@@ -182,17 +193,7 @@ class Connection:
 
         Returns what is left to write.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._stdout, selectors.EVENT_READ)
-            if not self._stderr.closed:
-                selector.register(self._stderr, selectors.EVENT_READ)
-            if outgoing:
-                selector.register(self._stdin, selectors.EVENT_WRITE)
-            left_s = deadline_s - time.monotonic()
-            ready = selector.select(max(0.0, left_s))
-        if not ready or left_s <= 0:
-            raise SilentError(f"{self._address}: silent for {limit_s:g} s{self._complaint()}")
-        files = [key.fileobj for key, _ in ready]
+        files = self._ready(writes=bool(outgoing), deadline_s=deadline_s, limit_s=limit_s)
         if self._stderr in files:
             self._read_errors()
         if self._stdout in files:
@@ -211,6 +212,24 @@ class Connection:
             return outgoing[written:]
         return outgoing
 
+    def _ready(self, *, writes: bool, deadline_s: float, limit_s: float) -> list[Any]:
+        """Pipes that can be read or written without waiting; none after a quarter of a second."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdout, selectors.EVENT_READ)
+            if not self._stderr.closed:
+                selector.register(self._stderr, selectors.EVENT_READ)
+            if writes:
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            left_s = deadline_s - time.monotonic()
+            ready = selector.select(max(0.0, min(left_s, _CHECKED_S)))
+        if not ready and self._process.poll() is not None:  # whoever else holds its output open
+            raise self._ended()
+        if left_s <= 0 or (not ready and left_s <= _CHECKED_S):
+            raise SilentError(
+                f"{self._address}: silent for {limit_s:g} s{self._waiting()}{self._complaint()}"
+            )
+        return [key.fileobj for key, _ in ready]
+
     def _read_errors(self) -> None:
         data = os.read(self._stderr.fileno(), _CHUNK)
         self._errors += data
@@ -220,7 +239,7 @@ class Connection:
 
     def _ended(self) -> EndedError:
         try:
-            status = self._process.wait(2)
+            status = self._process.wait(0.5)
         except subprocess.TimeoutExpired:
             status = None
         with suppress(BlockingIOError):  # somebody else holds it open
@@ -230,6 +249,10 @@ class Connection:
         if status is not None and status < 0:
             how = f"was killed by signal {-status}"
         return EndedError(f"{self._address}: the command {how}{self._complaint()}")
+
+    def _waiting(self) -> str:
+        """What the agent said last that it was doing, and the setting that waits longer."""
+        return f", {self._doing}; latency.silence_s= waits longer" if self._doing else ""
 
     def _complaint(self) -> str:
         """The last line that speaks of an error, else the last line, of standard error and of standard output.

@@ -114,7 +114,7 @@ def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, fa
 
 def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
     long = faulty(
-        "        runtimes, broken = find_runtimes()\n",
+        "        runtimes, broken = find_runtimes(self._doing)\n",
         '        signs = [(time.sleep(0.5), self._send(encode({"type": "alive"})))[1] for _ in range(4)]\n'
         '        runtimes, broken = {}, {"signs": len(signs)}\n',
     )
@@ -122,6 +122,21 @@ def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
 
     assert connection.request({"type": "hello"}, silence_s=1.5)["broken"] == {"signs": 4}
     connection.close()
+
+
+def test_a_slow_import_is_told_and_named_where_it_ends_in_silence(
+    connect, faulty, lines, monkeypatch
+):
+    monkeypatch.setattr("latency.probe.connection._FIRST_TOLD_S", 1.0)
+    slow = faulty("import onnxruntime as o;", "import time; time.sleep(30);")
+    slow = slow.replace(b"_LONGEST_IMPORT_S = 600.0", b"_LONGEST_IMPORT_S = 3.0")
+    slow = slow.replace(b"timeout=_LONGEST_IMPORT_S", b"timeout=60")
+
+    with pytest.raises(
+        SilentError, match=r"silent for 2 s, importing onnxruntime; latency.silence_s="
+    ):
+        connect(sources=(slow,), patience=Patience(silence_s=2.0, tries=1))
+    assert "cmd://: importing onnxruntime, 1 s so far" in lines
 
 
 def test_signs_of_life_without_end_are_no_answer(faulty, monkeypatch):
@@ -238,6 +253,20 @@ def test_an_error_of_the_agent_reaches_the_user_at_once(connect, faulty, fault, 
 
     assert time.monotonic() - began_s < 60
     assert "\n" not in str(raised.value)
+
+
+def test_a_board_whose_script_dies_is_told_within_a_second(tmp_path):
+    script, died = tmp_path / "board.sh", tmp_path / "died"
+    # a helper of it keeps its output open, as those of a board's own start scripts do
+    script.write_text(
+        f"head -c 30 >/dev/null; sleep 20 & echo out of memory >&2; date +%s.%N > {died}; exit 7\n"
+    )
+    address = f"cmd://sh {script}"
+
+    with pytest.raises(EndedError, match=r"ended with status 7 \(out of memory\)"):
+        Connection(address, command_of(address, Connect()), 60.0)
+
+    assert time.time() - float(died.read_text()) < 1
 
 
 def test_a_runtime_that_cannot_be_imported_is_told_with_its_error(connect, faulty):

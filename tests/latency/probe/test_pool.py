@@ -95,10 +95,10 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
         'control, timed = self._time([self._control, loaded], request["timing"])',
         "control, timed = self._time([self._control, loaded], request['timing'])\n"
         "        self.n = getattr(self, 'n', 0) + 1\n"
-        "        control['ms'] = [1e4 if self.n == 1 else 1e5 if self.n > 2 else 1.0] * 3",
+        "        control['ms'] = [1e-2 if self.n == 1 else 1e-1 if self.n > 2 else 1e-4] * 3",
     )
     board = connect(sources=(slower,))
-    board.control_ms = 1.0
+    board.control_ms = 1e-4
     pool = BoardPool([board], replace(ANYTHING, control_drift=0.05), lines.append)
 
     mended, disturbed = pool.measure(["1", "2"], lambda *_: small)
