@@ -1,6 +1,7 @@
 """Fit and judge the embedded models of microcontrollers, from published times of networks.
 
     $ NAS_DATA=DATA python -m benchmarks.fitting.microcontrollers
+    $ NAS_DATA=DATA python -m benchmarks.fitting.microcontrollers memory  # ours beside ST's published RAM and flash
 
 Reads DATA/microcontrollers (st_times.csv, st_memory.csv, features.csv, mlperf_tiny.csv, others.csv), writes
 latency/models/microcontrollers.json and prints the tables of benchmarks/results/microcontroller-times.md. Rows whose
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import nnls
@@ -364,6 +367,56 @@ def scaled(bases):
         )  # fmt: skip
 
 
+def mobilenet(row):
+    """The network of a row of st_memory.csv; None if it is no MobileNet with colours."""
+    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - seconds
+    from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - as above
+
+    made = {"num_classes": int(row["classes"] or 1), "pad_type": "same"}
+    if row["family"] == "mobilenetv2" and row["width"]:
+        name = f"mobilenetv2_{100 * float(row['width']):03.0f}"
+        build = partial(timm().create_model, name, **made)
+    elif row["family"] == "mobilenetv1" and row["channels"] == "3":
+        generate = timm().models.efficientnet._gen_mobilenet_v1  # noqa: SLF001 - no public name for a width
+        build = partial(generate, "mobilenetv1_100", float(row["width"]), **made)
+    else:
+        return None
+    return lambda: with_static_padding(build(), int(row["side"]))
+
+
+def memory():
+    """Computed activations and weights beside those of ST's tool, of the newest tables of the STM32H7."""
+    import torch  # noqa: PLC0415 - seconds
+
+    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - as above
+
+    errors = []
+    for row in table("st_memory.csv"):
+        if (row["series"], row["table"], row["format"], row["newest"]) != (
+            "STM32H7",
+            "MCU",
+            "int8",
+            "1",
+        ):
+            continue
+        build = mobilenet(row)
+        if build is not None:
+            graph = operations_of(
+                build, torch.empty(1, 3, int(row["side"]), int(row["side"]))
+            ).converted()
+            weights = sum(each.weights + 4 * each.channels for each in graph.operations)
+            ours = graph.activations() / 1024, weights / 1024
+            theirs = float(row["activation_ram_kib"]), float(row["weights_flash_kib"])
+            errors.append([mine / other - 1 for mine, other in zip(ours, theirs, strict=True)])
+            print(
+                f"{row['network']}, {row['classes']} classes: RAM {errors[-1][0]:+.0%}, weights {errors[-1][1]:+.1%}"
+            )
+    ram, flash = np.abs(errors).T
+    print(
+        f"{len(errors)} rows: RAM within 15 % {np.mean(ram <= 0.15):.0%}, weights within 10 % {np.mean(flash <= 0.1):.0%}"
+    )
+
+
 def main():
     """Fit every device, print how well families are predicted that a fit did not see, and store the models."""
     models = [modelled(device, *facts) for device, facts in BOARDS.items()]
@@ -374,4 +427,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    memory() if sys.argv[1:] == ["memory"] else main()
