@@ -30,6 +30,9 @@ _LONGEST_WAIT_S = 60.0
 LEAST_ONNXRUNTIME_OF_LAYERS = (1, 11)
 """Version from which ONNX Runtime's profile states the shapes of a layer's inputs and outputs."""
 
+LEAST_VERSIONS = {"onnxruntime": (1, 6), "torch": (1, 9)}
+"""Oldest versions that read our files: opset 13, and TorchScript of a torch of today."""
+
 _MOST_WORK = 1.5
 """Times of one answer, added up, as a multiple of the wait for it by this machine's clock; `trtexec` overlaps copies."""
 
@@ -254,8 +257,7 @@ class LiveBoard:
             )
         except _SENSELESS as error:
             raise self._senseless(here) from error
-        if self._settings.layers:
-            self._require_shapes(identity)
+        self._require_version(identity)
         asked_s = time.monotonic()
         prepared = connection.request(
             {"type": "prepare", **self._settings.request(runtime)},
@@ -276,14 +278,18 @@ class LiveBoard:
             raise self._senseless(prepared) from error
         return connection, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
 
-    def _require_shapes(self, identity: Identity) -> None:
-        """Refuse a runtime whose profile has no shapes: layers could not be told apart."""
-        numbers = [int(number) for number in re.findall(r"\d+", identity.version)[:2]]
-        if numbers and numbers < [*LEAST_ONNXRUNTIME_OF_LAYERS]:
-            least = ".".join(map(str, LEAST_ONNXRUNTIME_OF_LAYERS))
+    def _require_version(self, identity: Identity) -> None:
+        """Refuse a runtime that cannot read our files, or whose profile has no shapes, by which layers are told apart."""
+        numbers = tuple(int(number) for number in re.findall(r"\d+", identity.version)[:2])
+        package = identity.runtime.partition("-")[0]
+        layers = self._settings.layers
+        least = LEAST_ONNXRUNTIME_OF_LAYERS if layers else LEAST_VERSIONS.get(package, ())
+        if numbers and numbers < least:
+            why = "whose profile has their shapes" if layers else "which reads our files"
+            or_else = ", or time whole networks with networks=" if layers else ""
             raise BoardError(
-                f"{self.address}: layers are timed with ONNX Runtime {least} or newer, whose profile has their "
-                f"shapes; {identity.version} is there: install a newer one, or time whole networks with networks="
+                f"{self.address}: {'layers are' if layers else 'networks are'} timed with {package} "
+                f"{'.'.join(map(str, least))} or newer, {why}; {identity.version} is there: install a newer one{or_else}"
             )
 
     def _choose(self, runtimes: dict[str, str], broken: dict[str, str]) -> str:

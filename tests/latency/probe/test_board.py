@@ -283,6 +283,13 @@ def test_layers_on_a_runtime_without_shapes_are_refused(connect, faulty, setting
         connect(sources=(old,), settings=replace(settings, layers=True))
 
 
+def test_a_runtime_that_is_too_old_for_our_files_is_refused(connect, faulty):
+    old = faulty('versions["onnxruntime"] = version\n', 'versions["onnxruntime"] = "1.5.2"\n')
+
+    with pytest.raises(BoardError, match=r"onnxruntime 1\.6 or newer.*1\.5\.2"):
+        connect(sources=(old,))
+
+
 def test_times_that_cannot_have_passed_while_we_waited_are_not_used(connect, faulty):
     lying = faulty('"control": timed, "state"', '"control": {"ms": [3e4] * 10}, "state"')
 
