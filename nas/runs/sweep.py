@@ -89,12 +89,16 @@ def compare_runs(console: Console) -> bool:
     Without a sweep in this process nothing is done.
 
     Raises:
-      UserError: if a record or a summary cannot be read.
+      UserError: if a record or a summary cannot be read, or there was no run.
     """
     if not _begun:
         return True
     folder = _begun.pop()
     paths = sorted(folder.glob("job-*.json"), key=lambda path: int(path.stem[4:]))
+    if not paths:
+        raise UserError(
+            "-m: there is nothing to run, as a glob(...) or range(...) names no value; name values, as in seed=0,1,2"
+        )
     try:
         jobs = [read_json(path, SweepJob) for path in paths]
     except (OSError, ValueError) as error:
