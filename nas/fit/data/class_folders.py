@@ -300,7 +300,8 @@ class ClassFolders:
         if "ground_truth" in beside:
             raise UserError(
                 f"data={self._folder} looks like MVTec's: normal images in train/, defects in test/ only; "
-                f"for classes good and each defect name data={root.path / 'test'}"
+                f"for classes good and each defect name "
+                f"data={root.path / ('test' if 'test' in beside else '<its folder of test images>')}"
             )
 
     def _refuse_sets_of_classes(self, root: _Folder) -> None:

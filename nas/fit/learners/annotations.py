@@ -5,6 +5,7 @@ One bad row is left out and counted; what contradicts itself is refused.
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import re
@@ -66,7 +67,12 @@ class Annotations:
         """
         self.folder = folder
         self.images: list[BoxedImage] = []
-        below = sorted(path for path in folder.glob("[!.]*") if path.is_dir())
+        below = sorted(
+            path
+            for form in ("[!.]*", "images/[!.]*")
+            for path in folder.glob(form)
+            if path.is_dir()
+        )
         self._folders = [folder, *(path for path in below if not _NO_IMAGES.search(path.name))]
         self.classes: tuple[str, ...] = ()
         self.has_fractions = False  # boxes are parts of the sides
@@ -84,20 +90,33 @@ class Annotations:
             self._refuse_other_units(coco[0][0])
         elif lists:
             self._read_yolo(lists[0])
-        elif (folder / "Annotations").is_dir():
-            self._read_voc()
+        elif voc := _voc_files(folder):
+            self._read_voc(voc)
         else:
             raise UserError(
-                f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or Annotations/ (Pascal VOC)"
+                f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or XML files (Pascal VOC)"
                 f"{_way_out(folder)}"
             )
+        self._leave_out_unused()
+        if not self.images or not self.classes:
+            raise UserError(f"data={folder} has no image with a box; {'; '.join(self.report)}")
+
+    def _leave_out_unused(self) -> None:
+        """Count images without annotations and categories without boxes."""
+        named = {image.file.resolve() for image in self.images}
+        for file in sorted(self.folder.rglob("*")):
+            inside = file.relative_to(self.folder)
+            if (
+                _is_image(file)
+                and not _NO_IMAGES.search(str(inside))
+                and file.resolve() not in named
+            ):
+                self.leave_out("images without annotations", inside)
         used = {label for image in self.images for label in image.labels}
         self.classes = tuple(name for name in self._names if name in used)
         for name in self._names:
             if name not in used:
                 self.leave_out("categories without a box", name)
-        if not self.images or not self.classes:
-            raise UserError(f"data={folder} has no image with a box; {'; '.join(self.report)}")
 
     @property
     def report(self) -> tuple[str, ...]:
@@ -127,7 +146,9 @@ class Annotations:
             reason = (
                 f"it lacks {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
             )
-            raise UserError(f"{path} is not COCO's JSON: {reason}") from error
+            raise UserError(
+                f"{path} is not COCO's JSON: {reason}{_way_out(self.folder)}"
+            ) from error
         self._read_rows(path, part, rows)
 
     def _read_rows(
@@ -285,6 +306,18 @@ class Annotations:
             if file is not None:
                 yield file
 
+    def _voc_image(self, path: Path, filename: str) -> Path | None:
+        """The image of an XML file, by the file's own name or the one that it states."""
+        places = (self.folder / "JPEGImages", self.folder / "images", path.parent, self.folder)
+        for stem in (path.stem, Path(filename.replace("\\", "/")).stem):
+            for place in places:
+                found = sorted(
+                    file for file in place.glob(f"{glob.escape(stem)}.*") if _is_image(file)
+                )
+                if found:
+                    return found[0]
+        return None
+
     def _read_yolo_labels(self, image: BoxedImage, classes: dict[str, str]) -> None:
         parts = list(image.file.relative_to(self.folder).parts)
         if "images" in parts:
@@ -306,15 +339,15 @@ class Annotations:
                 self._add(image, box, classes[label])
         self.images.append(image)
 
-    def _read_voc(self) -> None:
-        """Read the XML files, and the lists of splits in ImageSets/Main."""
+    def _read_voc(self, files: Sequence[Path]) -> None:
+        """Read the XML files, and the lists of splits in ImageSets/Main; folders of splits name them, too."""
         parts: dict[str, ImagePart] = {}
         for split in ("train", "val", "test"):
             listed = self.folder / "ImageSets" / "Main" / f"{split}.txt"
             if listed.is_file():
                 names = [line.split()[0] for line in read_text(listed).splitlines() if line.strip()]
                 parts |= dict.fromkeys(names, SPLITS[split])
-        for path in sorted((self.folder / "Annotations").glob("[!.]*.xml")):
+        for path in files:
             try:
                 text = read_text(path)
                 if "<!" in text.replace("<!--", ""):  # entities can grow without end
@@ -323,17 +356,14 @@ class Annotations:
             except (ValueError, ET.ParseError, UserError, OSError):
                 self.leave_out("XML files that cannot be read", path.name)
                 continue
-            stem = Path(root.findtext("filename") or path.stem).stem
-            folder = self.folder / "JPEGImages"
-            file = next(
-                (each for each in (*folder.glob(f"{path.stem}.*"), *folder.glob(f"{stem}.*"))), None
-            )
+            part = parts.get(path.stem, SPLITS.get(path.parent.name.casefold(), ImagePart.train))
+            file = self._voc_image(path, root.findtext("filename") or path.name)
             if file is None:
                 self.leave_out("images that are not there", path.stem)
                 continue
             sides = {name: root.findtext(f"size/{name}") for name in ("width", "height")}
             size = None if "0" in sides.values() else _size({"file_name": path.name, **sides})
-            image = BoxedImage(file, parts.get(path.stem, ImagePart.train), size)
+            image = BoxedImage(file, part, size)
             for each in root.iter("object"):
                 corners = [
                     each.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")
@@ -348,6 +378,21 @@ class Annotations:
                     is_difficult = each.findtext("difficult") == "1"
                     self._add(image, box, name, is_crowd=is_difficult)
             self.images.append(image)
+
+
+def _voc_files(folder: Path) -> list[Path]:
+    """Pascal VOC's files: in Annotations/, or beside the images of the folder or of its splits."""
+    below = [path for path in folder.iterdir() if path.name.casefold() in {*SPLITS, "annotations"}]
+    places = [folder, *below]
+    files = sorted(file for place in places for file in place.glob("[!.]*.xml"))
+    return [file for file in files if (folder / "Annotations").is_dir() or _begins_as_voc(file)]
+
+
+def _begins_as_voc(path: Path) -> bool:
+    try:
+        return re.search(r"<annotation[\s>]", read_text(path)[:2000]) is not None
+    except (UserError, OSError):
+        return True  # counted when it is read
 
 
 def _way_out(folder: Path) -> str:
@@ -374,7 +419,15 @@ def _way_out(folder: Path) -> str:
             return (
                 f"; {path.name} is Label Studio's: export it from there as COCO or YOLO with images"
             )
-    return ""
+    if (folder / "labels").is_dir() or any(folder.glob("*.names")):
+        return (
+            "; YOLO's boxes need a data.yaml there: names: [first class, second class], train: images/train, "
+            "val: images/val"
+        )
+    return (
+        f"; to convert other forms: pip install 'datumaro[cli]'; datum convert -i {folder} -f coco_instances -o OUT "
+        f"--overwrite -- --save-media"
+    )
 
 
 def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
@@ -394,7 +447,8 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
     for path in files:
         words = path.stem.casefold().replace("-", "_").split("_")
         part = split_in(path.stem)
-        if part is not None and not {"captions", "person"} & {*words}:
+        is_of_boxes = "instances" in words or not any("instances" in each.stem for each in files)
+        if part is not None and is_of_boxes and not {"captions", "person", "panoptic"} & {*words}:
             yield path, part
 
 

@@ -340,7 +340,10 @@ def image_files(folder: Path) -> tuple[Path, ...]:
       UserError: if it is not there.
     """
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(
+            f"there is no folder {folder}; put images into images/ and masks of the same names into masks/, or both into "
+            f"train/, val/ and test/"
+        )
     return tuple(
         sorted(
             file

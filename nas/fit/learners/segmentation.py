@@ -57,7 +57,7 @@ _PAIRS = (
 def scene_masks(
     folder: Path,
 ) -> tuple[list[Path], list[Path], Int8[ndarray, "n"], tuple[str, ...]]:
-    """Images, their masks, their splits, and a line on masks without an image.
+    """Images, their masks, their splits, and lines on images and masks that are left out.
 
     The folders lie in `folder`, or in train/, val/ and test/ above or below them; VOC's lists name splits, too.
 
@@ -73,6 +73,7 @@ def scene_masks(
     masks: list[Path] = []
     parts: list[ImagePart] = []
     unused: list[str] = []
+    without: list[str] = []
     listed = {
         stem: SPLITS[split]
         for split in ("train", "val", "test")
@@ -92,8 +93,9 @@ def scene_masks(
             inside = file.relative_to(images)
             stem = str(inside.with_suffix(""))
             of_file = [mask for suffix in _SUFFIXES for mask in by_name.get(stem + suffix, ())]
-            if not of_file and listed and file.stem not in listed:
-                continue  # VOC has masks of some images
+            if not of_file and listed:  # VOC has masks of some images
+                without.append(file.name)
+                continue
             if not of_file:
                 raise UserError(f"{file} has no mask {found / stem}.png")
             if len(of_file) > 1 or of_file[0] in taken:
@@ -108,10 +110,11 @@ def scene_masks(
             part = SPLITS.get(place.name.casefold()) if place != folder else below
             parts.append(listed.get(file.stem, ImagePart.train) if part is None else part)
         unused += [mask.name for every in by_name.values() for mask in every if mask not in taken]
-    left_out = (
-        (f"left out, masks without an image: {len(unused):,} ({', '.join(unused[:3])})",)
-        if unused
-        else ()
+    kinds = (("masks without an image", unused), ("images without a mask", without))
+    left_out = tuple(
+        f"left out, {kind}: {len(names):,} ({', '.join(names[:3])})"
+        for kind, names in kinds
+        if names
     )
     return files, masks, np.array(parts, np.int8), left_out
 

@@ -457,6 +457,45 @@ def test_given_splits_that_share_images_are_refused_or_told(folder):
         Detection(str(folder))
 
 
+def test_images_may_lie_in_folders_of_splits_as_coco_has_them(folder):
+    content = json.loads((folder / "annotations.json").read_text())
+    (folder / "annotations.json").unlink()
+    (folder / "annotations").mkdir()
+    for split in ("train", "val"):
+        (folder / "images" / split).mkdir()
+        (folder / "annotations" / f"captions_{split}.json").write_text("{}")
+        (folder / "annotations" / f"instances_{split}.json").write_text(json.dumps(content))
+        for number in range(20 if split == "train" else 10):
+            file = folder / "images" / f"{number}.png"
+            (folder / "images" / split / file.name).write_bytes(file.read_bytes())
+    for number in range(20):
+        (folder / "images" / f"{number}.png").unlink()
+    (folder / "images" / "val" / "new.png").write_bytes(b"")
+
+    found = Annotations(folder)
+
+    parents = [image.file.parent.name for image in found.images]
+    assert (parents.count("train"), parents.count("val")) == (20, 10)
+    assert found.not_counted["images without annotations"] == ["images/val/new.png"]
+    assert len(found.not_counted["images that are not there"]) == 10
+
+
+def test_xml_files_may_lie_beside_the_images(folder):
+    (folder / "annotations.json").unlink()
+    for number in range(3):
+        (folder / "images" / f"{number}.png").rename(folder / f"{number}.png")
+        box = "<xmin>2</xmin><ymin>3</ymin><xmax>9</xmax><ymax>8</ymax>"
+        (folder / f"{number}.xml").write_text(
+            f"<annotation><filename>{number}.png</filename><object><name>a</name><bndbox>{box}</bndbox></object>"
+            "</annotation>"
+        )
+
+    found = Annotations(folder)
+
+    assert [image.boxes for image in found.images] == [[(2, 3, 9, 8)]] * 3
+    assert len(found.not_counted["images without annotations"]) == 17
+
+
 def test_names_of_images_may_begin_with_folders_of_another_machine(folder):
     _every("images", lambda row: row.update(file_name=f"/home/me/set/{row['file_name']}"))(folder)
 
