@@ -462,6 +462,9 @@ def test_images_may_lie_in_folders_of_splits_as_coco_has_them(folder):
     (folder / "annotations.json").unlink()
     (folder / "annotations").mkdir()
     for split in ("train", "val"):
+        if split == "val":
+            for key, field in (("images", "id"), ("annotations", "image_id")):
+                content[key] = [row for row in content[key] if row[field] < 10]
         (folder / "images" / split).mkdir()
         (folder / "annotations" / f"captions_{split}.json").write_text("{}")
         (folder / "annotations" / f"instances_{split}.json").write_text(json.dumps(content))
@@ -477,7 +480,6 @@ def test_images_may_lie_in_folders_of_splits_as_coco_has_them(folder):
     parents = [image.file.parent.name for image in found.images]
     assert (parents.count("train"), parents.count("val")) == (20, 10)
     assert found.not_counted["images without annotations"] == ["images/val/new.png"]
-    assert len(found.not_counted["images that are not there"]) == 10
 
 
 def test_xml_files_may_lie_beside_the_images(folder):
