@@ -29,6 +29,9 @@ _COMMANDS = {
     "transfer": Command("nas.transfer", "predict a new device from a few networks timed on it"),
     "export": Command("nas.export.command", "write a network as PyTorch, ONNX, scripts and a card"),
     "check": Command("nas.check.command", "compare two network files on the same photos"),
+    "figures": Command(
+        "nas.figures.command", "write the charts of a run or study as SVG and PDF, for a paper"
+    ),
     "ui": Command("nas.ui.command", "write a page over the runs of a folder"),
     "data": Command(
         "nas.data.command", "list, fetch, import and verify tables of accuracies and latencies"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,6 +16,8 @@ from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.files.safe_file import read_text, require_regular
 from edgenas_core.page.document import without_plotly
 from edgenas_core.types.errors import UserError
+from nas.figures.charts import with_pictures
+from nas.figures.drawing import drawn
 from nas.report.answer import Answer
 from nas.report.network import Network
 from nas.report.summary import Summary, read_summary
@@ -49,13 +52,16 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 @final
 @dataclass(frozen=True)
 class Page:
-    """A report as one HTML file; a notebook shows it without its charts, whose program has 5 MB."""
+    """A report as one HTML file; a notebook shows its charts as pictures, without the program of 5 MB."""
 
     path: Path
 
     def _repr_html_(self) -> str:
         with _named(self.path):
-            content = html.escape(without_plotly(read_text(self.path)))
+            page = without_plotly(read_text(self.path))
+            if find_spec("matplotlib") is not None:  # else a line stands for each chart
+                page = with_pictures(page, partial(drawn, suffix="svg"))
+            content = html.escape(page)
         return f'<iframe srcdoc="{content}" style="width:100%;height:80vh;border:1px solid #ccc"></iframe>'
 
     def __str__(self) -> str:
@@ -63,7 +69,7 @@ class Page:
 
 
 @final
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Found:
     """A finished search, read from its folder: `Found("runs/2026-11-21/...")`."""
 
@@ -137,12 +143,19 @@ class Found:
 
         return train(run=self.folder, **settings)
 
+    def __repr__(self) -> str:
+        with suppress(UserError):
+            network = self.answer.network
+            what = self.answer.headline if network is None else network.line
+            return f"<Found {self.folder}: {what} ({self.answer.limits})>"
+        return f"<Found {self.folder}: not finished>"
+
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
 
 
 @final
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Study:
     """A finished study, read from its folder: `Study("runs/2026-11-21/...")`."""
 
@@ -180,6 +193,11 @@ class Study:
     def report(self) -> Page:
         """The page of the study."""
         return Page(self.folder / "report.html")
+
+    def __repr__(self) -> str:
+        with suppress(UserError):
+            return f"<Study {self.folder}: {len(self.results['settings'])} settings>"
+        return f"<Study {self.folder}: not finished>"
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

@@ -37,6 +37,7 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "nas.measure": ("nas.measure.command", "measure"),
     "nas.transfer": ("nas.transfer", "transfer"),
     "nas.export": ("nas.export.command", "export"),
+    "nas.figures": ("nas.figures.command", "figures"),
 }
 GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
 FOLDERS = {"experiment": "experiment", "scenario": "scenarios"}

@@ -1,0 +1,1 @@
+"""Figures and tables for a paper, from the page of a run or a study."""

@@ -1,0 +1,84 @@
+"""`python -m nas.figures`: the charts of a run's or a study's page as SVG and PDF, and a study's tests for LaTeX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from omegaconf import MISSING
+from rich.console import Console
+
+from edgenas_core.command.console import PlainConsole
+from edgenas_core.command.hydra_command import typed_hydra_command
+from edgenas_core.command.json_output import add_result
+from edgenas_core.command.settings import setting
+from edgenas_core.files.atomic_file import write_whole
+from edgenas_core.files.safe_file import read_text
+from edgenas_core.types.errors import UserError
+from nas.figures.charts import charts_of
+from nas.figures.drawing import FORMATS, WIDTH_MM, draw
+from nas.figures.latex import tests_table
+
+_ABOUT = f"""
+Write the charts of a run or a study for a paper: SVG and PDF, {WIDTH_MM:g} mm wide, and a study's tests as LaTeX.
+
+  python -m nas.figures run=runs/2026-11-21/09-00-00-thesis out=figures/
+"""
+
+
+@final
+@dataclass
+class FiguresConfig:
+    """Settings of `python -m nas.figures`."""
+
+    run: str = setting(
+        MISSING,
+        "Folder of a finished run or study.",
+        unit="path",
+        heading="What to do (name=value)",
+    )
+    out: str = setting("figures", "Folder for the files.", unit="path")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    typed_hydra_command(
+        "nas.figures", "figures", FiguresConfig, _figures, words=words, about=_ABOUT
+    )
+
+
+def _figures(config: FiguresConfig) -> None:
+    files = write_figures(Path(config.run), Path(config.out), PlainConsole())
+    add_result(folder=config.out, files=files)
+
+
+def write_figures(run: Path, out: Path, console: Console) -> list[Path]:
+    """Write the figures and tables; returns their paths.
+
+    Raises:
+      UserError: if the folder holds no finished run or study, or matplotlib is not installed.
+      OSError: if a file cannot be written.
+    """
+    page, results = run / "report.html", run / "results.json"
+    if not page.is_file():
+        raise UserError(
+            f"run={run} holds no report.html; name the folder of a finished run or study"
+        )
+    charts = charts_of(page)
+    out.mkdir(parents=True, exist_ok=True)
+    files = []
+    for chart in charts:
+        files += draw(chart, out)
+        console.print(f"{out / chart.name}.{{{','.join(FORMATS)}}}: {chart.title}", soft_wrap=True)
+    if results.is_file():
+        try:
+            table = tests_table(json.loads(read_text(results)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{results} holds no results of a study: {error}") from error
+        files.append(out / "tests.tex")
+        write_whole(files[-1], table)
+        console.print(f"{files[-1]}: tests, for \\input; needs booktabs", soft_wrap=True)
+    return files
