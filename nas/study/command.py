@@ -39,8 +39,9 @@ from nas.study.answers import fingerprints, predicted_shares, save_answers
 from nas.study.config import FREE, StudyConfig
 from nas.study.evaluation.results import Results, gather, write_measures, write_results
 from nas.study.folder import StudyFolder
-from nas.study.page import answer, write_page
+from nas.study.page import answer, problem_charts, write_page
 from nas.study.plan import Plan, make_plan
+from nas.study.tensorboard import write_curves
 from nas.study.terminal import print_results
 from nas.study.work import work
 
@@ -172,6 +173,9 @@ def _report(
     }
     write_results(folder.results, results, extra)
     sources = _sources(plan, results)
+    is_covered = any(analysis.is_whole for analysis in analyses)
+    charts = {} if is_covered else problem_charts(results)
+    write_curves(folder.path / "tensorboard", charts)
     write_page(
         folder.page,
         results,
@@ -180,8 +184,8 @@ def _report(
         predicted="predicted" in sources,
         provenance=_provenance(plan, folder, started),
         settings=folder.config.read_text(encoding="utf-8"),
+        charts=charts,
     )
-    is_covered = any(analysis.is_whole for analysis in analyses)
     print_results(console, results, sentences, with_problems=not is_covered)
     console.print(Text(f"page: {folder.page}"), soft_wrap=True)
     say(console, f"sources: {sources}; the page describes them")

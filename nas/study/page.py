@@ -11,7 +11,7 @@ import numpy as np
 
 from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.page.document import HtmlPage, KeyFigure, Section
-from edgenas_core.page.parts import Columns, PageNote, PagePart, Table, TextListing
+from edgenas_core.page.parts import Columns, Figure, PageNote, PagePart, Table, TextListing
 from nas.study.analysis import Analysis
 from nas.study.evaluation.charts import (
     Curves,
@@ -62,10 +62,12 @@ def write_page(
     predicted: bool,
     provenance: Mapping[str, str],
     settings: str,
+    charts: Mapping[tuple[str, float], Sequence[Figure]],
 ) -> None:
     """Write the page; the file is whole or absent.
 
-    `sources` says where the numbers come from, `predicted` whether a model gave any of them.
+    `sources` says where the numbers come from, `predicted` whether a model gave any of them; `charts` are
+    `problem_charts`, unless an analysis draws its own.
     """
     config = results.config
     notes = [PageNote(f"Some of these numbers are predictions: {sources}.")] if predicted else []
@@ -76,7 +78,7 @@ def write_page(
         f"{config.budget:,} samples",
         [*([PageNote(few)] if few else []), *answer(results, findings), *notes],
         list(_key_figures(results, findings)),
-        list(_sections(results, findings)),
+        list(_sections(results, findings, charts)),
         {**provenance, "sources": sources},
         [TextListing("Settings", settings)],
     )
@@ -135,7 +137,9 @@ def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
             yield from analysis.key_figures(items, results)
 
 
-def _sections(results: Results, findings: Findings) -> Iterator[Section]:
+def _sections(
+    results: Results, findings: Findings, charts: Mapping[tuple[str, float], Sequence[Figure]]
+) -> Iterator[Section]:
     is_covered = any(analysis.is_whole for analysis in findings)
     if results.default_settings and not is_covered:
         yield Section("What was compared", list(_table(results)))
@@ -143,19 +147,25 @@ def _sections(results: Results, findings: Findings) -> Iterator[Section]:
         yield from analysis.sections(items, results)
     if results.comparisons:
         yield Section("Tests", [_tests(results)])
-    if is_covered:
-        return
+    for (device, limit_ms), figures in charts.items():
+        setting = next(iter(_by_problem(results)[device, limit_ms].values()))
+        survey = results.curves[setting].survey
+        share = [f"{share_text(survey.feasible_share)} of the space is within T."] if survey else []
+        yield Section(f"{device}, T = {limit_ms:g} ms", [*share, Columns(figures)])
+
+
+def problem_charts(results: Results) -> dict[tuple[str, float], list[Figure]]:
+    """Charts of each device and limit: gaps, latencies, and fronts."""
+    charts = {}
     for (device, limit_ms), settings in _by_problem(results).items():
         curves: Curves = {name: results.curves[setting] for name, setting in settings.items()}
-        survey = next(iter(curves.values())).survey
         problem = f"{device}, T = {limit_ms:g} ms"
-        figures = [
+        charts[device, limit_ms] = [
             progress_by_queries(curves, problem),
             latency_by_bins(curves, problem, limit_ms),
             fronts(curves, problem, limit_ms),
         ]
-        share = [f"{share_text(survey.feasible_share)} of the space is within T."] if survey else []
-        yield Section(problem, [*share, Columns(figures)])
+    return charts
 
 
 def _table(results: Results) -> Iterator[PagePart | str]:

@@ -29,11 +29,22 @@ from nas.trials.trial import Trials
 def curve(
     context: FitContext, fidelities: Sequence[Fidelity]
 ) -> Callable[[Trials, Evaluation], None]:
-    """A function that writes a training's losses and accuracy for TensorBoard."""
+    """A function that writes a training's losses, accuracy and latency for TensorBoard.
+
+    Each training has a curve of its own. The run `trainings` has a point for each, by its number, and T as a line.
+    """
+    limit_ms = context.problem.limit_ms
 
     def write(trial: Trials, evaluation: Evaluation) -> None:
         epochs = fidelities[int(trial.fidelity[0, 0])].epochs
-        folder = context.begun.folder.tensorboard / f"training-{trial.first + 1}-epochs-{epochs}"
+        root, number = context.begun.folder.tensorboard, trial.first + 1
+        together, limit = EventFile(root / "trainings"), EventFile(root / "T")
+        together.scalar(f"trainings/{context.images.metric}", evaluation.accuracy, number)
+        together.scalar("trainings/latency_ms", float(trial.latency_ms[0, 0]), number)
+        limit.scalar("trainings/latency_ms", limit_ms, number)
+        together.close()
+        limit.close()
+        folder = root / f"{number}-{epochs}-epochs"
         events = EventFile(folder)
         for epoch, loss in enumerate(evaluation.losses, 1):
             events.scalar("training/loss", loss, epoch)
