@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: search test test-experiments test-slow test-gpu check format bench dist clean
 
 search: $(READY)
-	$(BIN)/python -m nas.search $(ARGS)
+	$(BIN)/python -m nas.search $(or $(ARGS),reward=proposed T=17ms)
 	@test "$$VIRTUAL_ENV" = "$(CURDIR)/.venv" || echo 'before you run a printed command: source .venv/bin/activate'
 
 test: $(TOOLS)

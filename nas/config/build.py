@@ -81,7 +81,8 @@ class SearchConfig(RunConfig):
 
     reward: Reward = setting(
         MISSING,
-        "What is maximised: proposed, mnasnet, mnasnet_hard, absolute or constrained.",
+        "What is maximised: constrained, whose maximum is the most accurate network within T; for studies "
+        "proposed, mnasnet, mnasnet_hard or absolute.",
         heading="What to search (name=value)",
     )
     controller: ControllerConfig = setting(
