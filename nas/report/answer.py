@@ -24,13 +24,13 @@ from nas.report.number import PREDICTED, amount
 from nas.report.summary import Int8Accuracy, Summary, predicted_shares
 from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
-from nas.trials.survey import accuracy_text
+from nas.trials.survey import accuracy_text, wilson_interval
 
 _SPLITS = {Split.valid.value: "validation", Split.test.value: "test"}
 _WHY_FLAGGED = {
-    Kind.disturbed: "other work ran, the clock fell or the control network drifted, so these are no "
-    "measurements of the networks",
-    Kind.implausible: "taken twice, and each time far below what the other networks let expect",
+    Kind.disturbed: "taken while other work ran, the clock fell or the reference network drifted, so they are not "
+    "reliable",
+    Kind.implausible: "taken twice, both times far below what the other networks predict",
 }
 
 
@@ -131,9 +131,9 @@ class Answer:
             return None
         losses = _expected_losses(settings.space).get(settings.dataset)
         if losses is None or summary.space_latency_predicted != 1:
-            return "how far the true one is above is not known"
+            return "how much more accurate the true optimum is, is not known"
         loss = losses[0] if summary.accuracy_is_predicted else losses[1]
-        return f"the true one is {loss:.1f} points above predicted ones in the mean"
+        return f"the true optimum is on average {loss:.1f} points more accurate"
 
     @property
     def front_name(self) -> str:
@@ -181,7 +181,7 @@ class Answer:
     def headline(self) -> str:
         """Sentence that introduces the best network, or says that there is none and what to do."""
         summary = self.summary
-        if self.best is None:
+        if self.network is None or self.best is None:
             if summary.confirmation:
                 return (
                     f"No network wins: no trial within {self.limit} was within it again; is the board "
@@ -190,15 +190,61 @@ class Answer:
             raised = f"{'one' if summary.limits else 'T'} or the budget"
             return f"No network wins: no trial met {self.limits}; raise {raised}."
         unconfirmed = "UNCONFIRMED: " if self.best.is_disturbed else ""
-        return f"{unconfirmed}Best network within {self.limits} on {summary.device}"
+        ranked = f", the {self.optimum_name} of the space" if self.is_ranked else ""
+        return f"{unconfirmed}Best network within {self.limits} on {summary.device}{ranked}"
 
-    @property
-    def ranked_headline(self) -> str:
-        """Sentence that introduces the network to use if it is not the best trial."""
+    @cached_property
+    def headline_figures(self) -> list[KeyFigure]:
+        """The answer in a few lines: one accuracy, one latency, further limits, and a comparison."""
+        network = self.network
+        if network is None:
+            return []
+        return [
+            self._headline_accuracy(network),
+            *self._latency_figures(network),
+            *self._cost_figures(network),
+            *(self._found() if self.is_ranked else self._distance(network)),
+            *self.baseline_figures,
+        ]
+
+    def _headline_accuracy(self, network: Network) -> KeyFigure:
+        """The accuracy on test images, or else the one that was searched on."""
+        summary, settings = self.summary, self.summary.settings
+        if summary.int8 is not None and summary.int8.test is not None:
+            test = summary.int8.test
+            low, high = wilson_interval(test.fraction, test.images)
+            in_int8 = f", in {test.images:,} of the int8 file"
+            return KeyFigure(self.metric, *self._in_words(test.fraction, (low, high), in_int8))
+        if network.test is None or summary.split == Split.test.value:
+            return next(iter(self.accuracy_figures(network)))
+        interval = summary.test_interval if network is self.best else None
+        if network.accuracy.kind is Kind.trained and interval is not None:
+            return KeyFigure(self.metric, *self._in_words(network.test.value / 100, interval))
+        length = f", after {epochs_text(settings.test_epochs)}" if self.is_short else ""
+        note = f"{_interval(interval)}test {settings.items} of {self.dataset}{length}"
+        return KeyFigure(self.metric, network.test.text, note)
+
+    def _in_words(
+        self, fraction: float, interval: tuple[float, float], what: str = ""
+    ) -> tuple[str, str]:
+        """A test accuracy as of 100 images, with its interval; another metric as a share."""
+        items, (low, high) = self.summary.settings.items, interval
+        if self.metric != "accuracy":
+            return f"{fraction:.1%}", f"95 % interval {low:.1%} to {high:.1%}; test {items}{what}"
+        right = f"of 100 test {items}, {100 * fraction:.0f} are right"
         return (
-            f"Answer: the {self.optimum_name}, as the whole space was ranked; the search is a study of "
-            f"how it would be found"
+            f"{fraction:.1%}",
+            f"{right}; {100 * low:.0f} to {100 * high:.0f} (95 % interval){what}",
         )
+
+    def _found(self) -> Iterator[KeyFigure]:
+        """What the search itself came to, where the ranked space has a better network."""
+        gap = 0.0 if self.summary.gap is None else self.summary.gap
+        if self.best is None:
+            yield KeyFigure("search", "none", f"no sample was within {self.label}")
+            return
+        note = f"below this {self.optimum_name}, by the best sample of the search: {self.best.line}"
+        yield KeyFigure("search", f"{100 * gap:.2f} points", note)
 
     @cached_property
     def figures(self) -> list[KeyFigure]:
@@ -216,16 +262,6 @@ class Answer:
             *self._distance(best),
         ]
 
-    @cached_property
-    def ranked_figures(self) -> list[KeyFigure]:
-        """Numbers of the network to use if it is not the best trial."""
-        if not self.is_ranked or self.summary.optimum is None:
-            return []
-        return [
-            *self.accuracy_figures(self.summary.optimum),
-            *self._latency_figures(self.summary.optimum),
-        ]
-
     @property
     def baseline_figures(self) -> list[KeyFigure]:
         """Numbers of the user's network and of the baseline, to compare the best network with."""
@@ -237,7 +273,7 @@ class Answer:
         rule = self.summary.baseline
         if rule is None:
             return figures
-        note = f"{rule.fidelity}; {rule.latency.text}; {rule.arch}"
+        note = f"{_SPLITS[self.summary.split]} {self.metric}, {rule.fidelity}; {rule.latency.text}; {rule.arch}"
         return [*figures, KeyFigure("baseline", rule.accuracy.text, note)]
 
     @cached_property
@@ -260,7 +296,9 @@ class Answer:
         if summary.mode_gap is not None:
             gap = max(summary.mode_gap, 0.0)
             note = "at the maximum of its reward" if gap == 0 else "below the maximum of its reward"
-            figures.append(KeyFigure("policy's mode", f"{gap:.4f}", note))
+            figures.append(
+                KeyFigure("final policy", f"{gap:.4f}", f"its most likely architecture is {note}")
+            )
         figures += [
             KeyFigure(f"times {kind.name}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
             for kind, count in summary.flagged.items()
@@ -325,7 +363,7 @@ class Answer:
                 yield KeyFigure(f"latency on {place.device}", place.latency.text, note, tone)
             return
         if network.is_disturbed:
-            note = f"timed while other work ran: not confirmed to be within {limit}"
+            note = f"measured while other work ran; not confirmed to be within {limit}"
             yield KeyFigure(label, latency.text, note, Tone.bad)
             return
         spare = amount(self.summary.T_ms - latency.value, "ms")
@@ -337,7 +375,7 @@ class Answer:
             notes.append("a prediction of unknown error: measure it")
         elif latency.kind.is_predicted and probability is not None:
             percent = math.floor(100 * probability + 1e-9)
-            notes.append(f"truly within T with a probability of at least {percent}%")
+            notes.append(f"meets T with probability >= {percent} %")
         tone = Tone.neutral if latency.kind in FLAGGED else Tone.good
         yield KeyFigure(label, latency.text_with_sd, "; ".join(notes), tone)
 
@@ -359,10 +397,10 @@ class Answer:
         optimum = self.summary.optimum
         if self.status is Status.optimum:
             if self.expected_loss is None:
-                note = f"this is the exact optimum: nothing within {self.label} is more accurate"
+                note = f"this is the exact optimum: no network within {self.label} is more accurate"
                 yield KeyFigure("gap", "none", note, Tone.good)
             else:
-                note = f"this is the {self.optimum_name}, no measured one: {self.expected_loss}"
+                note = f"this is the {self.optimum_name}, by predictions; {self.expected_loss}"
                 yield KeyFigure("gap", f"{PREDICTED}none", note)
         elif self.status is Status.below and optimum is not None and self.summary.gap is not None:
             note = (
@@ -398,8 +436,7 @@ class Answer:
             )
         if self.status is Status.unconfirmed:
             yield (
-                "to confirm the latency, end what else runs on the device, and export the network, which "
-                "times it again; device= names a board"
+                "to confirm the latency, stop other work on the device and export the network, which measures it again"
             )
         if predicted := ", ".join(self._list_predictions()):
             numbers = [

@@ -47,7 +47,7 @@ def run_page(
             front(done, feasible, problem, answer),
             *_every_limit(answer, problem),
         ]
-    figures = [*answer.figures, *answer.search_figures]
+    figures = [*answer.headline_figures, *answer.search_figures]
     if answer.best is None and len(done):
         figures.insert(0, _nearest(done, problem))
     return HtmlPage(
@@ -69,19 +69,13 @@ def run_page(
 
 
 def answer_parts(answer: Answer) -> list[PagePart | str]:
-    """The network to use, the best sample, and what must be known of the numbers."""
-    parts: list[PagePart | str] = []
-    if answer.is_ranked and answer.summary.optimum is not None:
-        numbers = "; ".join(
-            f"{figure.label} {figure.value}, {figure.note}" for figure in answer.ranked_figures
-        )
-        parts += [f"{answer.ranked_headline}: {numbers}.", f"`{answer.summary.optimum.arch}`"]
-    best = answer.best
-    if best is None:
-        parts.append(answer.headline)
+    """The network to use in a sentence, and what must be known of the numbers."""
+    network = answer.network
+    if network is None:
+        parts: list[PagePart | str] = [answer.headline]
     else:
         metric = "" if answer.metric == "accuracy" else f"{answer.metric} "
-        parts += [f"{answer.headline}: {metric}{best.line}.", f"`{best.arch}`"]
+        parts = [f"{answer.headline}: {metric}{network.line}.", f"`{network.arch}`"]
     return [*parts, *(PageNote(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 

@@ -95,9 +95,9 @@ def staged_page(
             f"seed {settings.seed}; the winner was trained for {epochs_text(settings.epochs)}"
         ),
         answer=answer_parts(answer),
-        key_figures=[*answer.figures, *answer.baseline_figures],
+        key_figures=answer.headline_figures,
         sections=[
-            Section("The network", [*network, *_classes(summary), *charts]),
+            Section("The network", [*network, *_accuracies(answer), *_classes(summary), *charts]),
             Section(
                 "The stages",
                 [
@@ -112,6 +112,13 @@ def staged_page(
         | ({"start of the winner": summary.start} if summary.start else {}),
         provenance_parts=[TextListing("config.yaml", config)],
     )
+
+
+def _accuracies(answer: Answer) -> Iterator[Table]:
+    """Every accuracy of the winner; the headline has the one on test images."""
+    rows = [[each.label, each.value, each.note] for each in answer.figures]
+    if rows:
+        yield Table(["measure", "value", "of what"], rows, "All numbers of the winner.")
 
 
 def _classes(summary: Summary) -> Iterator[Table]:

@@ -22,20 +22,26 @@ _LEAST_WIDTH = 11  # of the column of names
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """Print the answer and what must be known of it."""
+    """Print the answer in a few lines: what it is, how accurate, how fast, compared with what."""
     answer = Answer(summary)
     console.print()
     for line in _timed_again(summary.confirmation or ()):
         say(console, line)
-    say(console, answer.headline + (":" if answer.best is not None else ""))
-    print_figures(console, answer.figures)
-    if answer.best is not None:
-        _print_arch(console, answer.best.arch, answer.best.index)
-    print_figures(console, [*_winner(summary), *answer.baseline_figures])
-    if answer.is_ranked and answer.summary.optimum is not None:
-        say(console, f"{answer.ranked_headline}:")
-        print_figures(console, answer.ranked_figures)
-        _print_arch(console, answer.summary.optimum.arch, answer.summary.optimum.index)
+    say(console, answer.headline + (":" if answer.network is not None else ""))
+    print_figures(console, answer.headline_figures)
+    if answer.network is not None:
+        _print_arch(console, answer.network.arch, answer.network.index)
+
+
+def print_details(console: Console, summary: Summary) -> None:
+    """Print the winner's other accuracies and its start, cautions, and counts of the search."""
+    answer = Answer(summary)
+    shown = {(figure.label, figure.value) for figure in answer.headline_figures}
+    own = [*answer.figures, *_winner(summary)] if summary.stages else []
+    others = [figure for figure in own if (figure.label, figure.value) not in shown]
+    if others:
+        say(console, "details:")
+        print_figures(console, others)
     for note in answer.notes:
         say(console, note)
     say(console, "; ".join(_sentence(figure) for figure in answer.search_figures))
@@ -83,14 +89,11 @@ def print_next(
     data: str | None = None,
     is_exported: bool = False,
 ) -> None:
-    """Print where the page is and what can be done next, then the sources of the numbers.
+    """Print what can be done next, then details, the page, and the sources of the numbers.
 
     `data` is what networks were trained on.
     """
     answer = Answer(summary)
-    console.print()
-    if page is not None:
-        console.print(Text(f"page: {page}"), soft_wrap=True)
     if answer.network is not None and not (is_exported and answer.status is not Status.unconfirmed):
         named = {"run": str(folder), "which": answer.which if answer.is_ranked else ""}
         command = export_command(named, summary.settings.space, data)
@@ -99,10 +102,11 @@ def print_next(
             command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
         console.print(Text(f"next: {command}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:
-            way = "the same with latency=probe device=ssh://<board>"
-            if answer.network.latency.kind is Kind.published:
-                way = "add formats=[onnx,tflite] precision=int8, run board/ on the chip, and python -m nas.measure serial=<port>"
-            say(console, f"to measure it: {way}")
+            say(console, "to measure it: the same with latency=probe device=ssh://<board>")
+    console.print()
+    print_details(console, summary)
+    if page is not None:
+        console.print(Text(f"page: {page}"), soft_wrap=True)
     sources = [f"{name} {source}" for name, source in answer.sources.items()]
     say(console, f"sources: {'; '.join(sources)}")
 
@@ -133,9 +137,5 @@ def _timed_again(times: Sequence[TimedAgain]) -> Iterator[str]:
     if times:
         within = sum(timed.within_T for timed in times)
         disturbed = sum(timed.disturbed for timed in times)
-        doubt = (
-            f", {disturbed:,} of the times under load: unreliable, not confirmed"
-            if disturbed
-            else ""
-        )
-        yield f"timed again: {within:,} of the best {len(times):,} were within T again{doubt}"
+        doubt = f"; {disturbed:,} measurements were taken under load" if disturbed else ""
+        yield f"measured again: {within:,} of the best {len(times):,} networks were within T{doubt}"

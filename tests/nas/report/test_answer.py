@@ -127,7 +127,7 @@ def test_where_the_whole_space_was_ranked_its_optimum_is_the_network_to_use():
     unranked = answer_of(range(50), problem_of(Oracle(instant=False)))
 
     assert (below.is_ranked, below.network) == (True, below.summary.optimum)
-    assert below.ranked_figures[0].value == below.summary.optimum.accuracy.text
+    assert below.headline_figures[0].value == below.summary.optimum.test.text
     assert (optimal.is_ranked, optimal.status) == (False, Status.optimum)
     assert (unranked.is_ranked, unranked.status) == (False, Status.unranked)
     assert "optimum" not in unranked.networks
