@@ -10,7 +10,6 @@ from rich.text import Text
 
 from edgenas_core.command.console import say, wrapped
 from edgenas_core.page.document import KeyFigure
-from edgenas_core.types.kind import Kind
 from nas.report.answer import Answer, Status
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
