@@ -295,10 +295,9 @@ class Answer:
             figures += [KeyFigure(f"trials within {self.label}", share, self._space)]
         if summary.mode_gap is not None:
             gap = max(summary.mode_gap, 0.0)
-            note = "at the maximum of its reward" if gap == 0 else "below the maximum of its reward"
-            figures.append(
-                KeyFigure("final policy", f"{gap:.4f}", f"its most likely architecture is {note}")
-            )
+            at = "at" if gap == 0 else "below"
+            note = f"its most likely architecture is {at} the best reward"
+            figures.append(KeyFigure("final policy", f"{gap:.4f}", note))
         figures += [
             KeyFigure(f"times {kind.name}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
             for kind, count in summary.flagged.items()

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edgenas_core.command.console import say, wrapped
 from edgenas_core.page.document import KeyFigure
+from edgenas_core.types.kind import Kind
 from nas.report.answer import Answer, Status
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
@@ -101,7 +102,10 @@ def print_next(
             command = f"edgenas.export(run={str(folder)!r}, which={answer.which!r})"
         console.print(Text(f"next: {command}"), soft_wrap=True)
         if answer.network.latency.kind.is_predicted:
-            say(console, "to measure it: the same with latency=probe device=ssh://<board>")
+            way = "the same with latency=probe device=ssh://<board>"
+            if answer.network.latency.kind is Kind.published:
+                way = "add formats=[onnx,tflite] precision=int8, run board/ on the chip, and python -m nas.measure serial=<port>"
+            say(console, f"to measure it: {way}")
     console.print()
     print_details(console, summary)
     if page is not None:

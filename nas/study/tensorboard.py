@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgenas_core.page.chart import Values
 from edgenas_core.page.parts import Figure
 from nas.report.event_file import EventFile
 
@@ -22,7 +23,7 @@ def write_curves(folder: Path, charts: Mapping[tuple[str, float], Sequence[Figur
     """
     files: dict[str, EventFile] = {}
 
-    def write(run: str, tag: str, x: Sequence[float], y: Sequence[float]) -> None:
+    def write(run: str, tag: str, x: Values, y: Values) -> None:
         if run not in files:
             files[run] = EventFile(folder / run)
         for step, value in zip(x, y, strict=True):

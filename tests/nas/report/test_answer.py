@@ -198,8 +198,8 @@ def test_the_policys_distance_from_its_best_is_a_figure():
 
     arrived, short = (Answer(replace(summary, mode_gap=gap)) for gap in (0.0, 0.0021))
 
-    assert figure(arrived, "policy's mode").value == "0.0000"
-    assert figure(short, "policy's mode").value == "0.0021"
+    assert figure(arrived, "final policy").value == "0.0000"
+    assert figure(short, "final policy").value == "0.0021"
 
 
 def test_a_network_for_several_devices_has_its_latency_on_each():
@@ -235,7 +235,8 @@ def test_the_baseline_is_a_network_beside_the_answer_with_its_training():
     assert (rule.accuracy_searched, rule.latency_ms) == (accuracy, LATENCY_MS[7])
     (shown,) = answer.baseline_figures
     assert shown.value == rule.accuracy.text
-    assert {rule.fidelity, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
+    told = f"validation accuracy, {rule.fidelity}"
+    assert {told, rule.latency.text, rule.arch} == {*shown.note.split("; ")}
     assert (untrained.summary.baseline, untrained.baseline_figures) == (None, [])
     (shown,) = original.baseline_figures
     assert (shown.value, shown.note) == (f"{accuracy:.2%}", "2 ms")

@@ -62,5 +62,19 @@ def test_no_line_is_wider_than_the_terminal_but_that_of_the_architecture():
 
     lines = printed(made, width=80).splitlines()
 
-    named = [made.summary.best, made.summary.answer]
-    assert [line.split()[-1] for line in lines if len(line) > 80] == [one.arch for one in named]
+    assert [line.split()[-1] for line in lines if len(line) > 80] == [made.summary.answer.arch]
+
+
+def test_the_answer_is_of_six_lines_with_the_next_command(tmp_path):
+    made = predicted(range(500))
+    console = Console(file=io.StringIO(), width=200)
+
+    print_summary(console, made.summary)
+    print_next(console, made.summary, tmp_path, tmp_path / "report.html")
+
+    answer, _, _ = console.file.getvalue().strip().partition("\n\n")
+    lines = answer.splitlines()
+    assert lines[0].endswith(":")
+    assert [line.split()[0] for line in lines[1:4]] == ["accuracy", "latency", "search"]
+    assert made.summary.answer.arch in lines[4]
+    assert lines[5].startswith("next: python -m nas.export ")
