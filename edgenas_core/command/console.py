@@ -10,6 +10,8 @@ import logging
 import os
 import sys
 import textwrap
+import threading
+import time
 from typing import Any, final
 
 from rich.console import Console
@@ -31,6 +33,10 @@ class PlainConsole(Console):
         if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
             options.setdefault("width", 80)
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
+        self.stage = ""
+        """What the command does at present, for `Heartbeat`."""
+        self.printed_s = time.monotonic()
+        """When the last line was printed, on the monotonic clock."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, and log the text without its wrapping; tables and bars are only printed."""
@@ -39,6 +45,7 @@ class PlainConsole(Console):
         )
         if text:
             _log.log(logging.WARNING if text.startswith("warning") else logging.INFO, text)
+        self.printed_s = time.monotonic()
         super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
@@ -46,6 +53,52 @@ class PlainConsole(Console):
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write("edgenas: nobody reads the output any more; going on without it\n")
+
+
+_SILENCE_S = 10.0
+"""A command that works prints a line at least this often."""
+
+
+@final
+class Heartbeat:
+    """While the block runs, prints its stage and its share of the time where nothing else was printed for 10 s."""
+
+    def __init__(self, console: PlainConsole, began_s: float, hours: float | None) -> None:
+        """Begins with the block.
+
+        Args:
+          console: prints, and knows the stage.
+          began_s: when the time began, on the monotonic clock.
+          hours: the time that there is; None: no limit.
+        """
+        self._console, self._began_s, self._hours = console, began_s, hours
+        self._over = threading.Event()
+
+    def __enter__(self) -> Heartbeat:
+        threading.Thread(target=self._beat, daemon=True, name="heartbeat").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _beat(self) -> None:
+        while not self._over.wait(1.0):
+            has_bar = bool(getattr(self._console, "_live_stack", None))  # which shows the same
+            if not has_bar and time.monotonic() - self._console.printed_s >= _SILENCE_S:
+                self._console.print(self._line(), soft_wrap=True)
+
+    def _line(self) -> str:
+        spent_s = time.monotonic() - self._began_s
+        stage = f"{self._console.stage or 'working'}: {spent_s:,.0f} s"
+        if not self._hours:
+            return stage
+        return f"{stage} of {3600 * self._hours:,.0f} s, {spent_s / (36 * self._hours):.0f} % of hours={self._hours:g}"
+
+
+def at_stage(console: Console, stage: str) -> None:
+    """Note what the command does at present."""
+    if isinstance(console, PlainConsole):
+        console.stage = stage
 
 
 def say(console: Console, text: str) -> None:

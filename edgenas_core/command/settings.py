@@ -121,6 +121,8 @@ def help_text(about: str, schema: type[Any], composed: DictConfig, names: Mappin
         if each.heading:
             lines.append(f"  {each.heading}:")
         value = names.get(each.name) or OmegaConf.select(composed, each.name)
+        if each.unset and each.default == NO_DEFAULT:  # depends on settings that are not known yet
+            value = None
         about_values = f" ({each.type_text}; default{each.default_text(value)})"
         lines += _two_columns(each.name, each.sentence.rstrip(".") + about_values)
     return "\n".join(lines) + "\n"

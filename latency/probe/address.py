@@ -57,6 +57,11 @@ def addresses(device: object) -> str:
     return " ".join(map(str, device)) if isinstance(device, list) else str(device)
 
 
+def spoken(address: str) -> str:
+    """The address as a person says it."""
+    return "this machine" if address == "cmd://" else address
+
+
 def split_addresses(text: str) -> list[str]:
     """The addresses in a text, separated by space.
 

@@ -15,6 +15,7 @@ from edgenas_core.machine.stability import OnDisturbance, StabilityConfig, drift
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies, Space, UnmeasuredError
+from latency.probe.address import spoken
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.pool import BoardPool, ProbeOutcome
@@ -184,12 +185,12 @@ class ProbeLatency:
         if outcome.timed is not None and not outcome.timed.is_stable:
             self._flag(
                 "networks that did not settle",
-                f"{outcome.board}: {outcome.network} did not settle while it was warmed up",
+                f"{spoken(outcome.board)}: {outcome.network} did not settle while it was warmed up",
             )
         if not outcome.disturbances:
             return Kind.measured
         sentence = (
-            f"{outcome.board} was not quiet while {outcome.network} was "
+            f"{spoken(outcome.board)} was not quiet while {outcome.network} was "
             f"timed, twice: {'; '.join(outcome.disturbances)}"
         )
         if self.on_disturbance is OnDisturbance.stop:

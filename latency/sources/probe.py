@@ -22,6 +22,7 @@ from edgenas_core.types.task import Task
 from latency.base import LatencyConfig, Space
 from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
+from latency.probe.address import spoken
 from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, exported, require_times
 from latency.probe.oracle import ProbeLatency
@@ -108,7 +109,7 @@ class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
             "agent": agent.VERSION,
         }
         kept = Cache(folder, key, about)
-        where = ", ".join(board.address for board in boards)
+        where = ", ".join(spoken(board.address) for board in boards)
         oracle = ProbeLatency(
             device=identity.device(settings),
             description=(

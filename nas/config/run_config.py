@@ -61,7 +61,11 @@ class RunConfig:
         "stm32h747/cubeai/int8; with latency=probe the address "
         "of a board, ssh://<host> or cmd://<command>, or [several,addresses]; here: this machine.",
     )
-    space: str = setting(MISSING, "Search space; docs/tutorial/your-own-space.md adds yours.")
+    space: str = setting(
+        MISSING,
+        "Search space; docs/tutorial/your-own-space.md adds yours.",
+        unset="nas_bench_201; of a fit pretrained, or residual where no pretrained weights are at hand",
+    )
     precision: BoardPrecision | None = setting(
         None, "Number format of the files that a live device times.", unset="fp32"
     )

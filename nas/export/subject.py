@@ -129,7 +129,9 @@ class ExportSubject:
         if self.images is None:
             notes.append("the accuracy is unknown: name the images with data=")
         if self.training is not None and self.training.state == TrainingState.interrupted.value:
-            notes.append("the training was interrupted: its recipe had more epochs")
+            notes.append(
+                "the time for the training (hours=) was over before the last epoch of its recipe"
+            )
         return tuple(notes)
 
     @property

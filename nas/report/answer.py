@@ -34,6 +34,10 @@ _WHY_FLAGGED = {
 }
 
 
+_CERTAIN = 1.1
+"""Times under load that are below T by this factor confirm it, as other work only makes a network slower."""
+
+
 class Status(Enum):
     """State of the best network: whether it is confirmed, ranked, and the optimum."""
 
@@ -88,7 +92,7 @@ class Answer:
         best = self.best
         if best is None:
             return Status.none
-        if best.is_disturbed:
+        if best.is_disturbed and _CERTAIN * _slowest_ms(best) > self.summary.T_ms:
             return Status.unconfirmed
         if self.summary.gap is None or best.rank is None:
             return Status.unranked
@@ -189,7 +193,7 @@ class Answer:
                 )
             raised = f"{'one' if summary.limits else 'T'} or the budget"
             return f"No network wins: no trial met {self.limits}; raise {raised}."
-        unconfirmed = "UNCONFIRMED: " if self.best.is_disturbed else ""
+        unconfirmed = "UNCONFIRMED: " if self.status is Status.unconfirmed else ""
         ranked = f", the {self.optimum_name} of the space" if self.is_ranked else ""
         return f"{unconfirmed}Best network within {self.limits} on {summary.device}{ranked}"
 
@@ -217,12 +221,21 @@ class Answer:
             return KeyFigure(self.metric, *self._in_words(test.fraction, (low, high), in_int8))
         if network.test is None or summary.split == Split.test.value:
             return next(iter(self.accuracy_figures(network)))
-        interval = summary.test_interval if network is self.best else None
+        interval = self._test_interval(network)
         if network.accuracy.kind is Kind.trained and interval is not None:
             return KeyFigure(self.metric, *self._in_words(network.test.value / 100, interval))
         length = f", after {epochs_text(settings.test_epochs)}" if self.is_short else ""
         note = f"{_interval(interval)}test {settings.items} of {self.dataset}{length}"
         return KeyFigure(self.metric, network.test.text, note)
+
+    def _test_interval(self, network: Network) -> tuple[float, float] | None:
+        """95 % interval of the test metric; None of a network that was not trained here."""
+        tested = sum(result.images for result in self.summary.by_class)
+        if network is not self.best or network.test is None:
+            return None
+        if self.summary.test_interval is None and tested:
+            return wilson_interval(network.test.value / 100, tested)
+        return self.summary.test_interval
 
     def _in_words(
         self, fraction: float, interval: tuple[float, float], what: str = ""
@@ -362,8 +375,14 @@ class Answer:
                 yield KeyFigure(f"latency on {place.device}", place.latency.text, note, tone)
             return
         if network.is_disturbed:
-            note = f"measured while other work ran; not confirmed to be within {limit}"
-            yield KeyFigure(label, latency.text, note, Tone.bad)
+            times = [network.latency_first_ms, network.latency_again_ms, network.latency_ms]
+            known = sorted(time for time in times if time is not None)
+            between = f"{amount(known[0], 'ms')} to {amount(known[-1], 'ms')} while other work ran"
+            if self.status is Status.unconfirmed:
+                note = f"{between}; not confirmed to be within {limit}"
+                yield KeyFigure(label, latency.text, note, Tone.bad)
+            else:
+                yield KeyFigure(label, latency.text, f"{between}, all within {limit}", Tone.good)
             return
         spare = amount(self.summary.T_ms - latency.value, "ms")
         notes = [f"{spare} to spare"]
@@ -456,10 +475,23 @@ class Answer:
                 f"the optimum and the ranks are among measured and predicted latencies: of the space, "
                 f"{summary.space_latency_predicted:.1%} are predicted"
             )
+        yield from self._why_not_baseline()
         if failed := summary.states.get("failed", 0):
             yield f"{failed:,} of {summary.samples:,} trials failed; samples.parquet has their errors"
         if summary.split == Split.test.value:
             yield "the search was on test images, so its test accuracy is no unbiased estimate"
+
+    def _why_not_baseline(self) -> Iterator[str]:
+        """Why the winner is kept where the baseline is faster and no less accurate than noise can tell."""
+        baseline, network = self.summary.baseline, self.best
+        if baseline is None or network is None or baseline.latency_ms >= network.latency_ms:
+            return
+        noise = 2 * (network.accuracy_sd or 0.0)
+        if abs(baseline.accuracy_searched - network.accuracy_searched) <= noise:
+            yield (
+                f"the baseline is faster, and as accurate within the noise of the validation images "
+                f"({100 * noise:.1f} points); the winner is kept because both meet T"
+            )
 
     def _list_predictions(self) -> Iterator[str]:
         """Texts that name the model behind each predicted number, and its share of the trials."""
@@ -482,6 +514,12 @@ class Answer:
                 share = trials.get(kind, 0.0)
                 of_trials = "" if share in {0.0, 1.0} else f" of {share:.1%} of the trials"
                 yield f"{what}{of_trials} {kind.words.removeprefix('predicted ')}"
+
+
+def _slowest_ms(network: Network) -> float:
+    """The longest of the times of a network."""
+    times = (network.latency_first_ms, network.latency_again_ms, network.latency_ms)
+    return max(time for time in times if time is not None)
 
 
 def _expected_losses(space: str) -> Mapping[str, tuple[float, float]]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from edgenas_core.types.kind import FLAGGED, Kind
+from edgenas_core.types.kind import Kind
 from nas.trials.limits import cost_text
 
 PREDICTED = "~"
 """Mark of a number that a model gave, wherever it is shown."""
 
-_FLAGS = (*FLAGGED, Kind.penalty)
+_FLAGS = {
+    Kind.disturbed: "under load",
+    Kind.implausible: "implausibly fast",
+    Kind.penalty: "penalty",
+}
+"""Words behind a time that is not to be relied on."""
 
 
 @final
@@ -32,7 +37,7 @@ class Number:
     @property
     def text(self) -> str:
         """The number with its mark and unit, and the kind of a time that is not to be relied on."""
-        flag = f", {self.kind.name}" if self.kind in _FLAGS else ""
+        flag = f", {_FLAGS[self.kind]}" if self.kind in _FLAGS else ""
         return f"{self.mark}{amount(self.value, self.unit)}{flag}"
 
     @property

@@ -131,14 +131,19 @@ class RunFolder:
 
 
 def new_run_folder(
-    runs: Path, reward: str | None, device: str, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS
+    runs: Path,
+    reward: str | None,
+    subject: str,
+    limit_ms: float,
+    limits: Limits = NO_FURTHER_LIMITS,
 ) -> RunFolder:
-    """Make `<runs>/<date>/<time>-<reward>-<device>-T<limit>ms`, numbered if it is there already.
+    """Make `<runs>/<date>/<time>-<reward>-<subject>-T<limit>ms`, numbered if it is there already.
 
-    Further limits follow, as in `-T17ms-E5mJ-P1M`. A search without a reward has none in the name.
+    Further limits follow, as in `-T17ms-E5mJ-P1M`. A fit has no reward in its name, and the data as its subject; a
+    search has the device.
     """
     now = datetime.now().astimezone()
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")[:_LONGEST_DEVICE]
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", subject).strip("-")[:_LONGEST_DEVICE]
     name = f"{now:%H-%M-%S}-{'' if reward is None else f'{reward}-'}{slug}-T{limit_ms:g}ms"
     name += re.sub(r"[ =,]", "", "".join(f"-{limit}" for limit in limits.each))
     for number in range(1, 1000):

@@ -130,7 +130,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     folder = new_run_folder(
         Path(config.out),
         asked.choices.get("reward"),
-        problem.oracle.device,
+        _subject(experiment),
         problem.limit_ms,
         problem.limits,
     )
@@ -143,6 +143,12 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
     stored = {"command": asked.command, "choices": choices, "sources": dict(sources)}
     write_whole(folder.config, OmegaConf.to_yaml({**stored, "values": values}))
     return folder
+
+
+def _subject(experiment: Experiment) -> str:
+    """Name of the data that networks are trained on; without any, that of the device."""
+    name = Path((experiment.data or "").partition("?")[0]).stem
+    return name.rpartition(":")[2] or experiment.problem.oracle.device
 
 
 def _values(composed: DictConfig) -> dict[str, Any]:

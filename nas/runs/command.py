@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from controller.base import DivergedError
-from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.console import Heartbeat, PlainConsole, say
 from edgenas_core.command.exit_status import USER_ERROR, one_line_errors
 from edgenas_core.command.hydra_command import chosen_names, hydra_command, user_errors
 from edgenas_core.command.json_output import add_result
@@ -80,8 +80,12 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
 
         age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
         began_s = time.monotonic() - max(0.0, age_s)
-        run = begin(kind, composed, choices, words, console, began_s=began_s)
-        summary = run.complete()
+        hours = composed.get("hours") if composed.resume is None else None
+        with Heartbeat(console, began_s, hours):
+            console.stage = "reading"
+            run = begin(kind, composed, choices, words, console, began_s=began_s)
+            console.stage = "searching"
+            summary = run.complete()
         from nas.report.result import result_of  # noqa: PLC0415 - likewise
 
         add_result(**result_of(run.begun.folder, summary))

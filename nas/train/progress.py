@@ -9,7 +9,6 @@ from typing import final
 from rich.console import Console
 
 from edgenas_core.command.progress import progress_bar
-from edgenas_core.types.units import epochs_text
 from nas.fit.learners.data import TrainingData
 from nas.fit.training.trainer import Epoch
 from nas.report.event_file import EventFile
@@ -33,6 +32,7 @@ class TrainingProgress:
         self._console, self._metric, self._items = console, data.metric, data.items
         self._events = None if tensorboard is None else EventFile(tensorboard, done=done)
         self._every = max(1, epochs // _LINES)
+        self._planned = epochs
         self._bar = progress_bar(console)
         self._task = self._bar.add_task("", total=epochs, completed=done)
         self.epoch_s = 0.0
@@ -46,6 +46,14 @@ class TrainingProgress:
         self._bar.stop()
         if self._events is not None:
             self._events.close()
+
+    def _epoch_text(self, epoch: Epoch) -> str:
+        """The epoch's number, and that of the last one as far as it is known.
+
+        Where a time ends a training, the number of the last epoch is an estimate, which changes.
+        """
+        is_fixed = epoch.epochs == self._planned
+        return f"epoch {epoch.number:>3} of {'' if is_fixed else 'about '}{epoch.epochs}"
 
     def __call__(self, epoch: Epoch) -> None:
         """Show an epoch."""
@@ -64,6 +72,6 @@ class TrainingProgress:
         elif epoch.number % self._every == 0 or epoch.number == epoch.epochs:
             left = timedelta(seconds=round(epoch.seconds * (epoch.epochs - epoch.number)))
             self._console.print(
-                f"{epoch.number:>5} / {epochs_text(epoch.epochs)}  {figures}  {left} left",
+                f"{self._epoch_text(epoch)}  {figures}  {left} left",
                 soft_wrap=True,
             )

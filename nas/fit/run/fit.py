@@ -11,6 +11,7 @@ from typing import Generic, final
 
 import numpy as np
 
+from edgenas_core.command.console import at_stage
 from edgenas_core.types.kind import Kind
 from latency.base import LiveOracle
 from nas.fit.ranking.proposer import StagedProposer
@@ -67,7 +68,9 @@ class Fit(Generic[AnyJobs]):
         """Draw candidates, and train the promising ones until the winner's time begins."""
         context, record, clock = self._context, self._record, self._context.clock
         # Draw candidates, and time and score them.
+        console = context.begun.console
         if record.candidates is None:
+            at_stage(console, "timing and scoring candidates")
             candidates = record.candidates = self._kind.draw(check)
             journal.note("candidates", candidates.values())
         else:
@@ -89,6 +92,7 @@ class Fit(Generic[AnyJobs]):
         clock.resume(spent_s)
         if record.winners:
             return
+        at_stage(console, "ranking by short trainings")
         # Train one after another, until the jobs say that it is enough.
         source = self._kind.trainings(jobs)
         on_evaluated = curve(context, self._kind.fidelities)
@@ -118,6 +122,7 @@ class Fit(Generic[AnyJobs]):
           UserError: if every training failed, or no candidate is within T when timed again.
         """
         context, ranking = self._context, self._ranking
+        at_stage(context.begun.console, "training the winner")
         full = FullTrainings(context, self._kind, ranking, self._record)
         beside = full.train_beside()
         stages = self._kind.stage_results(ranking, beside)

@@ -45,7 +45,7 @@ def labels(answer):
         (Number(69.756, "%", Kind.trained, 0.4567), "69.76%"),
         (Number(13.337, "ms", Kind.regression, 0.47), "~13.34 ms \u00b1 0.47 ms"),
         (Number(0.12345, "ms", Kind.measured), "0.123 ms"),
-        (Number(13.337, "ms", Kind.disturbed), "13.34 ms, disturbed"),
+        (Number(13.337, "ms", Kind.disturbed), "13.34 ms, under load"),
         (Number(20.0, "ms", Kind.penalty), "20.00 ms, penalty"),
         (Number(4.2, "mJ", Kind.measured), "4.2 mJ"),
         (Number(857_000.0, "", Kind.measured), "0.857 M"),
