@@ -27,6 +27,8 @@ _ROOT = Path(__file__).parent.parent
 _DOCS = "docs/"
 _INDEX = "README.md"
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_API = re.compile(r"<!--\n(::: [^\n]*\n(?:    [^\n]*\n)*)-->")
+"""What mkdocstrings makes a reference of; a code host shows the line before it alone."""
 _HELP = re.compile(r"<!-- help: (.*) -->")
 _log = get_plugin_logger("links")
 
@@ -63,6 +65,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"{picture}[{text}]({posixpath.relpath(uri, posixpath.dirname(here))}{hash_}{anchor})"
         return f"[{text}]({config.repo_url}/blob/main/{to})" if config.repo_url else text
 
+    markdown = _API.sub(r"\1", markdown)
     markdown = _HELP.sub(lambda found: "\n".join(map(_help, found[1].split())), markdown)
     blocks = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(one if one.startswith("```") else _LINK.sub(rewritten, one) for one in blocks)

@@ -418,7 +418,7 @@ class Answer:
                 note = f"this is the exact optimum: no network within {self.label} is more accurate"
                 yield KeyFigure("gap", "none", note, Tone.good)
             else:
-                note = f"this is the {self.optimum_name}, by predictions; {self.expected_loss}"
+                note = f"this is the {self.optimum_name}, the best network by the predictors; {self.expected_loss}"
                 yield KeyFigure("gap", f"{PREDICTED}none", note)
         elif self.status is Status.below and optimum is not None and self.summary.gap is not None:
             note = (

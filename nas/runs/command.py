@@ -83,7 +83,12 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
         hours = composed.get("hours") if composed.resume is None else None
         with Heartbeat(console, began_s, hours):
             console.stage = "reading"
-            run = begin(kind, composed, choices, words, console, began_s=began_s)
+            try:
+                run = begin(kind, composed, choices, words, console, began_s=began_s)
+            except KeyboardInterrupt:
+                again = "resume= goes on as before" if composed.resume else "run it again to begin"
+                console.print(f"nothing was written: {again}")
+                raise
             console.stage = "searching"
             summary = run.complete()
         from nas.report.result import result_of  # noqa: PLC0415 - likewise

@@ -66,7 +66,7 @@ class TestOnABareMachine:
     def test_the_folder_is_named_after_the_run_and_holds_its_files(self, finished):
         folder = finished[1]
 
-        assert folder.name.endswith("-constrained-jetson-nano-fp32-b1-T17ms")
+        assert folder.name.endswith("-proposed-jetson-nano-fp32-b1-T17ms")
         assert {path.name for path in folder.iterdir()} == {
             "config.yaml",
             "environment.json",
