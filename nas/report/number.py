@@ -13,7 +13,7 @@ PREDICTED = "~"
 
 _FLAGS = {
     Kind.disturbed: "under load",
-    Kind.implausible: "implausibly fast",
+    Kind.implausible: "implausible",
     Kind.penalty: "penalty",
 }
 """Words behind a time that is not to be relied on."""

@@ -142,8 +142,13 @@ def test_a_search_that_never_met_its_limits_has_no_network_and_says_what_to_rais
     assert "P = 5,000" in limited.headline
 
 
-def test_a_disturbed_network_is_not_confirmed():
-    answer = answer_of(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41.0))
+def test_a_time_under_load_near_t_is_not_confirmed():
+    far = answer_of(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41.0))
+    near_ms = 1.05 * far.best.latency_ms
+    answer = answer_of(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=near_ms))
+
+    assert far.status is not Status.unconfirmed
+    assert figure(far, "latency").tone is Tone.good
 
     assert (answer.status, answer.best.is_disturbed) == (Status.unconfirmed, True)
     assert answer.headline.startswith("UNCONFIRMED")

@@ -49,7 +49,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
     [
         (("T=17",), "write T=17ms"),
         (("T=0.1ms", "reward=constrained"), "T=0.1ms"),
-        (("T=1ms",), "T > 1ms"),
+        (("reward=proposed", "T=1ms"), "T > 1ms"),
         (("budget=0",), "budget=0"),
         (("budget=many",), "budget: "),
         (("seed=-1",), "seed=-1"),
@@ -68,7 +68,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
         (("reward=mnasnet", "reward.exponent_beyond=nan"), "exponent_beyond=nan"),
         (("controller.lr=inf",), "controller.lr=inf"),
         (("budget=99999999999999999999",), "1,000,000,000"),
-        (("reward.latency_weight=2",), "latency_weight=2"),
+        (("reward=proposed", "reward.latency_weight=2"), "latency_weight=2"),
         (("reward=null",), "reward=null"),
         (("workers=0",), "workers=0"),
         (("space=ofa",), "nas_bench_201"),
