@@ -477,7 +477,7 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
                 keys.parse(csv_dialect.architecture_text(text, keys)) if row is None else row
             )
     except UserError as error:
-        raise UserError(f"{path}, line {line}: {error}") from error
+        raise UserError(f"{path}, line {line}: {str(error)[:500]}") from error
     if not rows:
         return np.empty((0, len(keys.num_choices)), np.int64)
     architectures = keys.normal(np.stack(rows))

@@ -139,7 +139,9 @@ class Annotations:
         """Read one JSON file."""
         try:
             content = json.loads(read_text(path))
-            rows = {key: _rows(content, key) for key in ("images", "categories", "annotations")}
+            rows = {
+                key: self._rows(content, key) for key in ("images", "categories", "annotations")
+            }
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}") from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -150,6 +152,15 @@ class Annotations:
                 f"{path} is not COCO's JSON: {reason}{_way_out(self.folder)}"
             ) from error
         self._read_rows(path, part, rows)
+
+    def _rows(self, content: Any, key: str) -> list[dict[str, Any]]:
+        rows = content[key]
+        if not isinstance(rows, list):
+            raise TypeError(f"{key} is no list")
+        for row in rows:
+            if not isinstance(row, dict):
+                self.leave_out(f"rows of {key} that are no objects", row)
+        return [row for row in rows if isinstance(row, dict)]
 
     def _read_rows(
         self, path: Path, part: ImagePart, rows: dict[str, list[dict[str, Any]]]
@@ -200,8 +211,12 @@ class Annotations:
                 self.leave_out(f"rows of {kind} without id or {name}", row.get(name, row.get("id")))
                 continue
             key = _key(row["id"])
-            if named.setdefault(key, row[name]) != row[name]:
+            if key not in named:
+                named[key] = row[name]
+            elif named[key] != row[name]:
                 repeated.append(str(key))
+            else:
+                self.leave_out(f"rows of {kind} that repeat another", row[name])
         if repeated:
             raise UserError(
                 f"{path}: {len(repeated)} {kind} ids are repeated ({', '.join(repeated[:_EXAMPLES])}), as where files "
@@ -323,8 +338,13 @@ class Annotations:
         if "images" in parts:
             parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
         file = self.folder.joinpath(*parts).with_suffix(".txt")
-        for line in read_text(file).splitlines() if file.is_file() else ():
-            label, *numbers = line.split() or [""]
+        try:
+            lines = read_text(file).splitlines() if file.is_file() else []
+        except (UserError, OSError):
+            self.leave_out("images whose label file cannot be read", image.file.name)
+            return
+        for line in filter(str.strip, lines):
+            label, *numbers = line.split()
             try:
                 values = [float(number) for number in numbers]
             except ValueError:
@@ -454,13 +474,6 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
 
 def _annotation_files(folder: Path) -> list[Path]:
     return sorted((folder / "annotations").glob("[!.]*.json"))
-
-
-def _rows(content: Any, key: str) -> list[dict[str, Any]]:
-    rows = content[key]
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise TypeError(f"{key} is no list of objects")
-    return rows
 
 
 def _key(value: Any) -> int | str:
