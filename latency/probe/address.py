@@ -31,6 +31,10 @@ folder from being imported in the place of the standard library's.
 """
 
 
+THIS_MACHINE = "this machine"
+"""What a person calls the address `cmd://`."""
+
+
 @final
 @dataclass(frozen=True)
 class Connect:
@@ -59,7 +63,7 @@ def addresses(device: object) -> str:
 
 def spoken(address: str) -> str:
     """The address as a person says it."""
-    return "this machine" if address == "cmd://" else address
+    return THIS_MACHINE if address == "cmd://" else address
 
 
 def split_addresses(text: str) -> list[str]:

@@ -17,6 +17,7 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import FLAGGED, Kind
 from edgenas_core.types.units import epochs_text
 from latency.devices.registry import tail_in_words
+from latency.probe.address import THIS_MACHINE
 from nas.accuracy.base import Split
 from nas.fit.training.trained_folder import Judged, balanced_accuracy
 from nas.report.network import Network
@@ -97,6 +98,13 @@ class Answer:
         if self.summary.gap is None or best.rank is None:
             return Status.unranked
         return Status.optimum if best.rank == 1 else Status.below
+
+    @property
+    def device(self) -> str:
+        """Name of the device, and that it is this machine if it is."""
+        device = self.summary.device
+        is_here = f"({THIS_MACHINE})" in self.summary.latency_description
+        return f"{THIS_MACHINE} ({device})" if is_here else device
 
     @property
     def label(self) -> str:
@@ -195,7 +203,7 @@ class Answer:
             return f"No network wins: no trial met {self.limits}; raise {raised}."
         unconfirmed = "UNCONFIRMED: " if self.status is Status.unconfirmed else ""
         ranked = f", the {self.optimum_name} of the space" if self.is_ranked else ""
-        return f"{unconfirmed}Best network within {self.limits} on {summary.device}{ranked}"
+        return f"{unconfirmed}Best network within {self.limits} on {self.device}{ranked}"
 
     @cached_property
     def headline_figures(self) -> list[KeyFigure]:

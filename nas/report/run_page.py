@@ -51,7 +51,7 @@ def run_page(
     if answer.best is None and len(done):
         figures.insert(0, _nearest(done, problem))
     return HtmlPage(
-        title=f"{answer.dataset} on {summary.device} within {answer.limits}",
+        title=f"{answer.dataset} on {answer.device} within {answer.limits}",
         subtitle=(
             f"One search of {settings.space}: {len(trials):,} samples by the controller "
             f"{settings.controller}, reward {settings.reward}, seed {settings.seed}"
@@ -74,8 +74,11 @@ def answer_parts(answer: Answer) -> list[PagePart | str]:
     if network is None:
         parts: list[PagePart | str] = [answer.headline]
     else:
-        metric = "" if answer.metric == "accuracy" else f"{answer.metric} "
-        parts = [f"{answer.headline}: {metric}{network.line}.", f"`{network.arch}`"]
+        accuracy, latency, *_ = answer.headline_figures
+        numbers = (
+            f"{accuracy.label} {accuracy.value}, {accuracy.note}; {latency.label} {latency.value}"
+        )
+        parts = [f"{answer.headline}: {numbers}.", f"`{network.arch}`"]
     return [*parts, *(PageNote(f"{note[0].upper()}{note[1:]}.") for note in answer.notes)]
 
 

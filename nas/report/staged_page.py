@@ -89,9 +89,9 @@ def staged_page(
     network = drawings(rows, best, problem) if rows else []
     charts = () if winner is None else winner.charts()
     return HtmlPage(
-        title=f"{answer.dataset} on {summary.device} within {answer.limits}",
+        title=f"{answer.dataset} on {answer.device} within {answer.limits}",
         subtitle=(
-            f"One search of {settings.space.partition(':')[0]}, ranked by {settings.controller}, "
+            f"One fit of networks of {settings.space.partition(':')[0]}, ranked by {settings.controller}, "
             f"seed {settings.seed}; the winner was trained for {epochs_text(settings.epochs)}"
         ),
         answer=answer_parts(answer),
