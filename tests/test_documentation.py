@@ -78,6 +78,31 @@ def documented():
 DOCUMENTED = documented()
 
 
+NOT_RUN = {  # beginning of a line -> why no test runs it as it stands
+    "make": "it sets up the environment that the tests run in; tests/nas/test_readme.py has its recipe",
+    "source": "the shell's",
+    "pip": "it needs an index",
+    "tensorboard": "tests/nas/test_readme.py runs it",
+    "ssh": "it needs a board; tests/latency/probe has an sshd",
+    "hf": "it needs timm's hub",
+    "cp": "files of the command before it",
+    "cd": "the shell's",
+    "(cd": "checksums of what was downloaded",
+    "python check.py": "tests/nas/export runs those of an export",
+    "python infer.py": "likewise",
+    "python <folder>": "likewise",
+}
+
+
+def test_every_line_of_a_page_is_a_command_of_ours_or_listed_as_not_run():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+            for line in filter(None, map(str.strip, block.splitlines())):
+                is_listed = line.startswith(("#", *NOT_RUN))
+                assert is_listed or started(line) is not None, f"{page.name}: {line}"
+
+
 def overrides(words):
     """Overrides of a command line."""
     flags = {"-m", "--help", "--json"}
