@@ -301,7 +301,7 @@ class LiveBoard:
             if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
-                    f"onnxruntime, ai_edge_litert, tflite_runtime or torch; install one, or name another by python="
+                    f"onnxruntime, ai_edge_litert, tflite_runtime or torch; install one, or name another Python by latency.python= (of nas.measure python=)"
                 )
             asked = there[0]
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
@@ -321,7 +321,7 @@ class LiveBoard:
         if self._settings.precision is BoardPrecision.int8 and not is_of_files:
             raise BoardError(
                 f"{self.address}: precision int8 needs onnxruntime or litert, and the runtime is "
-                f"{asked.value}: set runtime="
+                f"{asked.value}: set latency.runtime= (of nas.measure runtime=)"
             )
         return asked.value
 

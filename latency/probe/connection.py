@@ -251,8 +251,8 @@ class Connection:
         return EndedError(f"{self._address}: the command {how}{self._complaint()}")
 
     def _waiting(self) -> str:
-        """What the agent said last that it was doing, and the setting that waits longer."""
-        return f", {self._doing}; latency.silence_s= waits longer" if self._doing else ""
+        """What the agent said last that it was doing."""
+        return f", {self._doing}" if self._doing else ""
 
     def _complaint(self) -> str:
         """The last line that speaks of an error, else the last line, of standard error and of standard output.

@@ -9,7 +9,7 @@ from latency.probe.settings import BoardPrecision
 from nas.accuracy.base import HasWeights
 from nas.fit.build import FROM_SCRATCH, no_weights
 from nas.fit.config import FitExperiment
-from nas.fit.data.image_set import ImageSet
+from nas.fit.learners.data import has_classes
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.runs.announcement import beginning, doubts
 from nas.trials.survey import require_complete
@@ -28,7 +28,7 @@ def announce(experiment: FitExperiment, console: Console, *, names_space: bool) 
     if isinstance(problem.space, ElasticSpace):
         lines += problem.space.report
     lines.append(f"accuracy: {problem.accuracy.description}")
-    has_photos = config.data != "digits" and isinstance(images, ImageSet)
+    has_photos = config.data != "digits" and has_classes(images)  # tasks take no weights=
     if not names_space and config.space == FROM_SCRATCH and has_photos:
         lines.append(f"networks begin with random initialisation: {no_weights()}")
     how = f"ranking by {problem.accuracy.source}, seed {config.seed}, hours={config.hours:g}"

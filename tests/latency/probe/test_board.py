@@ -132,9 +132,7 @@ def test_a_slow_import_is_told_and_named_where_it_ends_in_silence(
     slow = slow.replace(b"_LONGEST_IMPORT_S = 600.0", b"_LONGEST_IMPORT_S = 3.0")
     slow = slow.replace(b"timeout=_LONGEST_IMPORT_S", b"timeout=60")
 
-    with pytest.raises(
-        SilentError, match=r"silent for 2 s, importing onnxruntime; latency.silence_s="
-    ):
+    with pytest.raises(SilentError, match=r"silent for 2 s, importing onnxruntime"):
         connect(sources=(slow,), patience=Patience(silence_s=2.0, tries=1))
     assert "cmd://: importing onnxruntime, 1 s so far" in lines
 
