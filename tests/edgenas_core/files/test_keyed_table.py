@@ -420,3 +420,13 @@ def test_any_file_is_read_or_refused_with_its_name_and_nothing_is_lost(  # noqa:
         assert str(path) in error
     else:
         assert path not in refused or "accuracy" in columns
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad_ms.csv"])
+def test_a_control_character_in_a_header_stops_no_other_table(tmp_path, name):
+    cell = NAS_BENCH_201.strings[0]
+    (tmp_path / "good_ms.csv").write_text(f"arch,good\n{cell},5\n")
+    (tmp_path / name).write_text(f"arch,my\x01board\n{cell},5\n")
+
+    assert latency_files(tmp_path, SPACE) == {"good": tmp_path / "good_ms.csv"}
+    assert "control character" in left_out(tmp_path, SPACE)[tmp_path / name]
