@@ -24,7 +24,7 @@ from edgenas_core.files.keyed_table import data_folder
 from edgenas_core.types.errors import UserError
 from latency.devices.registry import slug_of
 from latency.models.confidence import ResidualUncertainty, of_residuals
-from latency.models.layers import LayerModel, fit_layers, kind_of
+from latency.models.layers import LayerModel, fit_layers, kind_of, size_of
 from latency.models.regression import Quality, judge
 from latency.probe.layer_times import LayerTime
 
@@ -34,6 +34,9 @@ FEWEST_NETWORKS = 10
 _FOLDS = 5
 _LEAST_US = 0.1
 _OWN_SHARE = 0.1
+_BEYOND = 1.5
+"""Size of a layer, as a multiple of the largest measured one of its kind, from which it is unlike all of them."""
+
 EMBEDDED = Path(__file__).with_name("layer_tables")
 _COLUMNS = ["layer", "us", "times"]
 _MOST_BYTES = 2**26
@@ -73,19 +76,33 @@ class LayerTable:
         """Milliseconds of a network, by the words of its layers."""
         return float(self.model.predict_us(layers).sum()) / 1e3
 
-    def lacking(self, layers: Sequence[str]) -> dict[str, float]:
-        """Kinds of a network's layers that were not measured, and their shares of its predicted time."""
-        shares = dict.fromkeys({*map(kind_of, layers)} - self._kinds, 0.0)
-        if shares:
-            us = self.model.predict_us(layers)
-            for kind, share in zip(map(kind_of, layers), us / us.sum(), strict=True):
-                if kind in shares:
-                    shares[kind] += float(share)
-        return shares
+    def unlike(self, layers: Sequence[str]) -> dict[str, float]:
+        """Layers of a network that are unlike all measured ones, in words, and their shares of its predicted time.
+
+        Such a layer is of a kind that was not measured, or beyond the largest of its kind.
+        """
+        strange: dict[str, list[int]] = {}
+        for place, layer in enumerate(layers):
+            largest = self._largest.get(kind_of(layer))
+            if largest is None:
+                strange.setdefault(kind_of(layer), []).append(place)
+            elif any(
+                size > _BEYOND * most for size, most in zip(size_of(layer), largest, strict=True)
+            ):
+                strange.setdefault(f"{kind_of(layer)} of this size", []).append(place)
+        if not strange:
+            return {}
+        us = self.model.predict_us(layers)
+        return {name: float(us[places].sum() / us.sum()) for name, places in strange.items()}
 
     @cached_property
-    def _kinds(self) -> set[str]:
-        return {*map(kind_of, self.layers)}
+    def _largest(self) -> dict[str, tuple[float, ...]]:
+        """The most elements, depth and operations of the measured layers of each kind."""
+        largest: dict[str, tuple[float, ...]] = {}
+        for layer in self.layers:
+            before = largest.get(kind_of(layer), (0.0, 0.0, 0.0))
+            largest[kind_of(layer)] = tuple(map(max, before, size_of(layer)))
+        return largest
 
 
 def layer_table(

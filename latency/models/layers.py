@@ -38,7 +38,7 @@ TREES = 40
 
 _TENSOR = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 _KERNEL = re.compile(r"\((\d+)(?:x(\d+))?:(\d+)\)")
-_ELEMENTS, _OPERATIONS = slice(14, 17), 19
+_ELEMENTS, _MOVED, _OPERATIONS = slice(14, 17), 17, 19
 """Features that the linear model has, beside a constant."""
 
 
@@ -155,6 +155,12 @@ def _linear(
 def regression_inputs(layers: Sequence[str]) -> Float64[ndarray, "n inputs"]:
     """Of each layer 1, the elements of its first input, its others and its outputs, and its multiply-accumulates."""
     return _inputs(_features(layers))
+
+
+def size_of(layer: str) -> tuple[float, float, float]:
+    """Elements that a layer moves, values that each of its outputs sums, and its operations."""
+    features = _features_of(layer)
+    return features[_MOVED], features[_MOVED + 1], features[_OPERATIONS]
 
 
 def kind_of(layer: str) -> str:

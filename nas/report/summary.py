@@ -466,11 +466,12 @@ class _Reporter:
             network = replace(network, on=tuple(places))
         if problem.uncertainty is None or not network.latency.kind.is_predicted:
             return network
+        uncertainty = problem.uncertainty_of(architecture) or problem.uncertainty
         margin = math.log(problem.limit_ms / network.latency_ms)
         return replace(
             network,
-            latency_sd_ms=network.latency_ms * problem.uncertainty.sd,
-            within_T_probability=problem.uncertainty.confidence(margin),
+            latency_sd_ms=network.latency_ms * uncertainty.sd,
+            within_T_probability=uncertainty.confidence(margin),
         )
 
     def _accuracy_sd(self, architecture: Int64[ndarray, "D"], accuracy: float) -> float | None:

@@ -47,6 +47,14 @@ class SearchProblem:
             return uncertainty
         return uncertainty.without_slack()
 
+    def uncertainty_of(self, architecture: Int64[ndarray, "D"]) -> Uncertainty | None:
+        """Uncertainty of the predicted latency of one architecture."""
+        of_one = getattr(self.oracle, "uncertainty_of", None)
+        if of_one is None or self.uncertainty is None:
+            return self.uncertainty
+        uncertainty: Uncertainty = of_one(architecture)
+        return uncertainty if isinstance(self.space, Enumerable) else uncertainty.without_slack()
+
     @cached_property
     def margin(self) -> float:
         """Logarithm of the factor by which predicted latencies must be below T."""

@@ -62,6 +62,21 @@ def test_a_network_of_more_layers_takes_longer_and_is_marked_as_predicted(oracle
     assert sum("Conv.nchwc float larger" in line for line in lines) == 1
 
 
+def test_a_network_of_layers_unlike_the_measured_ones_has_a_wider_interval(oracle, lines):
+    row = SPACE.architectures(np.array([0]))[0]
+    text = SPACE.text(row)
+    layers = [f"Add float[1,{n}] float[1,{n}] > float[1,{n}]" for n in (15, 25, 900)]
+    share = oracle.table.unlike(layers)["Add float of this size"]
+
+    assert oracle.table.unlike(layers[:2]) == {}
+    assert 0.3 < share < 1
+    assert (
+        oracle.uncertainty_of(row).sd > 3 * oracle.uncertainty.sd
+    )  # of convolutions, which no one measured
+    assert text in lines[-1]
+    assert "its interval is wider" in lines[-1]
+
+
 def test_graphs_of_a_gpu_are_predicted_by_the_operations_of_torch(oracle, lines):
     on_gpu = replace(
         oracle, table=replace(oracle.table, device="h100/torch-graph/fp32/b1"), _predicted_ms={}
