@@ -238,12 +238,59 @@ def weights():
     return Foreign("weights.safetensors", whole, read_all, pack=in_safetensors)
 
 
+def checkpoint(**options):
+    import torch  # noqa: PLC0415 - most readers need none
+
+    from nas.fit.starts.weights_file import read_tensors  # noqa: PLC0415 - imports torch
+
+    file = io.BytesIO()
+    state = {"model": {"w": torch.ones(2, 3), "b": torch.zeros(2)}, "epoch": 3, "name": "net"}
+    torch.save(state, file, **options)
+    return Foreign("net.pth", file.getvalue(), read_tensors)
+
+
+def old_checkpoint():
+    return checkpoint(_use_new_zipfile_serialization=False)
+
+
+def pool_weights():
+    import torch  # noqa: PLC0415 - as above
+    from safetensors.torch import save  # noqa: PLC0415 - imports torch
+
+    from nas.fit.starts.pretrained.pool import pool_of  # noqa: PLC0415 - imports timm
+
+    about = {
+        "architecture": "mobilenetv2_050", "arguments": "{}", "mean": "[0.5, 0.5, 0.5]", "sd": "[0.2, 0.2, 0.2]",
+        "side": "96", "top1": "0.5", "linear": "[]",
+    }  # fmt: skip
+    whole = out_of_safetensors(save({"w": torch.zeros(2)}, about))
+    read_all = lambda path: pool_of(str(path))  # noqa: E731 - short
+    return Foreign("mobilenetv2_050.safetensors", whole, read_all, pack=in_safetensors)
+
+
+def annotations():
+    from nas.fit.learners.annotations import Annotations  # noqa: PLC0415 - imports torch
+
+    content = {
+        "images": [{"id": n, "file_name": f"{n}.png", "width": 8, "height": 8} for n in (1, 2)],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"image_id": n, "category_id": 1, "bbox": [1, 1, 4, 4.5]} for n in (1, 2)],
+    }
+
+    def read_all(path):
+        for number in (1, 2):
+            Image.new("RGB", (8, 8)).save(path.with_name(f"{number}.png"))
+        Annotations(path.parent)
+
+    return Foreign("annotations.json", json.dumps(content).encode(), read_all)
+
+
 FILES = {
     make.__name__: make
     for make in (
         latency_table, calibration_networks, stored_settings, journal, measured_times,
         nats_pickles, parquet_images, onnx_network, summary, training_record,
-        training_checkpoint, weights,
+        training_checkpoint, weights, checkpoint, old_checkpoint, pool_weights, annotations,
     )
 } | {kind: lambda kind=kind: image(kind) for kind in ("PNG", "JPEG", "MPO", "GIF", "BMP", "TIFF", "WEBP", "PPM")}  # fmt: skip
 

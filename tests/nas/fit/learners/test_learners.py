@@ -2,12 +2,14 @@
 
 import itertools
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import r2_score
 from torch import nn
 from torch.nn import functional
@@ -346,3 +348,31 @@ def test_batches_without_an_end_are_refused(digits, monkeypatch):
         train(network_for(data), data, RECIPE, TrainingOptions(), device="cpu")
     with pytest.raises(UserError, match="has not ended"):
         LearnerData.checked(learner(own.loss, own.metric, itertools.repeat(first), [first]))
+
+
+@pytest.mark.slow
+def test_any_description_is_accepted_or_refused_in_one_line(digits):
+    values = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text()
+        | st.lists(st.integers())
+    )
+    names = st.sampled_from([field.name for field in fields(LearnerDescription)])
+    own = OwnLearner(digits)
+
+    @settings(max_examples=500, deadline=None)
+    @given(st.dictionaries(names, values, min_size=1, max_size=3))
+    def check(changes):
+        described = OwnLearner(digits).describe()
+        for name, value in changes.items():
+            object.__setattr__(described, name, value)
+        own.describe = lambda: described
+        try:
+            LearnerData.checked(own)
+        except UserError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - both ways are right
+
+    check()
