@@ -131,7 +131,8 @@ def _row(root: Path, name: str) -> list[Cell] | None:
         else:
             cells = _unfinished(root, run)
     except (UserError, ValueError, OSError) as error:
-        cells = [printable(str(error))]
+        cells = [str(error)]
+    cells = [printable(cell) if isinstance(cell, str) else cell for cell in cells]
     return [label, *[None] * (len(_HEADER) - 1 - len(cells)), *cells]
 
 
