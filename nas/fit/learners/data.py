@@ -132,9 +132,8 @@ class LearnerData:
             raise UserError(
                 f"learner={name}: outputs={about.outputs!r} is no whole number between 1 and {_MOST_OUTPUTS:,}"
             )
-        if len(about.counts) != 3 or any(
-            type(each) is not int or each < 0 for each in about.counts
-        ):
+        counts = about.counts if isinstance(about.counts, tuple | list) else ()
+        if len(counts) != 3 or any(type(each) is not int or each < 0 for each in counts):
             raise UserError(
                 f"learner={name}: counts={about.counts!r} are not the items of train, valid and test"
             )
