@@ -46,16 +46,18 @@ def policy(name):
 )
 def test_the_policy_page_and_the_readme_have_the_means_of_all_settings(name, seeds, arrived, gaps):
     settings = [*policy(name)]
-    text, readme = text_of("policy.md"), (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of("policy.md")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("**", "")
 
     assert sum(round(setting[2] * seeds) for setting in settings) == arrived
     assert f"{arrived} of {seeds * len(settings)} searches" in text
     means = np.mean([setting[3:6] for setting in settings], axis=0)
     assert tuple(means) == pytest.approx(gaps, abs=0.006)
     assert all(f"{gap:.2f}" in text for gap in gaps)
-    assert all(re.search(rf"\b{gap:.2f}\b", readme) for gap in gaps[:2])
     never = sum(each[1] == "proposed" and each[6] == "never" for each in settings)
-    assert f"{never} of 12" in readme.replace("\n ", "")
+    assert f"in {never} of 12 settings" in text or f"in {never} the policy never settles" in text
+    if name == "policy_kept.csv":  # devices that were not used for development
+        assert all(f"{gap:.2f} points" in readme for gap in gaps)
 
 
 def test_devices_that_the_policy_had_not_seen_have_the_means_of_their_six_settings():
