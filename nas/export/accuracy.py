@@ -102,17 +102,22 @@ def accuracy_of(
 def classes_of(
     session: Session, images: Images, image_set: ImageSet, side: int, batch_size: int
 ) -> Int64[ndarray, "n"]:
-    """Class number of each image, resized; the session is called by a thread for each processor."""
+    """Class number of each image, resized."""
+    return np.asarray(outputs_of_images(session, images, image_set, side, batch_size).argmax(1))
 
-    def classes(start: int) -> Int64[ndarray, "b"]:
+
+def outputs_of_images(
+    session: Session, images: Images, image_set: ImageSet, side: int, batch_size: int
+) -> Float32[ndarray, "n classes"]:
+    """Outputs for each image, resized; the session is called by a thread for each processor."""
+
+    def outputs(start: int) -> Float32[ndarray, "b classes"]:
         which = slice(start, start + _CHUNK * batch_size)
-        batch = prepare(images, image_set, side, which)
-        numbers: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
-        return numbers
+        return logits_of(session, prepare(images, image_set, side, which), batch_size)
 
     starts = range(0, len(images), _CHUNK * batch_size)
     with ThreadPoolExecutor(len(usable_cores())) as pool:
-        return np.concatenate(list(pool.map(classes, starts)))
+        return np.concatenate(list(pool.map(outputs, starts)))
 
 
 def prepare(

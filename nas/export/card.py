@@ -69,6 +69,10 @@ _ROWS: tuple[tuple[str, Callable[[Form, Export], str]], ...] = (
     ("{} on the test split", _accuracy),
     ("95 % interval", _interval),
     ("against fp32", _against_fp32),
+    (
+        "probabilities",
+        lambda form, _: "" if form.probabilities is None else form.probabilities.text,
+    ),
     ("latency, median", lambda form, _: f"{form.latency.median_ms:.3f} ms"),
     ("95 of 100 took at most", lambda form, _: f"{form.latency.p95_ms:.3f} ms"),
     ("size", lambda form, _: f"{form.size / 1e6:.2f} MB"),

@@ -28,6 +28,7 @@ class ExportFormat(Enum):
 
     onnx = "onnx"
     tflite = "tflite"  # channels last; the input and output of an int8 file are int8
+    frigate = "frigate"  # a folder: .tflite of uint8 pixels, and labels
 
 
 @final
@@ -95,6 +96,12 @@ class ExportConfig(BoardsConfig):
         None, "Images, as nas.fit takes them.", unset="those of the training", unit="path"
     )
     task: str | None = setting(None, "What they are for.", unset="that of the training")
+    none: str | None = setting(
+        None,
+        "Folder of photos that show none of the classes, to choose the threshold of `none of these` by.",
+        unset="5 % of the validation images are below it",
+        unit="path",
+    )
     learner: str | None = setting(None, "FILE.py:NAME of a task of your own instead.")
     dataset: str = setting("auto", "Without images: a task of the space.")
     side: int | None = setting(
@@ -108,7 +115,8 @@ class ExportConfig(BoardsConfig):
     )
     # the first one's fp32 file is what the others are compared with
     formats: list[ExportFormat] = setting(
-        [ExportFormat.onnx], "Formats to write; tflite needs the extra `tflite`."
+        [ExportFormat.onnx],
+        "Formats to write; tflite needs the extra `tflite`, and frigate beside one of them.",
     )
     batch: Any = setting(1, "Images of one inference, a number or dynamic.")
     seed: int = setting(0, "Seed of untrained weights.")
@@ -154,8 +162,10 @@ class ExportConfig(BoardsConfig):
             )
         if self.opset < 13 and self.precision in {Precisions.int8, Precisions.all}:
             raise UserError(f"opset={self.opset} has no scales per channel: int8 needs opset=13")
-        if not self.formats:
-            raise UserError("formats=[] writes no file; take formats=[onnx], [tflite] or both")
+        if not {*self.formats} - {ExportFormat.frigate}:
+            raise UserError(
+                "formats= writes no file to check; take formats=[onnx], [tflite] or both"
+            )
         if self.batch != "dynamic" and not (type(self.batch) is int and 1 <= self.batch <= 4096):
             raise UserError(
                 f"batch={self.batch} is neither dynamic nor a number between 1 and 4096"

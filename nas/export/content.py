@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.types.errors import UserError
 from latency.models.microcontrollers import is_chip
-from nas.export.accuracy import FileAccuracy, accuracy_of, classes_of, metric_of, prepare
+from nas.export.accuracy import FileAccuracy, accuracy_of, metric_of, outputs_of_images, prepare
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.folder import RECORD
 from nas.export.forms import Inputs, calibration_text, int8_source, noise, session_of, written_forms
+from nas.export.frigate import write_frigate
 from nas.export.int8 import Int8Source, calibration_warning
 from nas.export.latency import Latency, timed_here, timed_on_board
 from nas.export.network import (
@@ -46,6 +47,7 @@ from nas.export.notes import (
     predicted_notes,
     spill_notes,
 )
+from nas.export.probabilities import Probabilities, probabilities_of, read_none, uncalibrated
 from nas.export.record import (
     SCHEMA,
     Architecture,
@@ -60,6 +62,7 @@ from nas.export.sketch import write_sketch
 from nas.export.subject import ExportSubject
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import LearnerData, has_classes
+from nas.fit.training.train_on import TrainOn
 from nas.report.run_folder import environment
 from nas.spaces.base import OnMicrocontroller
 
@@ -81,8 +84,17 @@ def fill(
         one = np.asarray(written.inputs[:1], np.float32)
         written.notes.extend(write_sketch(folder, written.files[INT8_TFLITE], subject.arch, one))
     comparison, errors = _compare(folder, written, config)
-    accuracies, sample_right = _evaluate(written, config, tell)
-    sample = write_scripts(folder, written.subject, config, [*written.files], written.network)
+    accuracies, sample_right, probabilities = _evaluate(written, config, tell)
+    sample = write_scripts(
+        folder,
+        written.subject,
+        config,
+        [*written.files],
+        written.network,
+        probabilities=probabilities,
+    )
+    if ExportFormat.frigate in config.formats:
+        _write_frigate(folder, written, next(iter(probabilities.values()), None))
     latencies = _time(written, config, tell)
     forms = tuple(
         Form(
@@ -93,6 +105,7 @@ def fill(
             accuracies.get(form),
             sample_right.get(form),
             latencies[form],
+            probabilities.get(form),
         )
         for form, content in written.files.items()
     )
@@ -103,7 +116,10 @@ def fill(
         comparison,
         sample=sample,
         in_search=_in_search(subject.searched, latencies),
-        notes=tuple(_notes(written, config, accuracies, latencies)),
+        notes=(
+            *_notes(written, config, accuracies, latencies),
+            *uncalibrated({form.file: each for form, each in probabilities.items()}),
+        ),
     )
     (folder / "README.md").write_text(card(written.subject, record), encoding="utf-8")
     hashes = {
@@ -113,6 +129,19 @@ def fill(
     }
     write_json(folder / RECORD, replace(record, sha256=hashes))
     return record
+
+
+def _write_frigate(folder: Path, written: _Written, probabilities: Probabilities | None) -> None:
+    """Write the network as Frigate loads it, with the temperature of the fp32 file.
+
+    Raises:
+      UserError: if it puts no image into one of some classes.
+    """
+    subject = written.subject
+    if subject.images is None or not subject.is_trained or not has_classes(subject.images):
+        raise UserError("formats=[frigate] is for a trained network of one class an image")
+    temperature = 1.0 if probabilities is None else probabilities.temperature
+    write_frigate(folder, written.network, subject.images, subject.side, temperature)
 
 
 @final
@@ -334,11 +363,11 @@ def _require_within(allowed: float, error: float, what: str) -> None:
 
 def _evaluate(
     written: _Written, config: ExportConfig, tell: Callable[[str], None]
-) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int]]:
-    """Accuracy of each file on the test images, and its number of right answers among those in the export."""
+) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int], dict[ExportForm, Probabilities]]:
+    """Accuracy of each file on the test images, its right answers among those in the export, and its probabilities."""
     subject, sessions = written.subject, written.sessions
     if subject.images is None or not subject.is_trained:
-        return {}, {}
+        return {}, {}, {}
     test, size = subject.images.test, config.fixed_batch or 1
     tell(f"evaluating on {len(test):,} test {subject.images.items}")
     if not has_classes(subject.images):
@@ -346,11 +375,15 @@ def _evaluate(
             form: metric_of(session, subject.images, subject.side, size)
             for form, session in sessions.items()
         }
-        return {form: metric for form, metric in judged.items() if metric is not None}, {}
+        return {form: metric for form, metric in judged.items() if metric is not None}, {}, {}
     test = subject.images.test
-    classes: dict[ExportForm, Int64[ndarray, "n"]] = {
-        form: classes_of(session, test, subject.images, subject.side, size)
+    images, side = subject.images, subject.side
+    outputs = {
+        form: outputs_of_images(session, test, images, side, size)
         for form, session in sessions.items()
+    }
+    classes: dict[ExportForm, Int64[ndarray, "n"]] = {
+        form: each.argmax(1) for form, each in outputs.items()
     }
     reference = next(iter(classes.values()))
     accuracies = {form: accuracy_of(numbers, reference, test) for form, numbers in classes.items()}
@@ -358,7 +391,17 @@ def _evaluate(
     sample_right = {
         form: int((numbers[first] == test.labels[first]).sum()) for form, numbers in classes.items()
     }
-    return accuracies, sample_right
+    probabilities: dict[ExportForm, Probabilities] = {}
+    none = None if config.none is None else read_none(Path(config.none).expanduser(), images)
+    is_held_out = subject.training is None or subject.training.trained_on == TrainOn.train.value
+    for form, session in sessions.items() if is_held_out and len(images.valid) else ():
+        valid, unknown = (
+            None if split is None else outputs_of_images(session, split, images, side, size)
+            for split in (images.valid, none)
+        )
+        if valid is not None:
+            probabilities[form] = probabilities_of(images, valid, outputs[form], unknown)
+    return accuracies, sample_right, probabilities
 
 
 def _about(subject: ExportSubject) -> list[str]:

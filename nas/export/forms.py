@@ -49,7 +49,7 @@ def written_forms(
     files: dict[ExportForm, bytes] = {}
     notes: list[str] = []
     mixed = ""
-    for form in dict.fromkeys(config.formats):
+    for form in dict.fromkeys(each for each in config.formats if each is not ExportFormat.frigate):
         if form is ExportFormat.onnx:
             written, kept, mixed = _onnx_files(network, subject, config, inputs, source)
         else:

@@ -11,6 +11,7 @@ from rich.table import Table
 from edgenas_core.types.kind import Kind
 from nas.export.accuracy import FileAccuracy
 from nas.export.latency import Latency
+from nas.export.probabilities import Probabilities
 from nas.export.searched import Searched
 from nas.fit.training.trained_folder import Training
 from nas.report.run_folder import Environment
@@ -43,6 +44,7 @@ class Form:
     accuracy: FileAccuracy | None  # on the test images, if it is trained and they are known
     sample_right: int | None  # of the images in the export, those put into the right class
     latency: Latency
+    probabilities: Probabilities | None = None  # of a file that puts images into classes
 
 
 @final

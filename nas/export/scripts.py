@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from nas.export.accuracy import resize_images
 from nas.export.config import ExportConfig, ExportForm, ExportFormat
+from nas.export.probabilities import Probabilities
 from nas.export.subject import ExportSubject
 from nas.fit.data import pixels as decoder
 from nas.fit.data.image_set import ImageSet, Target
@@ -37,6 +38,8 @@ def write_scripts(
     config: ExportConfig,
     forms: Sequence[ExportForm],
     network: nn.Module,
+    *,
+    probabilities: Mapping[ExportForm, Probabilities] | None = None,
 ) -> int:
     """Write the scripts and the files that they read; returns the number of test images in the export."""
     scripts = Path(__file__).parent / "on_board"
@@ -64,6 +67,11 @@ def write_scripts(
         "classes": images.outputs if isinstance(images, ImageSet) else images.classes,
         "task": images.target.value if isinstance(images, ImageSet) else images.name,
     }
+    if probabilities:
+        about["probabilities"] = {
+            form.file: {"temperature": each.temperature, "none_below": each.none_below}
+            for form, each in probabilities.items()
+        }
     if isinstance(images, ImageSet) and images.target is Target.regression:
         about["unit"] = images.unit
     if subject.draws_answers and isinstance(images, LearnerData):

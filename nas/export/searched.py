@@ -16,6 +16,7 @@ from numpy import ndarray
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
+from nas.fit.training.trained_folder import RECORD, trained_folder
 from nas.report.answer import Status
 from nas.report.network import Network
 from nas.report.number import Number, percent
@@ -159,7 +160,10 @@ def _on_front(
             f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""
         )
         raise UserError(f"T={limit_ms:g}ms: run={run} has no network within it{fastest}")
-    return space.parse(within[-1].arch)
+    trained = [
+        each for each in within if (trained_folder(run, each.arch) / RECORD).is_file()
+    ]  # which a fit hands over
+    return space.parse((trained or within)[-1].arch)
 
 
 def _sample(

@@ -16,7 +16,7 @@ from pixels import cropped, in_channels, rgb, upright  # type: ignore[import-not
 
 
 def main() -> None:
-    """Print the three most probable classes, the labels that are shown, or the number."""
+    """Print the three most probable classes, and before them if it is none; the labels that are shown, or the number."""
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("image")
@@ -43,7 +43,11 @@ def main() -> None:
         for number in np.flatnonzero(logits > 0):
             print(f"{1 / (1 + np.exp(-logits[number])):6.2%}  {about['classes'][number]}")
         return
-    probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    known = about.get("probabilities", {}).get(asked.network, {})
+    powers = np.exp((logits - logits.max()) / known.get("temperature", 1))
+    probabilities = powers / powers.sum()
+    if probabilities.max() < known.get("none_below", 0):
+        print(f"none of these ({probabilities.max():.2f})")
     for number in np.argsort(-probabilities)[:3]:
         print(f"{probabilities[number]:6.2%}  {about['classes'][number]}")
 
