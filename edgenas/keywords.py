@@ -31,27 +31,16 @@ class ExportKeywords(TypedDict, total=False):
     dataset: str | None
     device: str | Sequence[str] | None
     env: Sequence[str] | None
-    formats: Sequence[Literal["onnx", "tflite"]] | None
+    formats: Sequence[Literal["onnx", "tflite", "frigate"]] | None
     learner: str | Learner | None
     network: object | None
+    none: str | Path | None
     opset: int | None
     out: str | Path | None
     precision: Literal["fp32", "fp16", "int8", "all"] | None
     python: str | None
     run: str | Path | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     seed: int | None
     side: int | None
     space: str | SearchSpace | None
@@ -69,7 +58,7 @@ class FitKeywords(TypedDict, total=False):
     E: str | None
     P: str | None
     RAM: str | None
-    T: str | None
+    T: Any | None
     augment: str | None
     channels: str | None
     confidence: float | None
@@ -132,19 +121,7 @@ class MeasureKeywords(TypedDict, total=False):
     probes: int | None
     python: str | None
     repeats: int | None
-    runtime: (
-        Literal[
-            "auto",
-            "tensorrt",
-            "onnxruntime_cuda",
-            "onnxruntime",
-            "torch",
-            "litert",
-            "torch_cuda",
-            "graph",
-        ]
-        | None
-    )
+    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
     scenario: str | None
     seed: int | None
     serial: str | Path | None
@@ -164,7 +141,7 @@ class SearchKeywords(TypedDict, total=False):
     E: str | None
     P: str | None
     RAM: str | None
-    T: str | None
+    T: Any | None
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None
     budget: int | None
     confidence: float | None

@@ -48,6 +48,7 @@ class Section:
 
     title: str
     parts: Sequence[PagePart | str]
+    is_behind: bool = False  # folded until the reader opens it
 
 
 @final
@@ -87,7 +88,8 @@ class HtmlPage:
         sections = list(self.sections)
         if self.provenance:
             facts = Facts(self.provenance)
-            sections.append(Section("Provenance", [facts, *self.provenance_parts]))
+            is_behind = any(section.is_behind for section in sections)
+            sections.append(Section("Provenance", [facts, *self.provenance_parts], is_behind))
         parts = [*answer, *(part for section in sections for part in section.parts)]
         name = Anchors()
         return (

@@ -73,15 +73,29 @@
   });
   isDark.addEventListener("change", () => show());
 
-  // paper is light and narrow
+  // what is folded opens for a link to it, and its charts find their width then
+  const folded = [...document.querySelectorAll("details.behind")];
+  for (const box of folded) {
+    box.addEventListener("toggle", () => {
+      if (window.Plotly) for (const chart of box.querySelectorAll(".chart")) Plotly.Plots.resize(chart);
+    });
+  }
+  addEventListener("hashchange", () => {
+    const box = document.getElementById(location.hash.slice(1))?.closest("details.behind");
+    if (box) box.open = true;
+  });
+
+  // paper is light and narrow, and shows what is folded
   let before = null;
   addEventListener("beforeprint", () => {
-    before = { theme: root.dataset.theme };
+    before = { theme: root.dataset.theme, closed: folded.filter((box) => !box.open) };
+    for (const box of before.closed) box.open = true;
     root.classList.add("on-paper");
     show("light");
   });
   addEventListener("afterprint", () => {
     root.classList.remove("on-paper");
+    for (const box of before ? before.closed : []) box.open = false;
     if (before && !before.theme) delete root.dataset.theme;
     show(before && before.theme);
   });

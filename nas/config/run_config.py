@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from edgenas_core.command.hydra_command import require_complete
@@ -36,9 +36,9 @@ UNNAMED_DEVICE = "unnamed device"
 class RunConfig:
     """Settings of every run; conf/search.yaml and conf/fit.yaml hold the defaults that depend on others."""
 
-    T: str = setting(
+    T: Any = setting(
         "17ms",
-        "Time limit with its unit: 17ms, 0.017s, 17000us.",
+        "Time limit with its unit: 17ms, 0.017s, 17000us; of a fit also several, [2ms,4ms,8ms], a network for each.",
         heading="Within which limits, and where",
     )
     E: str | None = setting(
@@ -137,6 +137,8 @@ class Experiment:
 
 _Config = TypeVar("_Config", bound=RunConfig)
 
+_MOST_LIMITS = 10
+
 
 def limit_ms_of(composed: DictConfig) -> float:
     """The time limit in milliseconds.
@@ -145,6 +147,18 @@ def limit_ms_of(composed: DictConfig) -> float:
       UserError: if it has no unit, or is out of range.
     """
     return milliseconds(str(composed.T))
+
+
+def limits_ms_of(composed: DictConfig) -> list[float]:
+    """The time limits of `T=[2ms,4ms,8ms]`, or the one, in milliseconds, the largest first.
+
+    Raises:
+      UserError: if there are none, or one has no unit, or is out of range.
+    """
+    each = composed.T if isinstance(composed.T, ListConfig) else [composed.T]
+    if not 1 <= len(each) <= _MOST_LIMITS:
+        raise UserError(f"T={composed.T} names {len(each)} limits; take 1 to {_MOST_LIMITS}")
+    return sorted({milliseconds(str(text)) for text in each}, reverse=True)
 
 
 def settings_object(composed: DictConfig, kind: type[_Config]) -> _Config:

@@ -25,7 +25,7 @@ from nas.config.build import register
 from nas.config.run_config import (
     HERE,
     further_limits,
-    limit_ms_of,
+    limits_ms_of,
     live_settings,
     oracle_of,
     require_confidence,
@@ -123,7 +123,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     Raises:
       UserError: if a value is out of its range, the data cannot be opened, or a source cannot answer.
     """
-    limit_ms = limit_ms_of(composed)
+    limit_ms, *further_ms = limits_ms_of(composed)
     config = settings_object(composed, FitConfig)
     data = data_text(
         config.data,
@@ -161,7 +161,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
         config.confidence,
     )
     require_confidence(problem)
-    return FitExperiment(config, problem, images, rule)
+    return FitExperiment(config, problem, images, rule, tuple(further_ms))
 
 
 def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpace:

@@ -128,6 +128,7 @@ class FitExperiment(Experiment):
     config: FitConfig
     images: TrainingData
     rule: OwnImagesConfig  # how networks are ranked
+    further_ms: tuple[float, ...] = ()  # smaller limits, the largest first
 
     @property
     def data(self) -> str | None:

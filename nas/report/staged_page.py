@@ -16,6 +16,7 @@ from nas.accuracy.slow import Fidelity
 from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.stage_result import StageResult
 from nas.report.answer import Answer
+from nas.report.next_steps import NextSteps, next_section
 from nas.report.number import Number
 from nas.report.run_folder import Environment
 from nas.report.run_page import answer_parts, provenance
@@ -36,6 +37,7 @@ _TITLES = {
     "short": "short trainings",
     "longer": "longer trainings",
     "replaced": "a winner that was replaced",
+    "within": "a network for a smaller limit",
     "full": "the winner",
 }
 _NOTES = {
@@ -79,10 +81,13 @@ def staged_page(
     command: str,
     config: str,
     images: TrainingData,
+    steps: NextSteps | None = None,
+    limits: Table | None = None,
 ) -> HtmlPage:
     """The answer first, then how it was found, then where its numbers come from.
 
-    `fidelities` are those that rank, and that of the winner; `winner` is None where there is none.
+    `fidelities` are those that rank, and that of the winner; `winner`, `steps` and `limits`, the networks of several limits,
+    are None where there are none.
     """
     answer, settings, best = Answer(summary), summary.settings, summary.best
     rows = {} if best is None else {"the winner": problem.space.parse(best.arch)}
@@ -97,15 +102,25 @@ def staged_page(
         answer=answer_parts(answer),
         key_figures=answer.headline_figures,
         sections=[
-            Section("The network", [*network, *_accuracies(answer), *_classes(summary), *charts]),
             Section(
-                "The stages",
+                "The front",
                 [
+                    *([] if limits is None else [limits]),
                     candidates_chart(trials, fidelities, problem, summary),
-                    _stages(summary.stages, answer.metric),
                 ],
             ),
-            Section("All trainings", [_trainings(trials, fidelities, problem, answer.metric)]),
+            *([] if steps is None else [next_section(steps, images)]),
+            Section(
+                "The network",
+                [*network, *_accuracies(answer), *_classes(summary), *charts],
+                is_behind=True,
+            ),
+            Section("The stages", [_stages(summary.stages, answer.metric)], is_behind=True),
+            Section(
+                "All trainings",
+                [_trainings(trials, fidelities, problem, answer.metric)],
+                is_behind=True,
+            ),
         ],
         provenance=provenance(answer, environment, command)
         | ({"data": "; ".join(images.report)} if images.report else {})

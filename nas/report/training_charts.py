@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import UInt8
-from numpy import ndarray
-from PIL import Image
 
 from edgenas_core.page.chart import axes, count_map, limit_line, line, points
 from edgenas_core.page.markup import chart_text
@@ -24,12 +20,10 @@ from nas.fit.learners.data import TrainingSplit
 from nas.fit.training.trained_folder import Training
 from nas.report.answer import Answer
 from nas.report.number import amount
+from nas.report.pictures import PIXELS, picture_address
 from nas.report.summary import Summary
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-
-_PIXELS = 96
-"""Longest side of a picture on the page."""
 
 
 @final
@@ -40,6 +34,7 @@ class TrainedWinner:
     training: Training
     test: TrainingSplit
     pictures: Path  # folder of a learner's
+    files: Sequence[str] = ()  # names of the test images, where they are known
 
     def charts(self) -> Iterator[PagePart]:
         """Charts of everything that the record has; none for records of earlier versions."""
@@ -88,7 +83,7 @@ class TrainedWinner:
             if file.is_file()
         ]
         caption = "What the winner makes of them, the worst first; where there are two, the left is the truth."
-        return Pictures("Test images", shown, caption, are_wide=self.training.side >= _PIXELS // 2)
+        return Pictures("Test images", shown, caption, are_wide=self.training.side >= PIXELS // 2)
 
     def _learning(self) -> Columns:
         losses, accuracies = self.training.losses, self.training.accuracies
@@ -137,22 +132,14 @@ class TrainedWinner:
             raise TypeError("pictures are of images")
         shown = [
             (
-                _address(self.test.pixels[wrong.index]),
-                f"{wrong.name} as {wrong.taken_for}, {wrong.share:.0%}",
+                picture_address(self.test.pixels[wrong.index]),
+                f"{wrong.name} as {wrong.taken_for}, {wrong.share:.0%}"
+                + (f"; {self.files[wrong.index]}" if self.files else ""),
             )
             for wrong in self.training.worst
         ]
         caption = "Test images that the winner is surest of and wrong about, with that probability."
         return Pictures("Worst images", shown, caption)
-
-
-def _address(pixels: UInt8[ndarray, "side side 3"]) -> str:
-    """A small JPEG in the address of an image."""
-    image = Image.fromarray(np.asarray(pixels).squeeze())
-    image.thumbnail((_PIXELS, _PIXELS))
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=80)
-    return f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
 
 
 _COLOURS = (GREY, SKY, GREEN, PURPLE, OLIVE)

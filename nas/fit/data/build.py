@@ -39,6 +39,7 @@ from nas.fit.data.faults import (
 )
 from nas.fit.data.groups import grouped, near_pairs, near_text, shared_groups, thumbnail
 from nas.fit.data.mirrors import mirrored_pairs, mirrors_text
+from nas.fit.data.names import write_names
 from nas.fit.data.pixels import in_channels
 from nas.fit.data.source import Encoded, ImageListing, Source
 from nas.fit.data.splits import Draw, ImagePart
@@ -100,6 +101,7 @@ def build(
     ordered = labels[np.concatenate(orders)]
     with naming(folder / LABELS):
         np.save(folder / LABELS, ordered)
+    write_names(folder, listing.names, decoded.usable, groups, np.concatenate(orders))
     counts = tuple(map(len, orders))
     mean, sd = _moments(histogram)
     digest = sha256(pixels_digest + ordered.tobytes())

@@ -33,7 +33,10 @@ class Entry:
 
 
 def choose(
-    context: FitContext, candidates: Candidates, entries: Sequence[Entry]
+    context: FitContext,
+    candidates: Candidates,
+    entries: Sequence[Entry],
+    limit_ms: float | None = None,
 ) -> tuple[Entry, Winner]:
     """The first entry that the device confirms to be within T, and the plan of its training.
 
@@ -41,6 +44,7 @@ def choose(
       context: the fit.
       candidates: latencies that entries were chosen by.
       entries: the preferred first.
+      limit_ms: another T; None: that of the fit.
 
     Raises:
       UserError: if there is none, or none is within T when timed again.
@@ -48,13 +52,16 @@ def choose(
     if not entries:
         raise UserError("every training failed; the journal in the run's folder holds the errors")
     order = [entry.candidate for entry in entries]
-    candidate, ms, kind = confirmed(context, candidates, order)
+    candidate, ms, kind = confirmed(context, candidates, order, limit_ms)
     chosen = entries[order.index(candidate)]
     return chosen, replace(chosen.plan(), latency_ms=ms, latency_kind=kind)
 
 
 def confirmed(
-    context: FitContext, candidates: Candidates, order: Sequence[int]
+    context: FitContext,
+    candidates: Candidates,
+    order: Sequence[int],
+    limit_ms: float | None = None,
 ) -> tuple[int, float, int]:
     """The first candidate that a live device times within T again, its latency and the kind.
 
@@ -81,7 +88,7 @@ def confirmed(
             f"timed again: {problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
             f"{before} {first_ms[candidate]:.3f} ms"
         )
-        if ms > problem.limit_ms:
+        if ms > (problem.limit_ms if limit_ms is None else limit_ms):
             continue
         if kind is not Kind.disturbed:
             return candidate, ms, kind

@@ -15,6 +15,7 @@ from edgenas_core.command.console import at_stage
 from edgenas_core.types.kind import Kind
 from latency.base import LiveOracle
 from nas.fit.ranking.proposer import StagedProposer
+from nas.fit.run.advice import advice_of
 from nas.fit.run.context import AnyJobs, FitContext, Ranking
 from nas.fit.run.full_training import FullTrainings, is_for_int8
 from nas.fit.run.int8 import int8_of_winner
@@ -23,12 +24,13 @@ from nas.fit.run.record import Record
 from nas.fit.run.report import (
     curve,
     inherited_trials,
+    limit_lines,
     page_of,
     run_settings,
     trained_stage,
     trained_trial,
 )
-from nas.fit.run.winner import Winner, forget_checkpoint, spent_since
+from nas.fit.run.winner import Winner, forget_checkpoint, spent_since, valid_accuracy
 from nas.fit.training.trained_folder import Training, trained_folder
 from nas.report.answer import int8_on_validation
 from nas.report.staged_page import print_stage
@@ -51,6 +53,7 @@ class Fit(Generic[AnyJobs]):
         self._context, self._kind = context, kind
         self._record = Record()
         self._trained: list[tuple[Winner, Training]] = []  # in full; the last one is returned
+        self._within: list[tuple[float, Winner, Training]] = []  # by limit, the largest first
 
     def __enter__(self) -> Fit[AnyJobs]:
         return self
@@ -132,6 +135,16 @@ class Fit(Generic[AnyJobs]):
         order = ranking.jobs.order(ranking.results).tolist()
         # The last of these trainings is returned; those before it were replaced.
         self._trained = full.train_decided(beside)
+        self._within = full.train_within(beside, self._trained)
+        done = {winner.arch for winner, _ in self._trained}
+        further = {
+            winner.arch: (winner, training)
+            for _, winner, training in self._within
+            if winner.arch not in done
+        }
+        if further:  # one for a smaller limit may be the best of all
+            every = [*further.values(), *self._trained]
+            self._trained = sorted(every, key=lambda pair: valid_accuracy(pair[1]))
         trials, results = [*parts], []
         for number, (winner, training) in enumerate(self._trained):
             is_last = number == len(self._trained) - 1
@@ -139,8 +152,12 @@ class Fit(Generic[AnyJobs]):
             asked = self._proposer.asked + number
             fidelity = len(self._kind.fidelities) + number
             trials.append(trained_trial(context, ranking, asked, at, winner, training, fidelity))
-            results.append(trained_stage(training, order, at, is_last=is_last))
+            name = "within" if winner.arch in further else "replaced"
+            results.append(trained_stage(training, order, at, "full" if is_last else name))
         full.tell_time_left(winner, training)
+        self._within.insert(0, (context.problem.limit_ms, winner, training))
+        for line in limit_lines(context, self._within):
+            context.say(line)
         if context.rule.inherits:
             asked = self._proposer.asked + len(results)
             trials.append(inherited_trials(context, ranking.candidates, asked))
@@ -162,15 +179,23 @@ class Fit(Generic[AnyJobs]):
     def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
         replaced = [training for _, training in self._trained[:-1]]
+        steps = advice_of(self._context, self._kind, self._trained[-1][1], trials)
         return page_of(
-            self._context, self._kind.fidelities, replaced, self._kind.images, summary, trials
+            self._context,
+            self._kind.fidelities,
+            replaced,
+            self._kind.images,
+            summary,
+            trials,
+            steps,
+            self._within,
         )
 
-    def clean(self, summary: Summary) -> None:
+    def clean(self, summary: Summary) -> None:  # noqa: ARG002 - of the protocol
         """Remove the checkpoints: a longer training of the winner, by nas.train, begins anew."""
         shutil.rmtree(self._context.checkpoints, ignore_errors=True)
-        if summary.best is not None:
-            forget_checkpoint(self._context.folder, summary.best.arch)
+        for winner, _ in self._trained:
+            forget_checkpoint(self._context.folder, winner.arch)
 
     def _int8(self, training: Training) -> Int8Accuracy | None:
         """Accuracy of the winner after quantisation, in a fit for int8."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Generic, final
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text
+from latency.base import Latencies
 from latency.probe.settings import BoardPrecision
+from nas.fit.run.advice import ADVICE_SHARE
 from nas.fit.run.context import AnyJobs, FitContext, Ranking
 from nas.fit.run.entries import Entry, better, choose
 from nas.fit.run.kind import FitKind
@@ -27,6 +30,9 @@ from nas.runs.journal import Journal
 _INT8_SHARE = 0.03
 """Share of the time for the winner's int8 file and its accuracy."""
 
+_FURTHER_SHARE = 0.5
+"""Time of a training for a smaller limit, as a part of the winner's."""
+
 _NOTABLY_LESS = 1 / 3
 """Share of the promised time below which the user hears why the winner has so few epochs."""
 
@@ -39,9 +45,10 @@ def is_for_int8(context: FitContext) -> bool:
     return context.config.precision is BoardPrecision.int8
 
 
-def int8_s(context: FitContext) -> float:
-    """Seconds that are kept for the winner's int8 file."""
-    return _INT8_SHARE * context.seconds if is_for_int8(context) else 0.0
+def after_s(context: FitContext) -> float:
+    """Seconds that are kept for the winner's int8 file, and for the advice."""
+    share = (_INT8_SHARE if is_for_int8(context) else 0.0) + ADVICE_SHARE
+    return share * context.seconds
 
 
 @final
@@ -80,11 +87,48 @@ class FullTrainings(Generic[AnyJobs]):
             forget_checkpoint(context.folder, planned.arch)
         return read_if_trained(context.folder, planned)
 
+    def train_within(
+        self, beside: Training | None, done: Sequence[tuple[Winner, Training]]
+    ) -> list[tuple[float, Winner, Training]]:
+        """A network for each further limit, by the same ranking; one that was trained already serves smaller limits.
+
+        Where a limit has none, the user hears why.
+        """
+        context, candidates = self._context, self._ranking.candidates
+        ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s - after_s(context)
+        compared_ms = context.problem.compared_ms(
+            Latencies(candidates.latency_ms, candidates.latency_kind)
+        )
+        by_arch = {winner.arch: (winner, training) for winner, training in done}
+        handed: list[tuple[float, Winner, Training]] = []
+        limits = context.begun.experiment.further_ms
+        for number, limit_ms in enumerate(limits):
+            now_s = time.monotonic()
+            until_s = now_s + max(0.0, ends_s - now_s) / (len(limits) - number)
+            entries = [
+                entry
+                for entry in self._kind.entries(self._ranking, beside, until_s)
+                if compared_ms[entry.candidate] <= limit_ms
+            ]
+            try:
+                winner = self._record.within.get(limit_ms)
+                if winner is None:
+                    _, winner = choose(context, candidates, entries, limit_ms)
+                    winner = self._noted("within", winner, limit_ms)
+                if winner.arch not in by_arch:
+                    by_arch[winner.arch] = winner, self._train(winner, until_s)
+                handed.append((limit_ms, *by_arch[winner.arch]))
+            except (UserError, ConnectionError) as error:
+                context.say(f"T = {limit_ms:g} ms: no network: {error}")
+        return handed
+
     def train_decided(self, beside: Training | None) -> list[tuple[Winner, Training]]:
         """The winner, and an alternative that is better, each with its training."""
         context, ranking = self._context, self._ranking
         ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s
         ends_s -= self._kind.comparing_s(ranking)
+        further = _FURTHER_SHARE * len(context.begun.experiment.further_ms)
+        ends_s -= max(0.0, ends_s - time.monotonic()) * further / (1 + further)
         trained: list[tuple[Winner, Training]] = []
         accuracy, failure = -math.inf, None
         try:
@@ -121,7 +165,7 @@ class FullTrainings(Generic[AnyJobs]):
             entries = self._kind.entries(self._ranking, beside, ends_s)
             _, winner = choose(context, self._ranking.candidates, entries)
             record.winners.append(self._noted("winner", winner))
-            left_s = max(0.0, ends_s - int8_s(context) - time.monotonic())
+            left_s = max(0.0, ends_s - after_s(context) - time.monotonic())
             if left_s < _NOTABLY_LESS * context.clock.promised_s:
                 context.say(
                     f"{left_s:.0f} s are left for the winner, not {context.clock.promised_s:.0f} s: what "
@@ -131,7 +175,7 @@ class FullTrainings(Generic[AnyJobs]):
         others = [each for each in replaced if each.arch != winner.arch]
         before = [(each, read_if_trained(context.folder, each)) for each in others]
         trained = [(each, training) for each, training in before if training is not None]
-        return [*trained, (winner, self._train(winner, ends_s - int8_s(context)))]
+        return [*trained, (winner, self._train(winner, ends_s - after_s(context)))]
 
     def _beside_entry(self, planned: Winner, training: Training) -> Entry:
         """The network of another start as it was trained."""
@@ -152,12 +196,15 @@ class FullTrainings(Generic[AnyJobs]):
         self._record.winners.append(winner)
         return winner, self._train(winner, time.monotonic())
 
-    def _noted(self, name: str, winner: Winner) -> Winner:
+    def _noted(self, name: str, winner: Winner, limit_ms: float | None = None) -> Winner:
         """The decision as the journal keeps it."""
         context = self._context
         winner = replace(winner, after_s=context.clock.elapsed_s)
+        note = (
+            asdict(winner) if limit_ms is None else {"limit_ms": limit_ms, "winner": asdict(winner)}
+        )
         with Journal(context.begun.folder.journal, context.problem.space) as journal:
-            journal.note(name, asdict(winner))
+            journal.note(name, note)
         return winner
 
     def _train(self, winner: Winner, ends_s: float) -> Training:
@@ -178,7 +225,7 @@ class FullTrainings(Generic[AnyJobs]):
     def tell_time_left(self, winner: Winner, training: Training) -> None:
         """Say why much time is left, if it is."""
         context = self._context
-        left_s = context.seconds - context.clock.elapsed_s - int8_s(context)
+        left_s = context.seconds - context.clock.elapsed_s - after_s(context)
         if left_s > _EARLY * context.seconds:
             is_whole = training.epochs >= self._kind.most_epochs(winner.recipe)
             why = "epochs= allows more" if is_whole else "another one takes longer"

@@ -8,6 +8,7 @@ from typing import Generic
 
 from jaxtyping import Int64
 from numpy import ndarray
+from torch import nn
 
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.fit.learners.data import TrainingData
@@ -88,6 +89,10 @@ class FitKind(ABC, Generic[AnyJobs]):
     @abstractmethod
     def most_epochs(self, recipe: str) -> int:
         """Most epochs of a winner by this recipe."""
+
+    def unlearnt(self, architecture: Int64[ndarray, "D"]) -> nn.Module | None:  # noqa: ARG002 - of one kind
+        """A network with weights of elsewhere, which have not learnt these labels; None: there are none."""
+        return None
 
     def images(self, architecture: Int64[ndarray, "D"]) -> TrainingData:  # noqa: ARG002 - most take the same
         """The data as the network takes it."""

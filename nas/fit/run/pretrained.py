@@ -11,6 +11,7 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
+from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import epochs_text
@@ -255,6 +256,12 @@ class Pretrained(FitKind[FineTunings]):
         if recipe != self._scratch_recipe or not is_default:
             return epochs
         return epochs_of_new(self._images, recipe_named(recipe).epochs)
+
+    def unlearnt(self, architecture: Int64[ndarray, "D"]) -> nn.Module | None:
+        """The network as it is published; None of new weights."""
+        if self._space.is_new(architecture):
+            return None
+        return self._space.start(architecture, self.images(architecture).task)
 
     def images(self, architecture: Int64[ndarray, "D"]) -> ImageSet:
         """The images at the network's side, with its normalisation."""

@@ -24,6 +24,7 @@ class Record:
     candidates: Candidates | None = None  # None: not drawn yet
     winners: list[Winner] = field(default_factory=list)  # decisions; each was replaced by the next
     beside: Winner | None = None  # network of another start that is trained before the winner
+    within: dict[float, Winner] = field(default_factory=dict)  # of further limits, by their ms
     trials: list[Trials] = field(default_factory=list)  # trainings that rank
     asked: int = 0  # number of trainings that were begun
 
@@ -52,5 +53,7 @@ class Record:
             self.candidates = candidates_of(note.value, space)
         elif note.name == "winner":
             self.winners.append(typed_record(note.value, Winner))
+        elif note.name == "within":
+            self.within[float(note.value["limit_ms"])] = typed_record(note.value["winner"], Winner)
         elif note.name == "scratch":
             self.beside = typed_record(note.value, Winner)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from edgenas_core.page.parts import Table
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, Fidelity
+from nas.fit.data.image_set import ImageSet
+from nas.fit.data.names import names_of
 from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stage_result import StageResult
@@ -20,6 +23,8 @@ from nas.fit.run.context import AnyJobs, FitContext, Ranking
 from nas.fit.run.winner import Winner, valid_accuracy
 from nas.fit.training.trained_folder import PICTURES, Training, read_training, trained_folder
 from nas.report.event_file import EventFile
+from nas.report.next_steps import NextSteps
+from nas.report.number import Number
 from nas.report.staged_page import staged_page
 from nas.report.summary import RunSettings, Summary
 from nas.report.training_charts import TrainedWinner
@@ -94,14 +99,12 @@ def inherited_trials(context: FitContext, candidates: Candidates, number: int) -
     )
 
 
-def trained_stage(
-    training: Training, order: Sequence[int], at: int, *, is_last: bool
-) -> StageResult:
-    """The stage of a training in full, of the winner or of one that was replaced."""
+def trained_stage(training: Training, order: Sequence[int], at: int, name: str) -> StageResult:
+    """The stage of a training in full: of the winner, one that was replaced, or one within a smaller limit."""
     return StageResult(
-        "full" if is_last else "replaced",
+        name,
         1,
-        int(is_last),
+        int(name != "replaced"),
         training.seconds,
         epochs_text(training.epochs),
         training.arch,
@@ -152,6 +155,37 @@ def run_settings(context: FitContext, epochs: int) -> RunSettings:
     )
 
 
+def limit_lines(
+    context: FitContext, within: Sequence[tuple[float, Winner, Training]]
+) -> Iterator[str]:
+    """A line a limit, where there are several."""
+    for row in _limit_rows(context, within) if len(within) > 1 else ():
+        yield "T = {} ms: {}, {} validation, {} test, {}; export it with {}".format(*row)
+
+
+def limits_table(context: FitContext, within: Sequence[tuple[float, Winner, Training]]) -> Table:
+    """A row a limit, to choose from."""
+    header = ["T (ms)", "network", "validation", "test", "latency", "export it with"]
+    rows = [
+        [*row[:1], f"`{row[1]}`", *row[2:5], f"`{row[5]}`"] for row in _limit_rows(context, within)
+    ]
+    return Table(header, rows, "One network for each limit, all of one fit.")
+
+
+def _limit_rows(
+    context: FitContext, within: Sequence[tuple[float, Winner, Training]]
+) -> Iterator[list[str]]:
+    for limit_ms, winner, training in within:
+        yield [
+            f"{limit_ms:g}",
+            training.arch,
+            f"{valid_accuracy(training):.1%}",
+            "-" if training.test is None else f"{training.test.fraction:.1%}",
+            Number(winner.latency_ms, "ms", Kind(winner.latency_kind)).text,
+            f"edgenas export run={context.begun.folder.path} T={limit_ms:g}ms",
+        ]
+
+
 def page_of(  # noqa: PLR0917 - what the page shows
     context: FitContext,
     fidelities: Sequence[Fidelity],
@@ -159,14 +193,27 @@ def page_of(  # noqa: PLR0917 - what the page shows
     images_of: Callable[[Int64[ndarray, "D"]], TrainingData],
     summary: Summary,
     trials: Trials,
+    steps: NextSteps | None,
+    within: Sequence[tuple[float, Winner, Training]] = (),
 ) -> str:
     """The page with the stages and all trainings."""
     folder, winner, epochs = context.begun.folder, None, summary.settings.epochs
-    others = [Fidelity(f"{epochs_text(each.epochs)}, replaced", each.epochs) for each in replaced]
+    handed = {training.arch for _, _, training in within}
+    others = [
+        Fidelity(
+            f"{epochs_text(each.epochs)}, {'a smaller limit' if each.arch in handed else 'replaced'}",
+            each.epochs,
+        )
+        for each in replaced
+    ]
     if summary.best is not None:
         row = context.problem.space.parse(summary.best.arch)
         trained = trained_folder(context.folder, summary.best.arch)
-        winner = TrainedWinner(read_training(trained), images_of(row).test, trained / PICTURES)
+        images = images_of(row)
+        names = names_of(images) if isinstance(images, ImageSet) else None
+        files = () if names is None else names.files[-len(images.test) :]
+        training = read_training(trained)
+        winner = TrainedWinner(training, images.test, trained / PICTURES, files)
     return staged_page(
         summary,
         trials,
@@ -177,4 +224,6 @@ def page_of(  # noqa: PLR0917 - what the page shows
         command=context.begun.command,
         config=folder.config.read_text(encoding="utf-8"),
         images=context.images,
+        steps=steps,
+        limits=limits_table(context, within) if len(within) > 1 else None,
     ).html()

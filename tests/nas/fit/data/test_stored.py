@@ -17,6 +17,7 @@ import pytest
 from edgenas_core.types.errors import UserError
 from nas.fit.data import build, stored
 from nas.fit.data.image_set import Images
+from nas.fit.data.names import names_of
 from nas.fit.data.open import open_images
 
 
@@ -163,6 +164,7 @@ import resource
 import PIL.Image, numpy, pyarrow.parquet
 from pathlib import Path
 from nas.fit.data.image_set import Images
+from nas.fit.data.names import names_of
 from nas.fit.data.open import open_images
 used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (used + 400 * 2**20,) * 2)
@@ -175,3 +177,13 @@ print(len(images.train), images.train.pixels[::100].mean() > 0)
     )
 
     assert done.stdout == "1052 True\n", done.stderr
+
+
+def test_each_image_keeps_the_name_of_its_file_in_a_class_folder(class_folders, opened):
+    images = opened(class_folders({"a": 9, "b": 12}))
+
+    names = names_of(images)
+
+    labels = np.concatenate([each.labels for each in (images.train, images.valid, images.test)])
+    assert [name.partition("/")[0] for name in names.files] == ["ab"[label] for label in labels]
+    assert len(set(names.groups)) == 21

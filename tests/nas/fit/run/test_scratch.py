@@ -19,6 +19,7 @@ from synthetic import Oracle
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
+from nas.export.searched import find
 from nas.fit.data.image_set import ImageSet
 from nas.fit.own_images import StagedConfig
 from nas.fit.ranking.candidates import Candidates
@@ -230,3 +231,25 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
     assert [form["precision"] for form in record["forms"]] == ["fp32", "fp16", "int8"]
     rows = [line.split() for line in finished.stdout.splitlines() if " MB " in line]
     assert ["network-int8.onnx", "int8"] in [row[:2] for row in rows]
+
+
+@pytest.mark.slow
+def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, tmp_path):
+    data, runs = tmp_path / "data", tmp_path / "runs"
+    settings = [each for each in toy_search if not each.startswith("T=")]
+
+    finished = fit_here(runs, *settings, "T=[0.7ms,1.1ms]", data=data)
+
+    assert finished.returncode == 0, finished.stderr
+    folder = only_run(runs)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["T_ms"] == 1.1
+    small = find(folder, None, None, 0.7)
+    assert small.searched.latency_ms <= 0.7
+    assert read_training(trained_folder(folder, small.arch)).epochs >= 1
+    assert "T = 0.7 ms: " in finished.stdout
+    page, steps = (folder / "report.html").read_text(), folder / "next_steps.json"
+    assert "One network for each limit" in page
+    assert "What to do next" in page
+    low, high = json.loads(steps.read_text())["wrong_of_100"]
+    assert 0 <= low < high <= 100
