@@ -211,10 +211,15 @@ def test_the_script_names_the_class_of_a_picture(trained_export, digits, tmp_pat
     done = run_script(folder, "infer.py", tmp_path / "image.png")
 
     assert done.returncode == 0, done.stderr
-    probability, name = done.stdout.splitlines()[0].split()
+    about = json.loads((folder / "preprocessing.json").read_text())["probabilities"]
+    powers = np.exp(logits / about["network.onnx"]["temperature"])
+    expected = float((powers / powers.sum()).max())
+    *before, first, _, _ = done.stdout.splitlines()
+    probability, name = first.split()
     assert name == digits.classes[int(logits.argmax())]
-    expected = np.exp(logits.max()) / np.exp(logits).sum()
     assert float(probability.rstrip("%")) == pytest.approx(100 * expected, abs=0.01)
+    is_none = expected < about["network.onnx"]["none_below"]
+    assert before == [f"none of these ({expected:.2f})"] * is_none
 
 
 @pytest.mark.parametrize(
