@@ -200,8 +200,7 @@ class ProbeLatency:
             )
         self._flag(
             "disturbed times",
-            f"{sentence}; such times are marked disturbed: they confirm no network, and are not kept for "
-            f"later runs",
+            f"{sentence}; measurements under load are marked unreliable and are not cached",
         )
         return Kind.disturbed
 

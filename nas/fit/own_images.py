@@ -80,7 +80,7 @@ class OwnImagesConfig:
             images,
             self.by,
             f"trained on {len(images.train):,} {images.items} of {images.title}, {pixels}"
-            f"recipe {self.recipe}; judged on {len(images.valid):,}{balanced}",
+            f"recipe {self.recipe}; evaluated on {len(images.valid):,}{balanced}",
         )
 
 
