@@ -25,8 +25,8 @@ Train the most accurate network within a time limit on your own data.
   python -m nas.fit resume=runs/2026-11-21/09-00-00-jetson-T8ms
 
 The fit chooses among networks that meet the limit, ranks them by short trainings on your data, trains the
-best in the rest of the time, and compares it with the usual choice. The whole configuration:
-python -m nas.fit --cfg job
+best in the remaining time, and compares it with the baseline, the best published network within T. The whole
+configuration: python -m nas.fit --cfg job
 """
 
 
