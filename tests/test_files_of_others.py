@@ -254,7 +254,7 @@ def old_checkpoint():
 
 
 def pool_weights():
-    import torch  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415 - likewise
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
     from nas.fit.starts.pretrained.pool import pool_of  # noqa: PLC0415 - imports timm

@@ -370,7 +370,7 @@ def scaled(bases):
 def mobilenet(row):
     """The network of a row of st_memory.csv; None if it is no MobileNet with colours."""
     from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - seconds
-    from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - as above
+    from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - likewise
 
     made = {"num_classes": int(row["classes"] or 1), "pad_type": "same"}
     if row["family"] == "mobilenetv2" and row["width"]:
@@ -388,7 +388,7 @@ def memory():
     """Computed activations and weights beside those of ST's tool, of the newest tables of the STM32H7."""
     import torch  # noqa: PLC0415 - seconds
 
-    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - as above
+    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - likewise
 
     errors = []
     for row in table("st_memory.csv"):

@@ -70,7 +70,7 @@ def drawn(chart: Chart, suffix: str) -> bytes:
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
-        from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+        from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise UserError(f"figures need matplotlib: {how_to_install('figures')}") from error
     content = io.BytesIO()
@@ -133,7 +133,7 @@ def _add_points(  # noqa: PLR0917 - called above alone
     style: dict[str, Any] = {"marker": _SYMBOLS.get(symbol, "o"), "s": size, "label": label}
     colours = marker.get("color", colour)
     if not isinstance(colours, str):  # a number a point
-        from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - as above
+        from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - likewise
 
         names = [_colour(each) for _, each in marker["colorscale"]]
         scale = LinearSegmentedColormap.from_list("edgenas", names)
@@ -150,7 +150,7 @@ def _add_points(  # noqa: PLR0917 - called above alone
 
 def _add_heat_map(trace: Mapping[str, Any], axes: Any) -> None:
     """Counts of a confusion matrix, each in its cell."""
-    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - as above
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - likewise
 
     names = [COLOURS[f"scale-{i}"][0] for i in range(5)]
     scale = LinearSegmentedColormap.from_list("edgenas", names)

@@ -143,7 +143,7 @@ class Summary:
     space_feasible_share: float | None
     space_feasible_interval: tuple[float, ...] | None  # 95 %, where the share is an estimate
     space_latency_predicted: float | None  # share of the space's latencies
-    sample_within_T: int | None  # noqa: N815 - as above
+    sample_within_T: int | None  # noqa: N815 - likewise
     mode: Network | None  # the architecture that the policy prefers, where its numbers are known
     mode_arch: str | None
     mode_gap: float | None  # the reward's maximum over the space less the reward of the mode
@@ -155,7 +155,7 @@ class Summary:
     by_class: tuple[ClassResult, ...] = ()  # its test images
     int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
     valid_interval: tuple[float, float] | None = None  # of the winner, 95 %; None of an accuracy
-    test_interval: tuple[float, float] | None = None  # as above
+    test_interval: tuple[float, float] | None = None  # likewise
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)

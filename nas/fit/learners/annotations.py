@@ -372,7 +372,7 @@ class Annotations:
                 text = read_text(path)
                 if "<!" in text.replace("<!--", ""):  # entities can grow without end
                     raise ValueError("it has a document type")  # noqa: TRY301 - as a damaged one
-                root = ET.fromstring(text)  # noqa: S314 - as above
+                root = ET.fromstring(text)  # noqa: S314 - likewise
             except (ValueError, ET.ParseError, UserError, OSError):
                 self.leave_out("XML files that cannot be read", path.name)
                 continue

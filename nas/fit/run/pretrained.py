@@ -258,7 +258,7 @@ class Pretrained(FitKind[FineTunings]):
         return epochs_of_new(self._images, recipe_named(recipe).epochs)
 
     def unlearnt(self, architecture: Int64[ndarray, "D"]) -> nn.Module | None:
-        """The network as it is published; None of new weights."""
+        """The network as it is published; None for random initialisation."""
         if self._space.is_new(architecture):
             return None
         return self._space.start(architecture, self.images(architecture).task)

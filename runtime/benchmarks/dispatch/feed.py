@@ -91,9 +91,9 @@ class Feed:
     def _wait_for(self, completion: Completion) -> None:
         try:
             completion.wait()
-        except KeyboardInterrupt:  # as above
+        except KeyboardInterrupt:  # likewise
             raise
-        except BaseException as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - likewise
             self.error = self.error or error
 
     def _is_timed(self) -> bool:
