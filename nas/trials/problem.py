@@ -146,7 +146,10 @@ class SearchProblem:
         """
         shape = architectures.shape[:-1]
         latencies = Latencies(*_sound(self.oracle, latencies, shape, LEAST_MS, MOST_MS))
-        accuracies = Accuracies(*_sound(self.accuracy, accuracies, shape, 0.0, 1.0))
+        # the R2 of a regression is negative where a network is worse than a constant
+        is_trained = np.array_equal(accuracies.kind, np.full(shape, Kind.trained))
+        least = -math.inf if is_trained else 0.0
+        accuracies = Accuracies(*_sound(self.accuracy, accuracies, shape, least, 1.0))
         same = _constant_columns(shape)
         costs = self.limits.costs(architectures)
         compared_ms = self.compared_ms(latencies)

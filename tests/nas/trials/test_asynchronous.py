@@ -314,6 +314,14 @@ def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
     assert any(trial.failed[0, 0] for trial in found)
 
 
+def test_a_training_worse_than_a_constant_has_its_negative_r2():
+    source = simulated(lambda _architecture, _fidelity, _seed: Evaluation(-2.5, Kind.trained, 1.0))
+
+    trials = list(searched(uniform(), source, parallel=1, trials=3))
+
+    assert [trial.accuracy.item() for trial in trials] == [-2.5] * 3
+
+
 def test_a_search_that_is_left_ends_its_processes():
     others = set(multiprocessing.active_children())
     source = real(slow, Workers.processes, 2)
