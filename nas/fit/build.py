@@ -141,6 +141,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     )
     _require_values(config)
     config, space = _with_space(_with_start_of_task(config))
+    _require_teaching(config, space)
     config = _with_channels(config, space)
     config = with_live_latency(config, takes_addresses=True)
     if config.precision is BoardPrecision.int8:
@@ -277,6 +278,33 @@ def _with_start_of_task(config: FitConfig) -> FitConfig:
     if network == start or network.startswith(_HEADS[task]):
         network = f"{network}/{open_data(str(config.data), side=side).task.num_classes}"
     return replace(config, side=side, network=network)
+
+
+def _require_teaching(config: FitConfig, space: SearchSpace) -> None:
+    """Refuse photos and teachers that teach nothing.
+
+    Raises:
+      UserError: if a fit has no use for them, or they are not there.
+    """
+    is_named = config.teacher not in {"auto", "none"}
+    if config.unlabelled is None:
+        if is_named:
+            raise UserError(
+                f"teacher={config.teacher} needs photos to teach; add unlabelled=FOLDER"
+            )
+        return
+    if not isinstance(space, HasWeights):
+        raise UserError(
+            "unlabelled= is for fits of pretrained networks: leave it out, or choose space=pretrained"
+        )
+    if config.teacher == "none":
+        raise UserError("unlabelled= needs a teacher; leave teacher=none out")
+    from nas.fit.data.unlabelled import UnlabelledPhotos  # noqa: PLC0415 - few fits have such photos
+    from nas.fit.starts.pretrained.space import teacher_space  # noqa: PLC0415 - as above
+
+    UnlabelledPhotos(Path(config.unlabelled).expanduser())
+    if is_named:
+        teacher_space(config.teacher, config.weights)
 
 
 def _with_space(config: FitConfig) -> tuple[FitConfig, SearchSpace]:

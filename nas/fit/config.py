@@ -106,6 +106,16 @@ class FitConfig(RunConfig):
         None, "Channel counts of network= are rounded to a multiple of this.", unset="8"
     )
     networks: int = setting(60, "Networks that a live device times before a model predicts others.")
+    unlabelled: str | None = setting(
+        None,
+        "Folder of further photos without classes, in any folders below, which the fit's best networks teach the winner.",
+        unit="path",
+    )
+    teacher: str = setting(
+        "auto",
+        "What teaches the winner: auto, the networks that the fit has tuned, on photos of unlabelled=, or network= "
+        "its parts; none; or a pretrained network by its name or file, of any latency.",
+    )
     hours: float = setting(
         1.0, "Time of everything, the training of the winner included.", heading="How to train"
     )

@@ -198,7 +198,7 @@ class TrainingJob:
         images, late_s = self._subject.images, _OVERRUN * (ends_s - time.monotonic())
 
         def left(epoch: Epoch) -> int:
-            judged_s = epoch.seconds - len(images.train) / epoch.images_per_second
+            judged_s = epoch.seconds - epoch.images / epoch.images_per_second
             tested_s = judged_s * len(images.test) / max(1, len(images.valid))
             return int(
                 broadcast_first((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds)

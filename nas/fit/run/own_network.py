@@ -288,7 +288,8 @@ class Original:
     def teaching(self) -> Teaching | None:
         """Its answers to the training images; None where it does not teach."""
         images, mirrors = self._context.images, recipe_named(self._context.rule.recipe).flip
-        if not self.teaches or self.network is None or not isinstance(images, ImageSet):
+        is_off = self._context.config.teacher == "none"
+        if is_off or not self.teaches or self.network is None or not isinstance(images, ImageSet):
             return None
         answers = answers_to(self.network, [images.train], images, mirrors=mirrors)
         return Teaching(self._space.origin, answers)

@@ -29,6 +29,7 @@ from nas.fit.run.entries import Entry
 from nas.fit.run.kind import FitKind
 from nas.fit.run.pool_latencies import Pool, pool_latencies
 from nas.fit.run.report import baseline_stage
+from nas.fit.run.teachers import Teachers
 from nas.fit.run.winner import Winner, epochs_of_new, epochs_within, valid_accuracy
 from nas.fit.starts.fine_tuning.frozen import pixel_accuracy
 from nas.fit.starts.fine_tuning.trial import (
@@ -189,6 +190,7 @@ class Pretrained(FitKind[FineTunings]):
     ) -> list[Entry]:
         """Candidates by what they would reach in the time left; before them what was reached, or is from scratch."""
         jobs, results = ranking.jobs, ranking.results
+        self._plans.teachers.prepare(ranking, ends_s)
         # Candidates by their forecasts.
         left_s = ends_s - time.monotonic()
         order = jobs.order(results, left_s).tolist()
@@ -276,6 +278,7 @@ class TuningPlans:
         self, context: FitContext, space: SpaceWithWeights, network: PretrainedNetwork
     ) -> None:
         self._context, self._space, self._network = context, space, network
+        self.teachers = Teachers(context, network)
 
     def tuned(self, ranking: Ranking[FineTunings], at: int, ends_s: float) -> Winner:
         """A fine-tuning as deep as the time allows."""
@@ -327,6 +330,11 @@ class TuningPlans:
         """Pretrained weights, or the winner's fine-tuning that ranked."""
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs
         start = pretrained_start(self._network, row, winner.rate, keeps_best=True)
+        teaching = self.teachers.of(row) if winner.epochs > epochs else None
+        if teaching is not None and not self._space.is_new(row):
+            start = replace(
+                start, teaching=teaching, words=f"{start.words}; taught by {teaching.teachers}"
+            )
         if not epochs:
             return start
         tuned, context = Fidelity("", epochs, winner.rate), self._context
@@ -347,8 +355,9 @@ class TuningPlans:
 
     def _fitting(self, row: Int64[ndarray, "D"], ends_s: float) -> float:
         """Epochs of a candidate that fit."""
+        start = Start(self._network, teaching=self.teachers.of(row))
         recipe, left_s = self._context.rule.recipe, ends_s - time.monotonic()
-        return epochs_within(self._network.images(row), row, Start(self._network), recipe, left_s)
+        return epochs_within(self._network.images(row), row, start, recipe, left_s)
 
 
 def stage_ends(context: FitContext, candidates: Candidates) -> dict[str, float]:

@@ -81,7 +81,7 @@ class ImageSources:
             batch_size=batches.batch_size,
             steps=recipe.epochs * batches.steps,
             device=self.device,
-            is_taught=teaching is not None,
+            taught_share=None if teaching is None else teaching.share,
         )
         return batches, step
 

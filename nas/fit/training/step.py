@@ -318,12 +318,12 @@ class ImageStep(Step):
         batch_size: int,
         steps: int,
         device: torch.device,
-        is_taught: bool = False,
+        taught_share: float | None = None,
     ) -> None:
         """Allocates a segment of batches, in addition to the memory of every step.
 
-        A taught step learns the answers of teachers as much as the labels (Hinton et al., 2015), and of images
-        without a label the answers alone.
+        With a `taught_share`, it learns the answers of teachers, of images with a label by this share, of others
+        alone.
         """
         in_segment, side, channels = segment
         model.choose_layout(
@@ -335,7 +335,8 @@ class ImageStep(Step):
         images = in_segment * batch_size
         self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
         self._labels = torch.empty(images, dtype=torch.int64, device=device)
-        outputs = len(learner.images.outputs) if is_taught else 0
+        outputs = 0 if taught_share is None else len(learner.images.outputs)
+        self._share = taught_share or 0.0
         self._answers = torch.empty((images, outputs), device=device)
         self._in_batch = torch.arange(batch_size, device=device)
 
@@ -363,7 +364,8 @@ class ImageStep(Step):
         losses = self._learner.criterion(logits, truth.clamp(min=0), self._smoothing)
         if answers.shape[1]:
             taught = self._learner.distilled(logits, answers)
-            losses = torch.where(truth == UNLABELLED, taught, (losses + taught) / 2)
+            weight = torch.where(truth == UNLABELLED, 1.0, self._share)
+            losses = torch.lerp(losses, taught, weight)
         loss = losses.mean()
         (loss * share).backward()
         for choose in others:

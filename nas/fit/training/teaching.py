@@ -23,6 +23,8 @@ class Teaching:
     teachers: str  # their names; a checkpoint that others taught is of another training
     answers: Float32[ndarray, "n o"]  # to the training images in their order, then to the others
     unlabelled: Images | None = None  # at the side of the network that is taught
+    share: float = 0.5
+    """Weight of the answers to images with a label, whose label has the rest (Hinton et al., 2015)."""
 
 
 def answers_to(

@@ -73,6 +73,7 @@ class Epoch:
     accuracy: float | None  # a fraction; None if it was not evaluated
     seconds: float  # with its evaluation
     images_per_second: float  # without
+    images: int  # that it trained on
 
 
 @final
@@ -219,7 +220,7 @@ def training(
             save_checkpoint(options.checkpoint, run.step.state(), past, run.identity())
         # report the epoch, and plan the others
         speed = run.images_an_epoch / seconds
-        ended = Epoch(epoch + 1, end, loss, accuracy, whole_s, speed)
+        ended = Epoch(epoch + 1, end, loss, accuracy, whole_s, speed, run.images_an_epoch)
         options.on_epoch(ended)
         if options.epochs_left is not None and not is_last:
             end = min(recipe.epochs, ended.number + max(1, options.epochs_left(ended)))
@@ -367,8 +368,8 @@ class _Training:
             )
         if self._sources.train.is_uneven:
             notes.append(
-                "classes differ in size: their images were drawn equally often, and the accuracy on validation "
-                "images is the mean over the classes"
+                "classes differ in size: each was drawn in proportion to the square root of its images, and the "
+                "accuracy on validation images is the mean over the classes"
             )
         if self.step.micro_batches > 1:
             size = -(-used // self.step.micro_batches)

@@ -14,9 +14,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from nas.fit.starts.pretrained.libraries import timm
-from nas.fit.starts.pretrained.pool import NEW, RANDOM_INITIALISATION, PooledNetwork, pool_of
+from nas.fit.starts.pretrained.pool import (
+    NEW,
+    RANDOM_INITIALISATION,
+    PooledNetwork,
+    pool_of,
+    pool_text,
+)
 from nas.spaces.base import ChoiceSpace
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ class PretrainedSpace(ChoiceSpace):
     """Networks of timm with weights, at several sides."""
 
     default_device = "here"
-    depths = TUNING
+    depths: Sequence[str] = TUNING
     tasks: Mapping[str, Task] = MappingProxyType({_IMAGES.name: _IMAGES})
 
     def __init__(
@@ -232,6 +239,18 @@ class PretrainedSpace(ChoiceSpace):
     def _counts_soon(self) -> bool:
         """Building all networks to count them takes minutes."""
         return False
+
+
+def teacher_space(name: str, weights: str | None) -> PretrainedSpace:
+    """The space of one network, which `teacher=` names by its name or file.
+
+    Raises:
+      UserError: if it is no network with weights, or several.
+    """
+    pool = pool_of(pool_text([name], weights))
+    if len(pool) != 1:
+        raise UserError(f"teacher={name} is {len(pool)} networks; name one, or its file")
+    return PretrainedSpace("teacher", pool)
 
 
 def pretrained_space(items: str = "") -> PretrainedSpace:

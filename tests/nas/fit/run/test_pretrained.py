@@ -1,7 +1,10 @@
 """`python -m nas.search weights=...`: a whole search on digits, and settings that do not go with it."""
 
 import json
+import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -408,3 +411,34 @@ def test_epochs_are_kept_as_set(weights, epochs, tmp_path):
     kind = Pretrained(parts, pretrained_space(str(weights)), open_images("digits"))
 
     assert kind.most_epochs("fine_tuning") == epochs
+
+
+def test_tuned_networks_teach_the_winner_photos_without_labels(
+    tmp_path, weights, images, fit_here, monkeypatch
+):
+    monkeypatch.setattr(Pretrained, "plan_beside", lambda *_: None)
+    labelled, further = Path(images.partition("=")[2]), tmp_path / "further" / "2026"
+    further.mkdir(parents=True)
+    noise = np.random.default_rng(1)
+    for number, level in enumerate([40, 120, 200] * 8):
+        pixels = noise.normal(level, 20, (32, 32, 3)).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(further / f"{number}.png")
+    for number in range(12):
+        shutil.copy(labelled / "dark" / f"{number}.png", further / f"dark{number}.png")
+    (further / "broken.png").write_bytes(b"none")
+    settings = ("T=1s", *UNTIMED, "epochs=2", f"unlabelled={tmp_path / 'further'}")
+
+    done = fit_here(tmp_path / "runs", images, f"weights={weights}", *HERE, *settings)
+
+    assert done.returncode == 0, done.stderr
+    left_out = re.search(r"unlabelled=: left out: (\d+) of 37 images", done.stdout)
+    held_out = re.search(r"(\d+) equal to a validation or test image", done.stdout)
+    assert int(left_out[1]) == 1 + int(held_out[1])
+    assert "broken.png" in done.stdout
+    folder = only_run(tmp_path / "runs")
+    summary = json.loads((folder / "summary.json").read_text())
+    training = read_training(trained_folder(folder, summary["best"]["arch"]))
+    is_used = "they are used" in done.stdout
+    assert is_used != ("they are left out" in done.stdout)
+    if summary["best"]["arch"] in done.stdout.partition("timed again")[2]:
+        assert ("taught by" in training.recipe["start"]) <= is_used

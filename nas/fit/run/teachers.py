@@ -1,0 +1,249 @@
+"""Teachers of the winner: networks that the fit has fine-tuned, and one that `teacher=` names.
+
+Their answers are averaged, and stored once for each photo. On photos of their own training they are as sure as
+the labels, and teach nothing: `benchmarks/results/teachers.md`. Photos without a label are what they are for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Float32, Int64
+from numpy import ndarray
+from safetensors import safe_open
+from safetensors.numpy import save
+
+from edgenas_core.files.atomic_file import replacing
+from edgenas_core.types.units import epochs_text
+from nas.accuracy.slow import Fidelity
+from nas.fit.data.image_set import Images
+from nas.fit.data.unlabelled import UnlabelledPhotos, unlabelled_images
+from nas.fit.ranking.fine_tunings import FineTunings
+from nas.fit.ranking.stages import Result, StageJob
+from nas.fit.run.context import FitContext, Ranking
+from nas.fit.starts.fine_tuning.trial import (
+    FROZEN,
+    FineTuningTrial,
+    PretrainedImages,
+    PretrainedNetwork,
+    frozen_pass,
+    tuned_checkpoint,
+)
+from nas.fit.starts.pretrained.space import teacher_space
+from nas.fit.training.batches import UNLABELLED_EACH
+from nas.fit.training.checkpoint import weights_of
+from nas.fit.training.recipe import recipe_named
+from nas.fit.training.teaching import Teaching, answers_to
+from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
+
+MOST_TEACHERS = 4
+"""Networks whose answers are averaged: on four sets, those of four were 2 points better than the best network's."""
+
+SHARE = 0.15
+"""Share of the time left that answers take, and again the comparison with a training without them."""
+
+MOST_EPOCHS = 12
+"""Epochs of a named teacher."""
+
+LEAST_PHOTOS = 0.25
+"""Photos without a label, as a share of the labelled ones, below which none are used."""
+
+_TIMED = 32
+"""Photos that are timed."""
+
+
+@final
+@dataclass(frozen=True)
+class Teacher:
+    """A network that was fine-tuned."""
+
+    network: PretrainedNetwork
+    architecture: Int64[ndarray, "D"]
+    checkpoint: Path | None  # None: its classifier alone was fitted
+    image_s: float  # seconds of an answer
+
+
+@final
+class Teachers:
+    """Teachers of one fit, and their answers in its folder."""
+
+    def __init__(self, context: FitContext, network: PretrainedNetwork) -> None:
+        self._context, self._network = context, network
+        self._file = context.checkpoints / "answers.safetensors"
+        self._opened: dict[int, Images] = {}  # photos by side, of one side
+
+    @cached_property
+    def _photos(self) -> UnlabelledPhotos | None:
+        folder = self._context.config.unlabelled
+        return None if folder is None else UnlabelledPhotos(Path(folder).expanduser())
+
+    def prepare(self, ranking: Ranking[FineTunings], ends_s: float) -> None:
+        """Store answers to photos without a label, where there is time and they help on validation images."""
+        photos, say = self._photos, self._context.say
+        if photos is None or self._file.is_file():
+            return
+        jobs = best_of_networks(ranking)
+        teachers = [*self._named(ends_s), *self._ranked(ranking, jobs)]
+        if not jobs:
+            say("unlabelled=: no network was fine-tuned in time to teach; allow more hours=")
+            return
+        # As many photos as can be decoded and answered in their share of the time.
+        share_s = SHARE * (ends_s - time.monotonic())
+        best = self._network.images(ranking.candidates.architectures[jobs[0].candidate])
+        names = ", ".join(self._name(each) for each in teachers)
+        began_s = time.monotonic()
+        photos.usable(_TIMED, best)
+        decode_s = (time.monotonic() - began_s) / min(_TIMED, len(photos))
+        sides = {each.network.space.side(each.architecture) for each in teachers}
+        photo_s = (len(sides) + 1) * decode_s + sum(each.image_s for each in teachers)
+        fit, labelled = min(len(photos), int(share_s / photo_s)), len(best.train)
+        if fit < min(len(photos), LEAST_PHOTOS * labelled):
+            say(
+                f"unlabelled=: there is time for {fit:,} photos, too few to help; allow more hours="
+            )
+            return
+        files, left_out = photos.usable(fit, best)
+        for line in filter(None, [left_out]):
+            say(f"unlabelled=: {line}")
+        # Average the answers of all teachers.
+        answers = np.mean([answers_of(each, files) for each in teachers], axis=0)
+        self._store(files, answers, names)
+        if self._helps(ranking, jobs[0], share_s):
+            return
+        self._store([], answers[:0], names)
+
+    def of(self, architecture: Int64[ndarray, "D"]) -> Teaching | None:
+        """What a network is taught; None where nothing is."""
+        if not self._file.is_file():
+            return None
+        with safe_open(self._file, "np") as opened:
+            answers, about = opened.get_tensor("answers"), opened.metadata()
+        files = [Path(each) for each in json.loads(about["files"])]
+        if not files:
+            return None
+        images = self._network.images(architecture)
+        if images.side not in self._opened:
+            self._opened = {images.side: unlabelled_images(files, images)}
+        untaught = np.zeros((len(images.train), answers.shape[1]), np.float32)
+        every = np.concatenate([untaught, answers])
+        return Teaching(about["teachers"], every, self._opened[images.side], share=0.0)
+
+    def _ranked(self, ranking: Ranking[FineTunings], jobs: list[StageJob]) -> list[Teacher]:
+        """Networks as they were fine-tuned to rank."""
+        seed = self._context.config.seed
+        image_s = ranking.jobs.forecast(ranking.results).pass_s / ranking.jobs.images[0]
+        teachers = []
+        for job in jobs:
+            row = ranking.candidates.architectures[job.candidate]
+            tuned = ranking.jobs.fidelities[job.fidelity]
+            file = tuned_checkpoint(self._context.checkpoints, row, tuned, seed)
+            teachers.append(Teacher(self._network, row, file, float(image_s[job.candidate])))
+        return teachers
+
+    def _named(self, ends_s: float) -> list[Teacher]:
+        """The network of `teacher=`, fine-tuned for its share of the time; its classifier alone where that is short."""
+        context = self._context
+        config, recipe = context.config, recipe_named(context.rule.recipe)
+        if config.teacher in {"auto", "none"}:
+            return []
+        space, share_s = (
+            teacher_space(config.teacher, config.weights),
+            SHARE * (ends_s - time.monotonic()),
+        )
+        network = PretrainedNetwork(
+            space, PretrainedImages(space, str(config.data)), context.checkpoints / "teacher"
+        )
+        row = space.tuned_to(space.every_network(), len(space.depths) - 1)
+        row = row[np.argmax([space.side(each) == space.pooled(each).side for each in row])]
+        images = network.images(row)
+        trial = FineTuningTrial(network, recipe, len(images.classes), share_s)
+        trial(row, Fidelity("frozen features", FROZEN), config.seed)
+        measured = frozen_pass(context.checkpoints / "teacher", space, row)
+        image_s = (
+            0.0 if measured is None else measured.seconds / (len(images.train) + len(images.valid))
+        )
+        epochs = int(share_s / seconds_an_epoch(network(row, images.task), images, recipe))
+        if epochs < 1:
+            return [Teacher(network, row, None, image_s)]
+        tuned = Fidelity("", min(epochs, MOST_EPOCHS))
+        accuracy = trial(row, tuned, config.seed).accuracy
+        context.say(f"teacher={config.teacher}: {accuracy:.2%} after {epochs_text(tuned.epochs)}")
+        file = tuned_checkpoint(context.checkpoints / "teacher", row, tuned, config.seed)
+        return [Teacher(network, row, file, image_s)]
+
+    def _name(self, teacher: Teacher) -> str:
+        """Network and side."""
+        return teacher.network.space.text(teacher.architecture)
+
+    def _store(self, files: list[Path], answers: Float32[ndarray, "n o"], names: str) -> None:
+        """Write the answers; without files, that nothing is taught."""
+        about = {"teachers": names, "files": json.dumps([str(file.absolute()) for file in files])}
+        with replacing(self._file) as file:
+            file.write(save({"answers": np.asarray(answers, np.float32)}, about))
+
+    def _helps(self, ranking: Ranking[FineTunings], best: StageJob, seconds: float) -> bool:
+        """Whether a ranking training of a network, made again with the photos, ends no worse in the same time."""
+        context, jobs, results = self._context, ranking.jobs, ranking.results
+        job = shortest(results, jobs, best)
+        if jobs.forecast(results).seconds(job) > seconds:
+            context.say("unlabelled=: there is no time to see whether they help; allow more hours=")
+            return False
+        row = ranking.candidates.architectures[job.candidate]
+        tuned = jobs.fidelities[job.fidelity]
+        images = self._network.images(row)
+        epochs = max(1, round(tuned.epochs / (1 + UNLABELLED_EACH)))
+        recipe = recipe_named(context.rule.recipe)
+        recipe = replace(recipe, epochs=epochs, lr=recipe.lr * tuned.rate)
+        teaching = self.of(row)
+        options = TrainingOptions(
+            seed=context.config.seed, evaluate_every=epochs, teaching=teaching
+        )
+        accuracy = train(self._network(row, images.task), images, recipe, options).accuracy
+        before, helps = results[job].accuracy, accuracy >= results[job].accuracy
+        count = 0 if teaching is None or teaching.unlabelled is None else len(teaching.unlabelled)
+        context.say(
+            f"unlabelled=: with {count:,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
+            f"validation images, without them {before:.2%} in the same time: they are "
+            f"{'used' if helps else 'left out'}"
+        )
+        return helps
+
+
+def answers_of(teacher: Teacher, files: list[Path]) -> Float32[ndarray, "n o"]:
+    """Outputs of a teacher for each photo."""
+    images = teacher.network.images(teacher.architecture)
+    network = teacher.network(teacher.architecture, images.task)
+    if teacher.checkpoint is not None:
+        network.load_state_dict(weights_of(teacher.checkpoint))
+    return answers_to(network, [unlabelled_images(files, images)], images, mirrors=False)
+
+
+def best_of_networks(ranking: Ranking[FineTunings]) -> list[StageJob]:
+    """The best fine-tuning of each of the best networks, the best first."""
+    jobs, results = ranking.jobs, ranking.results
+    best: dict[int, StageJob] = {}
+    for job, result in results.items():
+        network = int(jobs.network[job.candidate])
+        is_better = network not in best or result.accuracy > results[best[network]].accuracy
+        if jobs.fidelities[job.fidelity].epochs and result.accuracy >= 0 and is_better:
+            best[network] = job
+    return sorted(best.values(), key=lambda job: -results[job].accuracy)[:MOST_TEACHERS]
+
+
+def shortest(results: Mapping[StageJob, Result], jobs: FineTunings, job: StageJob) -> StageJob:
+    """The fine-tuning of the fewest epochs of a job's candidate that did not fail."""
+    own = [
+        other
+        for other, result in results.items()
+        if other.candidate == job.candidate
+        and jobs.fidelities[other.fidelity].epochs
+        and result.accuracy >= 0
+    ]
+    return min(own, key=lambda other: jobs.fidelities[other.fidelity].epochs)
