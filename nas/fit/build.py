@@ -399,8 +399,10 @@ def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnIma
         raise UserError(f"start={start.value} is not for space={config.space}; take {possible}")
     # a network of the package has a new head, one of the user's own is tuned
     has_new_head = config.weights is None and not _is_of_user(config)
+    from nas.fit.starts.fine_tuning.tuning import usual_fine_tuning  # noqa: PLC0415 - imports torch
+
     rule, usual = {
-        StartFrom.pretrained: (FineTuningConfig, "fine_tuning"),
+        StartFrom.pretrained: (FineTuningConfig, usual_fine_tuning(len(images.train))),
         StartFrom.network: (InheritedConfig, "scenes" if has_new_head else "fine_tuning"),
         StartFrom.scratch: (StagedConfig, usual_recipe(space.name)),
     }[start]

@@ -16,6 +16,7 @@ from nas.accuracy.base import HasWeights
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData
 from nas.fit.learners.opened import absolute_text, data_text, is_task, open_data
+from nas.fit.starts.fine_tuning.tuning import usual_fine_tuning
 from nas.fit.training.recipe import usual_recipe, with_augmentation
 from nas.fit.training.trained_folder import trained_folder
 from nas.report.answer import Status
@@ -53,7 +54,7 @@ class TrainSubject:
         """Name of the recipe that is taken if none is named."""
         name = usual_recipe(self.space.name)
         if isinstance(self.space, HasWeights) and not self.space.is_new(self.architecture):
-            name = "fine_tuning"
+            name = usual_fine_tuning(len(self.images.train))
         augment = self.augment if isinstance(self.images, ImageSet) else "none"
         return with_augmentation(name, augment, self.named)
 

@@ -142,10 +142,14 @@ class DeviceImages:
         return pixels.to(self._device), self._labels[which].to(self._device)
 
     def order(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
-        """Indices of images to train on; uneven classes are drawn equally often, with replacement."""
+        """Indices of images to train on, with replacement where classes differ much in size.
+
+        A class is then drawn in proportion to the square root of its images: by `benchmarks/results/teachers.md`,
+        equal shares cost 0.4 points of plain accuracy, and gain the rare class 1.4.
+        """
         labelled, others = self.labelled, len(self) - self.labelled
         if self.is_uneven:
-            weights = torch.from_numpy(self._weights)
+            weights = torch.from_numpy(self._weights).sqrt()
             which = torch.multinomial(weights, labelled, replacement=True, generator=generator)
         else:
             which = torch.randperm(labelled, generator=generator)

@@ -24,6 +24,11 @@ of smaller batches (`Recipe.for_images`), it gains 8 on 127.
 """
 
 
+def usual_fine_tuning(images: int) -> str:
+    """Name of the recipe for so many training images: AdamW where statistics are kept, else SGD."""
+    return "adamw" if images <= KEEPS_STATISTICS_TO else "fine_tuning"
+
+
 def set_classifier(
     network: nn.Module,
     weight: Float32[ndarray, "classes features"],
