@@ -33,6 +33,10 @@ _INT8_SHARE = 0.03
 _FURTHER_SHARE = 0.5
 """Time of a training for a smaller limit, as a part of the winner's."""
 
+_EXPORT_S, _EXPORT_PASSES, _MOST_EXPORT = 10.0, 8, 0.1
+"""Time of an export: a fixed part, passes over validation, test and 256 calibration images one by one within T, and
+its largest share of the whole time. Estimates by hand, not measured."""
+
 _NOTABLY_LESS = 1 / 3
 """Share of the promised time below which the user hears why the winner has so few epochs."""
 
@@ -46,9 +50,14 @@ def is_for_int8(context: FitContext) -> bool:
 
 
 def after_s(context: FitContext) -> float:
-    """Seconds that are kept for the winner's int8 file, and for the advice."""
+    """Seconds that are kept for the winner's int8 file, the advice, and the export."""
     share = (_INT8_SHARE if is_for_int8(context) else 0.0) + ADVICE_SHARE
-    return share * context.seconds
+    kept_s = share * context.seconds
+    if not context.config.export:
+        return kept_s
+    images, limit_s = context.images, context.problem.limit_ms / 1000
+    passes_s = _EXPORT_PASSES * (len(images.valid) + len(images.test) + 256) * limit_s
+    return kept_s + min(_EXPORT_S + passes_s, _MOST_EXPORT * context.seconds)
 
 
 @final
