@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import final
 
@@ -60,7 +61,7 @@ class UnlabelledPhotos:
           images: the data set, whose validation and test images may not be among them.
         """
         held_out = {
-            np.asarray(image).tobytes()
+            sha256(np.asarray(image).tobytes()).digest()
             for split in (images.valid, images.test)
             for image in split.pixels
         }
@@ -70,7 +71,7 @@ class UnlabelledPhotos:
         for file, pixels in zip(files, _decoded(files, images), strict=True):
             if isinstance(pixels, str):
                 reasons[printable(str(file.relative_to(self._folder)))] = pixels
-            elif pixels.tobytes() in held_out:
+            elif sha256(pixels.tobytes()).digest() in held_out:
                 name = printable(str(file.relative_to(self._folder)))
                 reasons[name] = "equal to a validation or test image"
             else:

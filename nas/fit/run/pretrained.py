@@ -330,8 +330,9 @@ class TuningPlans:
         """Pretrained weights, or the winner's fine-tuning that ranked."""
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs
         start = pretrained_start(self._network, row, winner.rate, keeps_best=True)
-        teaching = self.teachers.of(row) if winner.epochs > epochs else None
-        if teaching is not None and not self._space.is_new(row):
+        is_tuned = winner.epochs > epochs and not self._space.is_new(row)
+        teaching = self.teachers.of(row) if is_tuned else None
+        if teaching is not None:
             start = replace(
                 start, teaching=teaching, words=f"{start.words}; taught by {teaching.teachers}"
             )

@@ -44,7 +44,7 @@ from nas.fit.training.teaching import Teaching, answers_to
 from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
 
 MOST_TEACHERS = 4
-"""Networks whose answers are averaged: on four sets, those of four were 2 points better than the best network's."""
+"""Networks whose answers are averaged: on four sets, the mean of four was 1.4 points better than the best of them."""
 
 SHARE = 0.15
 """Share of the time left that answers take, and again the comparison with a training without them."""
@@ -71,6 +71,16 @@ class Teacher:
 
 
 @final
+@dataclass(frozen=True)
+class StoredAnswers:
+    """Mean answers of teachers to photos."""
+
+    teachers: str  # their names
+    files: list[Path]
+    answers: Float32[ndarray, "n o"]
+
+
+@final
 class Teachers:
     """Teachers of one fit, and their answers in its folder."""
 
@@ -90,10 +100,10 @@ class Teachers:
         if photos is None or self._file.is_file():
             return
         jobs = best_of_networks(ranking)
-        teachers = [*self._named(ends_s), *self._ranked(ranking, jobs)]
         if not jobs:
             say("unlabelled=: no network was fine-tuned in time to teach; allow more hours=")
             return
+        teachers = [*self._named(ends_s), *self._ranked(ranking, jobs)]
         # As many photos as can be decoded and answered in their share of the time.
         share_s = SHARE * (ends_s - time.monotonic())
         best = self._network.images(ranking.candidates.architectures[jobs[0].candidate])
@@ -110,14 +120,15 @@ class Teachers:
             )
             return
         files, left_out = photos.usable(fit, best)
-        for line in filter(None, [left_out]):
-            say(f"unlabelled=: {line}")
+        if left_out:
+            say(f"unlabelled=: {left_out}")
+        if not files:
+            return
         # Average the answers of all teachers.
         answers = np.mean([answers_of(each, files) for each in teachers], axis=0)
-        self._store(files, answers, names)
-        if self._helps(ranking, jobs[0], share_s):
-            return
-        self._store([], answers[:0], names)
+        stored = StoredAnswers(names, files, answers)
+        is_used = self._helps(ranking, jobs[0], stored, share_s)
+        self._store(stored if is_used else replace(stored, files=[], answers=answers[:0]))
 
     def of(self, architecture: Int64[ndarray, "D"]) -> Teaching | None:
         """What a network is taught; None where nothing is."""
@@ -126,14 +137,17 @@ class Teachers:
         with safe_open(self._file, "np") as opened:
             answers, about = opened.get_tensor("answers"), opened.metadata()
         files = [Path(each) for each in json.loads(about["files"])]
-        if not files:
-            return None
-        images = self._network.images(architecture)
+        stored = StoredAnswers(about["teachers"], files, answers)
+        return self._teaching(architecture, stored) if files else None
+
+    def _teaching(self, architecture: Int64[ndarray, "D"], stored: StoredAnswers) -> Teaching:
+        """The photos at a network's side, and the answers to them; those to labelled ones count nothing."""
+        images, answers = self._network.images(architecture), stored.answers
         if images.side not in self._opened:
-            self._opened = {images.side: unlabelled_images(files, images)}
+            self._opened = {images.side: unlabelled_images(stored.files, images)}
         untaught = np.zeros((len(images.train), answers.shape[1]), np.float32)
         every = np.concatenate([untaught, answers])
-        return Teaching(about["teachers"], every, self._opened[images.side], share=0.0)
+        return Teaching(stored.teachers, every, self._opened[images.side], share=0.0)
 
     def _ranked(self, ranking: Ranking[FineTunings], jobs: list[StageJob]) -> list[Teacher]:
         """Networks as they were fine-tuned to rank."""
@@ -153,10 +167,8 @@ class Teachers:
         config, recipe = context.config, recipe_named(context.rule.recipe)
         if config.teacher in {"auto", "none"}:
             return []
-        space, share_s = (
-            teacher_space(config.teacher, config.weights),
-            SHARE * (ends_s - time.monotonic()),
-        )
+        space = teacher_space(config.teacher, config.weights)
+        share_s = SHARE * (ends_s - time.monotonic())
         network = PretrainedNetwork(
             space, PretrainedImages(space, str(config.data)), context.checkpoints / "teacher"
         )
@@ -166,9 +178,8 @@ class Teachers:
         trial = FineTuningTrial(network, recipe, len(images.classes), share_s)
         trial(row, Fidelity("frozen features", FROZEN), config.seed)
         measured = frozen_pass(context.checkpoints / "teacher", space, row)
-        image_s = (
-            0.0 if measured is None else measured.seconds / (len(images.train) + len(images.valid))
-        )
+        count = len(images.train) + len(images.valid)
+        image_s = 0.0 if measured is None else measured.seconds / count
         epochs = int(share_s / seconds_an_epoch(network(row, images.task), images, recipe))
         if epochs < 1:
             return [Teacher(network, row, None, image_s)]
@@ -182,13 +193,21 @@ class Teachers:
         """Network and side."""
         return teacher.network.space.text(teacher.architecture)
 
-    def _store(self, files: list[Path], answers: Float32[ndarray, "n o"], names: str) -> None:
+    def _store(self, stored: StoredAnswers) -> None:
         """Write the answers; without files, that nothing is taught."""
-        about = {"teachers": names, "files": json.dumps([str(file.absolute()) for file in files])}
+        files = json.dumps([str(file.absolute()) for file in stored.files])
         with replacing(self._file) as file:
-            file.write(save({"answers": np.asarray(answers, np.float32)}, about))
+            file.write(
+                save({"answers": stored.answers}, {"teachers": stored.teachers, "files": files})
+            )
 
-    def _helps(self, ranking: Ranking[FineTunings], best: StageJob, seconds: float) -> bool:
+    def _helps(
+        self,
+        ranking: Ranking[FineTunings],
+        best: StageJob,
+        stored: StoredAnswers,
+        seconds: float,
+    ) -> bool:
         """Whether a ranking training of a network, made again with the photos, ends no worse in the same time."""
         context, jobs, results = self._context, ranking.jobs, ranking.results
         job = shortest(results, jobs, best)
@@ -201,15 +220,14 @@ class Teachers:
         epochs = max(1, round(tuned.epochs / (1 + UNLABELLED_EACH)))
         recipe = recipe_named(context.rule.recipe)
         recipe = replace(recipe, epochs=epochs, lr=recipe.lr * tuned.rate)
-        teaching = self.of(row)
+        teaching = self._teaching(row, stored)
         options = TrainingOptions(
             seed=context.config.seed, evaluate_every=epochs, teaching=teaching
         )
         accuracy = train(self._network(row, images.task), images, recipe, options).accuracy
         before, helps = results[job].accuracy, accuracy >= results[job].accuracy
-        count = 0 if teaching is None or teaching.unlabelled is None else len(teaching.unlabelled)
         context.say(
-            f"unlabelled=: with {count:,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
+            f"unlabelled=: with {len(stored.files):,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
             f"validation images, without them {before:.2%} in the same time: they are "
             f"{'used' if helps else 'left out'}"
         )
