@@ -23,6 +23,9 @@ from nas.trials.problem import SearchProblem
 _HOPELESS = 1.2
 """Predicted latency, as a share of the limit, above which a network is not timed."""
 
+ENOUGH = 12
+"""Networks within the limit after which only those of a better prior are timed: frozen features of ten fit into theirs."""
+
 
 @final
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ def pool_latencies(
     """Latency of each network at its side; NaN where it was not timed.
 
     In turn, the network of the best prior and the quickest one are timed, until the time for latencies is over
-    and one is within the limit. Networks are not timed that are predicted to be too slow: by their layers where
+    and one is within the limit, or `ENOUGH` are. Networks are not timed that are predicted to be too slow: by their layers where
     the device has a table of them, else by their multiply-accumulates.
     """
     problem, began_s = context.problem, time.monotonic()
@@ -61,6 +64,9 @@ def pool_latencies(
         if not is_one_within:
             hopeless[np.argmin(flops)] = False  # the message names the fastest
         is_open = np.isnan(measured) & ~skipped & ~hopeless
+        within = np.sort(best[measured <= problem.limit_ms])
+        if len(within) >= ENOUGH:
+            is_open &= best > within[-ENOUGH]
         if (time.monotonic() >= ends_s and is_one_within) or not is_open.any():
             return Latencies(measured[group], kinds[group])
         tried = int((~np.isnan(measured)).sum())
