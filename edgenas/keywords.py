@@ -40,7 +40,19 @@ class ExportKeywords(TypedDict, total=False):
     precision: Literal["fp32", "fp16", "int8", "all"] | None
     python: str | None
     run: str | Path | None
-    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
+    runtime: (
+        Literal[
+            "auto",
+            "tensorrt",
+            "onnxruntime_cuda",
+            "onnxruntime",
+            "torch",
+            "litert",
+            "torch_cuda",
+            "graph",
+        ]
+        | None
+    )
     seed: int | None
     side: int | None
     space: str | SearchSpace | None
@@ -123,7 +135,19 @@ class MeasureKeywords(TypedDict, total=False):
     probes: int | None
     python: str | None
     repeats: int | None
-    runtime: Literal["auto", "tensorrt", "onnxruntime_cuda", "onnxruntime", "torch", "litert", "torch_cuda", "graph"] | None
+    runtime: (
+        Literal[
+            "auto",
+            "tensorrt",
+            "onnxruntime_cuda",
+            "onnxruntime",
+            "torch",
+            "litert",
+            "torch_cuda",
+            "graph",
+        ]
+        | None
+    )
     scenario: str | None
     seed: int | None
     serial: str | Path | None

@@ -16,7 +16,7 @@ _BEGINS_FIT = ("data", "task", "learner", "network")
 OF_FIT = (
     *_BEGINS_FIT,
     *("start", "recipe", "weights", "pool", "mean", "std", "multiple", "networks", "side"),
-    *("augment", "groups", "range", "hours", "executor"),
+    *("augment", "groups", "range", "hours", "executor", "unlabelled", "teacher", "channels"),
 )
 OF_SEARCH = ("dataset", "split", "budget", "objectives", "reward", "controller", "accuracy")
 """Settings that the other command does not have."""
