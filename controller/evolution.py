@@ -125,7 +125,11 @@ class EvolutionConfig(ControllerConfig):
     """Settings of regularised evolution; conf/controller/evolution.yaml holds their defaults."""
 
     population_size: int  # P
-    sample_size: int  # S, of which the best is the parent
+
+    @property
+    def sample_size(self) -> int:
+        """S, of which the best is the parent: a fifth of P, as in the paper's small setting."""
+        return max(1, self.population_size // 5)
 
     def build(self, space: Choices, seeds: Sequence[int]) -> EvolutionController:
         """Make the controller, with one replica for each seed.
@@ -134,9 +138,4 @@ class EvolutionConfig(ControllerConfig):
           ValueError: if a setting lies outside its range.
         """
         self.require_at_least(population_size=1)
-        self.require(
-            "sample_size",
-            f"between 1 and controller.population_size={self.population_size}",
-            fulfilled=1 <= self.sample_size <= self.population_size,
-        )
         return EvolutionController(self, space, seeds)

@@ -39,7 +39,7 @@ _SEARCHER: Mapping[str, str] = {
     for page, names in (
         ("policy", ("update_every", "elite", "neighbours", "entropy_gain", "converged_at")),
         ("guided", ("random", "polish", "anywhere", "memory", "front")),
-        ("which-searcher", ("hidden_size", "baseline_decay", "constrained")),
+        ("which-searcher", ("hidden_size", "baseline_decay", "constrained", "sample_size")),
     )
     for name in names
 } | {

@@ -30,7 +30,7 @@ CONFIGS = {
     "reinforce": ReinforceConfig(batch_size=4, lr=0.02, horizon=300),
     "guided": QuickGuided(batch_size=4),
     "uniform": UniformConfig(batch_size=4),
-    "evolution": EvolutionConfig(batch_size=4, population_size=20, sample_size=5),
+    "evolution": EvolutionConfig(batch_size=4, population_size=20),
     "local_search": LocalSearchConfig(batch_size=4),
     "exhaustive": ExhaustiveConfig(batch_size=4),
     "nsga2": Nsga2Config(batch_size=4, population_size=20),
@@ -281,7 +281,7 @@ def test_an_entropy_bonus_keeps_the_policy_wider():
     [
         ("rnn", {"lr": 0.0, "entropy_weight": -0.1}),
         ("reinforce", {"lr": 0.0, "horizon": 0}),
-        ("evolution", {"population_size": 0, "sample_size": 21}),
+        ("evolution", {"population_size": 0}),
         ("nsga2", {"population_size": 1}),
     ],
 )

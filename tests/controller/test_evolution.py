@@ -12,9 +12,12 @@ SPACE = Box(5, 1, 5, 4, 2, 5)
 POPULATION = 12
 
 
-def evolution(seeds=(0, 1), *, sample_size=4):
-    config = EvolutionConfig(batch_size=1, population_size=POPULATION, sample_size=sample_size)
-    return config.build(SPACE, seeds)
+class Greedy(EvolutionConfig):
+    sample_size = POPULATION
+
+
+def evolution(seeds=(0, 1), kind=EvolutionConfig):
+    return kind(batch_size=1, population_size=POPULATION).build(SPACE, seeds)
 
 
 def rewards_of(architectures):
@@ -69,7 +72,7 @@ def test_a_child_differs_from_one_of_the_population_at_exactly_one_position():
 
 
 def test_every_other_option_of_every_position_is_as_likely():
-    config = EvolutionConfig(batch_size=1, population_size=1, sample_size=1)
+    config = EvolutionConfig(batch_size=1, population_size=1)
     controller = config.build(Box(3, 1, 4), [0])
     learn(controller, np.array([[[2, 0, 1]]]), np.array([[1.0]]))
 
@@ -83,7 +86,7 @@ def test_every_other_option_of_every_position_is_as_likely():
 
 
 def test_the_parent_is_the_best_of_the_sample():
-    controller = evolution([0], sample_size=POPULATION)
+    controller = evolution([0], Greedy)
     sampled = advance(controller, POPULATION)
     rewards = rewards_of(sampled)[0]
 

@@ -55,7 +55,7 @@ def uniform():
     [
         UniformConfig(1),
         RNN,
-        EvolutionConfig(batch_size=1, population_size=10, sample_size=3),
+        EvolutionConfig(batch_size=1, population_size=10),
         LocalSearchConfig(batch_size=1),
     ],
 )
