@@ -40,7 +40,7 @@ class Reward(ABC):
         """Reward of each pair of accuracy (a fraction) and latency (milliseconds, positive).
 
         `further` are the other costs, each divided by its own limit; with none of them, the
-        reward is that of its paper.
+        reward is that of its paper. An evaluation that failed, of accuracy NaN, has the reward NaN.
 
         Raises:
           UserError: if the formula, which may be the user's own, returns no finite number for each.
@@ -55,6 +55,7 @@ class Reward(ABC):
         origin = f"{type(self).__name__} returned"
         rewards = real_numbers(origin, rewards, is_known.shape)
         require_between(origin, rewards, -_LARGEST, _LARGEST, is_known)
+        rewards = np.where(np.isnan(answers[0]), np.nan, rewards)  # failed, whatever its latency
         return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
 
     def ratios(

@@ -104,12 +104,11 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
     with pytest.raises(Enough):
         search(seed=3, settings={"controller.batch_size": 4}, progress=twenty(seen))
     words = ["T=11ms", "budget=40", "seed=3", "controller.batch_size=4"]
-    status, told, _ = in_process(nas.search.command.main, ["", *words, f"out={tmp_path / 'runs'}"])
+    status, _, _ = in_process(nas.search.command.main, ["", *words, f"out={tmp_path / 'runs'}"])
 
     (folder,) = (tmp_path / "runs").glob("*/*")
     by_command = edgenas.Found(folder)
     assert status == 0
-    assert by_command.best.arch in told
     rewards = np.concatenate([trials.rewards.ravel() for trials in seen])
     assert by_command.trials["reward"].to_pylist()[: len(rewards)] == rewards.tolist()
 

@@ -107,7 +107,6 @@ def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board
     best = summary["best"]
     assert best["latency_ms"] == best["latency_again_ms"]
     assert best["latency_first_ms"] == latency_ms[best["sample"] - 1]
-    assert "timed again: " in out
     (cache,) = (tmp_path / "cache").iterdir()
     measured = [json.loads(line)["network"] for line in cache.read_text().split("\n\n")[1:]]
     assert len(measured) == len(set(measured)) >= summary["distinct_networks"]

@@ -60,7 +60,7 @@ def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights
         assert subject.arch == best
         assert subject.weights == folder / "weights.safetensors"
         assert subject.searched.named == "best"
-        assert "interrupted" in " ".join(subject.notes)
+        assert "hours=" in " ".join(subject.notes)
 
     other = subject_of(config(run=str(copied), arch=str(_another(copied))))
     assert not other.is_trained

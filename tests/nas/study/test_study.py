@@ -68,6 +68,7 @@ class TestASmallStudy:
             "study.json",
             "logs",
             "lock",
+            "tensorboard",
             "measures.csv",
             "results.json",
             "report.html",
