@@ -33,6 +33,9 @@ _RANGE = 1.5
 """Factor by which a network may exceed the rows of the fit before it is called an extrapolation."""
 
 
+RARE = ("silu", "gates", "wide", "shuffled")
+"""Work that one or two families of the rows have; the interval is of families without it."""
+
 _UNITS = {
     "side": "pixels a side",
     "products": "million multiply-accumulates",

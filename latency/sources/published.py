@@ -21,7 +21,7 @@ from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
 from latency.base import Latencies, LatencyConfig, Space, UnmeasuredError
 from latency.models.confidence import ResidualUncertainty
-from latency.models.microcontrollers import ChipModel, chip_named
+from latency.models.microcontrollers import RARE, ChipModel, chip_named
 
 
 @runtime_checkable
@@ -139,6 +139,12 @@ def cautions(chip: ChipModel, work: Mapping[str, float]) -> dict[str, str]:
     if chip.may_fall_back(work):
         lines["fallback"] = (
             f"it may fall back to the processor on {chip.device}: convolutions of 7x7 and larger and transposes did in the rows"
+        )
+    rare = [name for name in RARE if work.get(name) and name in chip.ms_per_million]
+    if rare:
+        lines[f"rare {rare}"] = (
+            f"few families of {chip.device} have work of its kind ({', '.join(rare)}): left out of the fit, they took up to four times "
+            f"the prediction"
         )
     for kind in chip.unseen(work):
         lines[f"unseen {kind}"] = (

@@ -61,6 +61,7 @@ def test_a_network_that_may_fall_back_or_lies_beyond_the_rows_is_said_so():
     assert "fall back" in said["fallback"]
     assert "RESIZE_BILINEAR" in said["unseen RESIZE_BILINEAR"]
     assert "900 pixels" in said["beyond side"]
+    assert "four times the prediction" in said["rare ['wide']"]
     assert "fallback" not in cautions(chip_named(H747), work)
 
 
