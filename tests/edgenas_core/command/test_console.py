@@ -1,8 +1,11 @@
 """The console of all commands."""
 
+import io
 import logging
+import time
 
-from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command import console as module
+from edgenas_core.command.console import Heartbeat, PlainConsole, at_stage, say
 
 
 class Records(logging.Handler):
@@ -32,3 +35,18 @@ def test_a_program_hears_what_a_quiet_console_does_not_print(capsys):
         ("WARNING", "warning: %s is [bold]"),
     ]
     assert capsys.readouterr().out == ""
+
+
+def test_a_silent_command_tells_its_stage_and_its_share_of_the_time(monkeypatch):
+    monkeypatch.setattr(module, "_SILENCE_S", 0.0)
+    console = PlainConsole(file=io.StringIO(), width=200)
+    at_stage(console, "training the winner")
+
+    with Heartbeat(console, time.monotonic() - 36, hours=0.02):
+        end_s = time.monotonic() + 60
+        while not console.file.getvalue() and time.monotonic() < end_s:
+            time.sleep(0.05)
+
+    line = console.file.getvalue().splitlines()[0]
+    assert line.startswith("training the winner: 3")
+    assert line.endswith("% of hours=0.02")

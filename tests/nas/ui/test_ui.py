@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
     other.mkdir()
     write_json(other / "summary.json", replace(summary, device="a\x1b]0;b"))
     (other / "report.html").write_text("<p>the report</p>")
-    unconfirmed = replace(summary.best, latency_kind=Kind.disturbed.name)
+    unconfirmed = replace(summary.best, latency_kind=Kind.disturbed.name, latency_ms=summary.T_ms)
     doubted = root / "2026-01-02" / "09-00-00-doubted"
     doubted.mkdir()
     limit_ms = 1.01 * unconfirmed.latency_ms  # too near for a time under load
