@@ -17,6 +17,7 @@ OF_FIT = (
     *_BEGINS_FIT,
     *("start", "recipe", "weights", "pool", "mean", "std", "multiple", "networks", "side"),
     *("augment", "groups", "range", "hours", "executor", "unlabelled", "teacher", "channels"),
+    *("input", "metric"),
 )
 OF_SEARCH = ("dataset", "split", "budget", "objectives", "reward", "controller", "accuracy")
 """Settings that the other command does not have."""
