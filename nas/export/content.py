@@ -23,7 +23,15 @@ from nas.export.accuracy import FileAccuracy, accuracy_of, metric_of, outputs_of
 from nas.export.card import card
 from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.folder import RECORD
-from nas.export.forms import Inputs, calibration_text, int8_source, noise, session_of, written_forms
+from nas.export.forms import (
+    Inputs,
+    calibration_text,
+    int8_source,
+    noise,
+    opset_of,
+    session_of,
+    written_forms,
+)
 from nas.export.frigate import write_frigate
 from nas.export.int8 import Int8Source, calibration_warning
 from nas.export.latency import Latency, timed_here, timed_on_board
@@ -255,7 +263,7 @@ def _describe(
         training=subject.training,
         searched=subject.searched,
         input_shape=(config.fixed_batch, *written.inputs.shape[1:]),
-        opset=config.opset,
+        opset=opset_of(written.files, config.opset),
         seed=config.seed,
         parameters=sum(parameter.numel() for parameter in written.network.parameters()),
         forms=forms,

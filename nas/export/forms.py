@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+import onnx
 import torch
 from jaxtyping import Float32
 from numpy import ndarray
 from torch import nn
 
-from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import onnx_in_fp32, quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from edgenas_core.inference.formats.tflite_export import (
@@ -60,7 +61,21 @@ def written_forms(
             for operation in dict.fromkeys(kept)
         ]
         files |= {ExportForm(precision, form): content for precision, content in written.items()}
+    opset = opset_of(files, config.opset)
+    if opset != config.opset:
+        notes.append(
+            f"opset={opset} instead of {config.opset}: an operator of the network needs it"
+        )
     return files, notes, mixed
+
+
+def opset_of(files: Mapping[ExportForm, bytes], asked: int) -> int:
+    """Version of ONNX's operators in the ONNX file; that which was asked where there is none."""
+    content = files.get(ExportForm(ExportPrecision.fp32))
+    if content is None:
+        return asked
+    versions = onnx.load_from_string(content).opset_import
+    return int(next(each.version for each in versions if not each.domain))
 
 
 def session_of(form: ExportForm, content: bytes) -> Session:
@@ -82,6 +97,7 @@ def _onnx_files(
         onnx_bytes,
         examples=[example],
         opset=config.opset,
+        latest_opset=OPSET,
         dynamic_batch=config.fixed_batch is None,
     )
     try:

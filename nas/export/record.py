@@ -93,6 +93,13 @@ class Export:
         return self.forms[0]
 
     @property
+    def asked(self) -> Form:
+        """The form that was searched for: int8 after a run of int8 files, else fp32."""
+        if self.searched is None or not self.searched.is_int8:
+            return self.fp32
+        return next((each for each in self.forms if each.precision == "int8"), self.fp32)
+
+    @property
     def metric(self) -> str:
         """Name of the metric that the files are evaluated by."""
         return "accuracy" if self.training is None else self.training.metric

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from onnx import compose, helper
 from torch import Tensor, nn
 
-from edgenas_core.inference.formats.onnx_export import onnx_bytes
+from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
 from nas.export.accuracy import resize_images
-from nas.export.config import ExportConfig, ExportForm, ExportFormat
+from nas.export.config import ExportConfig, ExportForm, ExportFormat, ExportPrecision
 from nas.export.probabilities import Probabilities
 from nas.export.subject import ExportSubject
 from nas.fit.data import pixels as decoder
@@ -53,6 +53,8 @@ def write_scripts(
     if is_labelled:
         shutil.copyfile(scripts / "infer.py", folder / "infer.py")
     named = forms[-1] if config.precision is not None else forms[0]
+    if subject.searched is not None and subject.searched.is_int8 and config.precision is None:
+        named = next((each for each in forms if each.precision is ExportPrecision.int8), named)
     about: dict[str, Any] = {
         "network": named.file,
         "input": "input_0",
@@ -79,7 +81,7 @@ def write_scripts(
         if named.format is ExportFormat.onnx:
             content = (folder / named.file).read_bytes()
         else:
-            content = onnx_bytes(network, [images.example], opset=config.opset)
+            content = onnx_bytes(network, [images.example], opset=config.opset, latest_opset=OPSET)
         about |= _write_answers(folder, images.learner, network, content)
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")

@@ -62,6 +62,11 @@ class Searched:
     parts_kb: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of two memories
 
     @property
+    def is_int8(self) -> bool:
+        """Whether the latencies were those of int8 files."""
+        return "int8" in self.device.split("/")
+
+    @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
         kind = Kind[self.accuracy_kind]
