@@ -376,7 +376,7 @@ class ChoiceSpace:
         """Noise in the shape of the task's images, the same at every call."""
         import torch  # noqa: PLC0415 - takes seconds, not needed with a table
 
-        shape = (batch_size, task.channels, task.image_side, task.image_side)
+        shape = (batch_size, *task.input_shape)
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
     def control(self) -> Int64[ndarray, "D"]:

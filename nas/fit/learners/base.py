@@ -79,7 +79,7 @@ class Learner(Protocol):
         """Quality on some batches; the network is in evaluation mode, without gradients."""
 
     def example_input(self) -> Tensor:
-        """One input, (1, channels, side, side)."""
+        """One input, (1, channels, ...), of an image (1, channels, side, side)."""
 
     def describe(self) -> LearnerDescription:
         """What is known before training."""

@@ -137,9 +137,9 @@ class LearnerData:
             raise UserError(
                 f"learner={name}: counts={about.counts!r} are not the items of train, valid and test"
             )
-        if len(shape) != 4 or shape[-1] != shape[-2]:
+        if len(shape) < 2 or shape[0] != 1:
             raise UserError(
-                f"learner={name}: example_input() has shape {shape}, not (1, channels, side, side)"
+                f"learner={name}: example_input() has shape {shape}, not (1, channels, ...), one input"
             )
         for split, count, batch in zip(SPLITS, about.counts, batches, strict=False):
             if not count or batch is None:
@@ -208,14 +208,16 @@ class LearnerData:
 
     @property
     def side(self) -> int:
-        """Height and width of an input."""
+        """Last size of an input, the height and width of an image."""
         return int(self.example.shape[-1])
 
     @property
     def task(self) -> Task:
         """The task as a network sees it."""
-        channels = int(self.example.shape[1])
-        return Task(self.name, self.about.outputs, self.side, channels, self.title)
+        shape = tuple(self.example.shape[1:])
+        is_image = len(shape) == 3 and shape[1] == shape[2]
+        other = () if is_image else shape
+        return Task(self.name, self.about.outputs, self.side, shape[0], self.title, shape=other)
 
     @property
     def train(self) -> LearnerSplit:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
-from nas.fit.starts.elastic.outputs import first_line, tensors_of
+from nas.fit.learners.outputs import first_line, tensors_of
 
 NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.InstanceNorm1d, nn.InstanceNorm2d)
 """Layers that normalise each channel by itself."""
@@ -91,7 +91,7 @@ def channel_groups(
 
 def _is_reshaped_twice(module: nn.Module, graph: Any) -> bool:
     """Whether the output channels of a layer are reshaped twice, where the analysis may not terminate."""
-    if not isinstance(module, nn.Conv2d | nn.Linear) or module not in graph.module2node:
+    if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Linear) or module not in graph.module2node:
         return False
     write = graph.get_pruner_of_module(module).prune_out_channels
     pending, seen = [(graph.module2node[module], write)], set()
@@ -134,7 +134,7 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
         mixes |= isinstance(module, nn.LayerNorm)
         if isinstance(module, nn.GroupNorm):
             unit = math.lcm(unit, module.num_channels // module.num_groups)
-        is_layer = isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d)
+        is_layer = isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d)
         for tensor, dim in at:
             pairs = cuts.setdefault((tensor, dim, is_layer and not writes), [])
             pairs.extend(zip(item.root_idxs, item.idxs, strict=True))
@@ -163,7 +163,7 @@ def _places(tensor: str, pairs: list[tuple[int, int]], channels: int) -> Int64[n
 def _dims(name: str, module: nn.Module, writes: bool) -> list[tuple[str, int]]:
     """Tensors of a layer that hold a channel that it writes or reads, and the dimension."""
     both: list[tuple[str, int]] = []
-    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+    if isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
         out = int(isinstance(module, nn.ConvTranspose2d))
         groups = getattr(module, "groups", 1)
         if groups > 1 and not is_depthwise(module):
@@ -188,5 +188,6 @@ def _dims(name: str, module: nn.Module, writes: bool) -> list[tuple[str, int]]:
 def is_depthwise(module: nn.Module) -> bool:
     """Whether each channel has a filter of its own."""
     return (
-        isinstance(module, nn.Conv2d) and module.groups == module.in_channels == module.out_channels
+        isinstance(module, nn.Conv1d | nn.Conv2d)
+        and module.groups == module.in_channels == module.out_channels
     )

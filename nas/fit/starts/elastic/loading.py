@@ -30,7 +30,7 @@ def named_space(argument: str = "") -> ElasticSpace:
     Raises:
       UserError: if the command line does not name the function, or it has no such space.
     """
-    if not re.fullmatch(r"[^,]+(,[^,]*(,\d*){0,2})?", argument):
+    if not re.fullmatch(r"[^,]+(,[^,]*(,[\dx]*(,\d*)?)?)?", argument):
         raise UserError("space=elastic is made of a trained network: add network=FILE.py:FUNCTION")
     network, weights, side, multiple = (*argument.split(","), "", "", "")[:4]
     settings: dict[str, Any] = {
@@ -41,6 +41,9 @@ def named_space(argument: str = "") -> ElasticSpace:
         return _started(network, weights, side, settings)
     if MARK in network:
         require_trusted(network)
+    if "x" in side:
+        settings["shape"] = tuple(map(int, side.split("x")))
+        side = side.rpartition("x")[2]
     return elastic_space(network, weights or None, int(side) if side else None, **settings)
 
 
@@ -77,6 +80,7 @@ def elastic_space(
     weights: str | None = None,
     side: int | None = None,
     *,
+    shape: tuple[int, ...] | None = None,
     multiple: int = MULTIPLE,
     name: str = "",
 ) -> ElasticSpace:
@@ -87,6 +91,7 @@ def elastic_space(
         is run, or an ONNX file.
       weights: file of the weights, safetensors or a PyTorch checkpoint; None: the network has them.
       side: of its images, pixels; None: timm knows it.
+      shape: of one input that is no square image, channels first.
       multiple: of which numbers of channels are, where some are cut.
       name: of the space.
 
@@ -94,7 +99,8 @@ def elastic_space(
       UserError: if the network cannot be built or analysed, or the weights are not its own.
     """
     if isinstance(network, str) and network.endswith(ONNX):
-        return _space_of_file(Path(network), weights, side, multiple=multiple, name=name)
+        settings = {"shape": shape, "multiple": multiple, "name": name}
+        return _space_of_file(Path(network), weights, side, **settings)
     named = network if isinstance(network, str) else type(network).__name__
     module = (
         _built(network, has_weights=weights is not None) if isinstance(network, str) else network
@@ -107,33 +113,39 @@ def elastic_space(
             module = copy.deepcopy(module)
         notes = _load(module, Path(weights).expanduser())
     about: Any = getattr(module, "pretrained_cfg", None) or {}  # timm's
-    if side is None and "input_size" not in about:
-        raise UserError(f"network={named}: set side=, the pixels of the images it was trained on")
+    if side is None and shape is None and "input_size" not in about:
+        raise UserError(
+            f"network={named}: set side=, the pixels of the images it was trained on, or input=1x40x101, the "
+            f"shape of other inputs"
+        )
     normalisation = (tuple(about["mean"]), tuple(about["std"])) if "mean" in about else None
-    side = side or about["input_size"][-1]
-    space = ElasticSpace(module, side, multiple=multiple, normalisation=normalisation, name=name)
+    side = shape[-1] if shape else side or about["input_size"][-1]
+    space = ElasticSpace(
+        module, side, shape=shape, multiple=multiple, normalisation=normalisation, name=name
+    )
     space.notes = (*notes, *space.notes)
     return space
 
 
 def _space_of_file(
-    path: Path, weights: str | None, side: int | None, *, multiple: int, name: str
+    path: Path,
+    weights: str | None,
+    side: int | None,
+    *,
+    shape: tuple[int, ...] | None,
+    **settings: Any,
 ) -> ElasticSpace:
     """The space of the network in an ONNX file.
 
     Raises:
-      UserError: if it cannot be read, converted or analysed, or its images are not square.
+      UserError: if it cannot be read, converted or analysed.
     """
     from nas.fit.starts.onnx_file.module import network_of_file  # noqa: PLC0415 - imports ONNX Runtime
 
     if weights is not None:
         raise UserError(f"network={path} has its weights; leave out weights=")
-    module, (channels, height, width), notes = network_of_file(path, side)
-    if height != width:
-        raise UserError(
-            f"network={path} takes images of {height} x {width} pixels; set side=, as others are square"
-        )
-    space = ElasticSpace(module, height, channels=channels, multiple=multiple, name=name)
+    module, shape, notes = network_of_file(path, shape or side)
+    space = ElasticSpace(module, shape[-1], shape=shape, **settings)
     space.notes, space.origin = (*notes, *space.notes), f"the trained network {path.name}"
     return space
 

@@ -14,7 +14,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from edgenas_core.types.errors import UserError
-from nas.fit.starts.elastic.outputs import first_line, tensors_of
+from nas.fit.learners.outputs import first_line, tensors_of
 
 _DEPLOYMENT_METHODS = ("reparameterize", "switch_to_deploy", "fuse")
 """Methods that merge branches of a block into one convolution: MobileOne and FastViT, RepVGG, YOLO."""

@@ -22,7 +22,7 @@ from nas.accuracy.base import SharedNetwork
 from nas.fit.starts.elastic.prepared import prepared_copy
 from nas.fit.starts.elastic.structure import (
     FRACTIONS,
-    example_images,
+    example_inputs,
     input_channels,
     structure_of,
 )
@@ -57,6 +57,7 @@ class ElasticSpace(ChoiceSpace):
         side: int,
         *,
         channels: int | None = None,
+        shape: tuple[int, ...] | None = None,
         multiple: int = MULTIPLE,
         normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         name: str = "",
@@ -65,8 +66,9 @@ class ElasticSpace(ChoiceSpace):
 
         Args:
           network: gives logits (n, classes); others can be built and exported, but not searched.
-          side: of its images, pixels.
+          side: of its images, pixels; of other inputs their last size.
           channels: of its images; None: as many as its first convolution reads.
+          shape: of one input, channels first; None: of a square image.
           multiple: of which numbers of channels are, where some are cut.
           normalisation: mean and standard deviation of its images; None: those of the images that it is
             tuned on.
@@ -75,16 +77,19 @@ class ElasticSpace(ChoiceSpace):
         Raises:
           UserError: if it cannot be analysed.
         """
-        self.channels = channels = channels or input_channels(network)
-        """Channels of its images."""
-        self.whole, self.notes = prepared_copy(network, example_images(side, channels))
+        shape = shape or (channels or input_channels(network), side, side)
+        self.channels = shape[0]
+        """Channels of its inputs."""
+        self.whole, self.notes = prepared_copy(network, example_inputs(shape))
         self.pretrained_normalisation = normalisation
         self.origin = f"the trained network {type(network).__name__}"
         self.multiple = multiple
-        self.structure = structure = structure_of(self.whole, side, channels, multiple)
+        self.structure = structure = structure_of(self.whole, shape, multiple)
         shapes = repr((sorted(structure.shapes.items()), multiple)).encode()
         self.name = name or f"elastic-{sha256(shapes).hexdigest()[:8]}"
-        task = Task("images", structure.classes or 1, side, channels, epochs=30)
+        other = () if shape[1:] == (side, side) else shape
+        name = "inputs" if other else "images"
+        task = Task(name, structure.classes or 1, side, shape[0], epochs=30, shape=other)
         self.tasks: Mapping[str, Task] = {task.name: task}
         stages = {f"depth {name}": range(len(each) + 1) for name, each in structure.stages.items()}
         kernels = {f"kernel {name}": sizes for name, sizes in structure.kernels.items()}

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from edgenas_core.types.errors import UserError
+from nas.fit.learners.outputs import first_line, tensors_of
 from nas.fit.starts.elastic.blocks import no_data_dependence, residual_blocks
 from nas.fit.starts.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise
-from nas.fit.starts.elastic.outputs import first_line, tensors_of
 from nas.fit.starts.elastic.sub_network import Remaining, sub_network
 from nas.fit.training.network import HasHeads
 
@@ -101,19 +101,18 @@ class Structure:
         return {}
 
 
-def structure_of(network: nn.Module, side: int, channels: int, multiple: int) -> Structure:
-    """Find what may be left out of a network that takes images of this side.
+def structure_of(network: nn.Module, shape: tuple[int, ...], multiple: int) -> Structure:
+    """Find what may be left out of a network that takes inputs of this shape.
 
     Args:
       network: computes as `eval` does.
-      side: of its images, pixels.
-      channels: of its images.
+      shape: of one input, channels first.
       multiple: of which widths are, where they are not whole.
 
     Raises:
       UserError: if it does not run, cannot be analysed, or nothing may be left out.
     """
-    example = example_images(side, channels)
+    example = example_inputs(shape)
     outputs = _ran(network, example)
     _require_batch(network, example, outputs)
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
@@ -147,7 +146,7 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
         ),
         kernels=_kernels(network),
         sides=sides,
-        layers=_layer_sizes(network, channels, sides),
+        layers=_layer_sizes(network, shape, sides),
         whole=whole,
     )
     if not (cut or structure.stages or structure.kernels):
@@ -156,9 +155,9 @@ def structure_of(network: nn.Module, side: int, channels: int, multiple: int) ->
     return structure
 
 
-def example_images(side: int, channels: int) -> Tensor:
-    """Noise in the shape (1, channels, side, side), always the same."""
-    return torch.randn(1, channels, side, side, generator=torch.Generator().manual_seed(0))
+def example_inputs(shape: tuple[int, ...]) -> Tensor:
+    """One input of noise, always the same."""
+    return torch.randn(1, *shape, generator=torch.Generator().manual_seed(0))
 
 
 def input_channels(network: nn.Module) -> int:
@@ -174,7 +173,7 @@ def _require_batch(network: nn.Module, example: Tensor, outputs: list[Tensor]) -
     Raises:
       UserError: if outputs of one image and of two differ in more than their first dimension.
     """
-    twice = _ran(network, example.repeat(2, 1, 1, 1))
+    twice = _ran(network, example.repeat_interleave(2, 0))
     for one, two in zip(outputs, twice, strict=False):
         if two.ndim and two.shape[0] == 2 and one.shape != (1, *two.shape[1:]):
             raise UserError(
@@ -202,8 +201,8 @@ def _ran(network: nn.Module, images: Tensor) -> list[Tensor]:
         raise
     except Exception as error:  # the author's code
         raise UserError(
-            f"network={type(network).__name__} does not run on images of shape {tuple(images.shape)}: "
-            f"{first_line(error)}; side= is that of its images"
+            f"network={type(network).__name__} does not run on inputs of shape {tuple(images.shape)}: "
+            f"{first_line(error)}; side= is that of its images, input=1x40x101 the shape of other inputs"
         ) from error
     return outputs
 
@@ -318,10 +317,11 @@ def _kernels(network: nn.Module) -> dict[str, tuple[int, ...]]:
 def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterator[int]:
     """Sides of images, multiples of 32, 16, 8 or 4, that the network gives outputs of the same shapes for.
 
-    Boxes and masks are in pixels of one side, which is not cut.
+    Boxes and masks are in pixels of one side, which is not cut; nor are inputs that are no square images.
     """
     side = example.shape[-1]
-    if any(tensor.ndim > 2 for tensor in outputs):
+    is_image = example.ndim == 4 and example.shape[-2] == side
+    if not is_image or any(tensor.ndim > 2 for tensor in outputs):
         yield side
         return
     step = 32 if side > 128 else 16 if side == 128 else 8 if side >= 64 else 4
@@ -337,9 +337,12 @@ def _sides(network: nn.Module, example: Tensor, outputs: list[Tensor]) -> Iterat
     yield side
 
 
-def _layer_sizes(network: nn.Module, channels: int, sides: Sequence[int]) -> tuple[LayerSize, ...]:
+def _layer_sizes(
+    network: nn.Module, shape: tuple[int, ...], sides: Sequence[int]
+) -> tuple[LayerSize, ...]:
     """Layers with weights, and how often each weight is used."""
-    uses = [_uses(network, torch.zeros(1, channels, side, side)) for side in sides]
+    shapes = [shape] if len(sides) == 1 else [(shape[0], side, side) for side in sides]
+    uses = [_uses(network, torch.zeros(1, *each)) for each in shapes]
     return tuple(
         LayerSize(
             name, _kind(network.get_submodule(name)), tuple(of_side[name] for of_side in uses)
@@ -357,7 +360,7 @@ def _uses(network: nn.Module, images: Tensor) -> dict[str, float]:
 
     with ExitStack() as hooks, torch.no_grad():
         for name, module in network.named_modules():
-            if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+            if isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
                 hooks.enter_context(module.register_forward_hook(partial(note, name)))
         network(images)
     return used

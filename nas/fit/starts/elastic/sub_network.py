@@ -72,7 +72,7 @@ def sub_network(network: nn.Module, remaining: Remaining) -> nn.Module:
 
 def fit_settings(module: nn.Module, *, is_depth_wise: bool) -> None:
     """Set the sizes that a layer states beside its tensors."""
-    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+    if isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d):
         _fit_convolution(module, is_depth_wise=is_depth_wise)
     elif isinstance(module, nn.Linear):
         module.out_features, module.in_features = module.weight.shape
@@ -91,11 +91,13 @@ def fit_settings(module: nn.Module, *, is_depth_wise: bool) -> None:
         module.num_parameters = len(module.weight)
 
 
-def _fit_convolution(module: nn.Conv2d | nn.ConvTranspose2d, *, is_depth_wise: bool) -> None:
+def _fit_convolution(
+    module: nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d, *, is_depth_wise: bool
+) -> None:
     first, second = module.weight.shape[:2]
     if is_depth_wise:
         module.groups = first
-    if isinstance(module, nn.Conv2d):
+    if isinstance(module, nn.Conv1d | nn.Conv2d):
         module.out_channels, module.in_channels = first, second * module.groups
     else:
         module.out_channels, module.in_channels = second * module.groups, first

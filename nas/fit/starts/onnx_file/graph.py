@@ -38,19 +38,20 @@ class OnnxGraph:
     notes: tuple[str, ...]  # one sentence for each thing that differs from the file
 
 
-def read_graph(path: Path, side: int | None) -> OnnxGraph:
+def read_graph(path: Path, size: int | tuple[int, ...] | None) -> OnnxGraph:
     """Read a file without running what it names, and simplify its graph.
 
     Args:
       path: of the file.
-      side: height and width of its images, where the file leaves them free, or instead of the file's.
+      size: height and width of its images, or shape of one input, where the file leaves them free, or instead
+        of the file's.
 
     Raises:
-      UserError: if it cannot be read, has several inputs, or sizes that neither it nor `side` say.
+      UserError: if it cannot be read, has several inputs, or sizes that neither it nor `size` say.
     """
     refuse = partial(_refusal, path)
     model, notes = _loaded(path, refuse), []
-    shape = _fix_sizes(model, side, refuse)
+    shape = _fix_sizes(model, size, refuse)
     if count := _leave_out_quantisation(model.graph):
         notes.append(
             f"{count} quantisations of activations are left out; weights are what their integers stand for"
@@ -100,7 +101,9 @@ def first_words(error: BaseException) -> str:
     return next(iter((str(error) or repr(error)).strip().splitlines()), "")[:200]
 
 
-def _fix_sizes(model: onnx.ModelProto, side: int | None, refuse: Any) -> tuple[int, ...]:
+def _fix_sizes(
+    model: onnx.ModelProto, size: int | tuple[int, ...] | None, refuse: Any
+) -> tuple[int, ...]:
     """Shape of one input; the model is given it, with a free batch."""
     graph = model.graph
     constants = {each.name for each in graph.initializer}
@@ -116,16 +119,23 @@ def _fix_sizes(model: onnx.ModelProto, side: int | None, refuse: Any) -> tuple[i
         name = onnx.TensorProto.DataType.Name(kind.elem_type)
         raise refuse(f"takes {name}, not FLOAT")
     sizes = [dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim]
-    if len(sizes) != 4:
+    is_image = len(sizes) == 4
+    if (isinstance(size, int) and not is_image) or (
+        isinstance(size, tuple) and len(size) != len(sizes) - 1
+    ):
         raise refuse(
-            f"has an input of {len(sizes)} dimensions, {sizes}; images have 4, (batch, channels, height, width)"
+            f"has an input of shape {sizes}, the batch included; leave out side= and input="
         )
-    if side is not None:
-        sizes[2:] = [side, side]
-    sizes[1] = sizes[1] or _channels(graph, first.name)
-    if not all(sizes[1:]):
-        raise refuse("leaves the size of its images free; set side=, their pixels")
-    shape = tuple(int(size or 0) for size in sizes[1:])
+    if isinstance(size, int):
+        sizes[2:] = [size, size]
+    elif size is not None:
+        sizes[1:] = size
+    sizes[1:2] = sizes[1:2] and [sizes[1] or _channels(graph, first.name)]
+    if len(sizes) < 2 or not all(sizes[1:]):
+        raise refuse(
+            "leaves the size of its images free; set side=, their pixels, or input=1x40x101"
+        )
+    shape = tuple(int(each or 0) for each in sizes[1:])
     del graph.input[:]
     graph.input.append(helper.make_tensor_value_info(first.name, kind.elem_type, [BATCH, *shape]))
     del graph.value_info[:]

@@ -35,7 +35,7 @@ _RESHAPES = {"reshape", "view", "flatten", "squeeze", "unsqueeze"}
 
 
 def network_of_file(
-    path: Path, side: int | None
+    path: Path, size: int | tuple[int, ...] | None
 ) -> tuple[nn.Module, tuple[int, ...], tuple[str, ...]]:
     """The network of an ONNX file; nothing of the file is run as code.
 
@@ -45,7 +45,7 @@ def network_of_file(
     Raises:
       UserError: if it cannot be read, has operators without a counterpart in torch, or answers differently.
     """
-    graph = read_graph(path.expanduser(), side)
+    graph = read_graph(path.expanduser(), size)
     network = _converted(graph, path)
     # compare with ONNX Runtime, image by image and together
     images = noise((2, *graph.shape))
