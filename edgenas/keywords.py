@@ -82,9 +82,11 @@ class FitKeywords(TypedDict, total=False):
     flash: str | None
     groups: str | None
     hours: float | None
+    input: str | None
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
     learner: str | Learner | None
     mean: Any | None
+    metric: str | None
     multiple: int | None
     network: object | None
     networks: int | None

@@ -38,7 +38,8 @@ class RunConfig:
 
     T: Any = setting(
         "17ms",
-        "Time limit with its unit: 17ms, 0.017s, 17000us; of a fit also several, [2ms,4ms,8ms], a network for each.",
+        "Time limit with its unit: 17ms, 0.017s, 17000us; of a fit also several, [2ms,4ms,8ms], a network for each, and "
+        "with network= 50%, of its own time.",
         heading="Within which limits, and where",
     )
     E: str | None = setting(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +34,19 @@ from nas.config.run_config import (
     with_precision,
 )
 from nas.fit.config import FitConfig, FitExperiment, StartFrom
-from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import ImageSet
-from nas.fit.learners.data import TrainingData
+from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.learners.functions import loaders_alone
 from nas.fit.learners.opened import data_text, is_task, open_data
+from nas.fit.of_network import (
+    is_of_user,
+    limit_of_share,
+    rehearsed,
+    shape_of,
+    share_of_network,
+    size_text,
+    with_images_of_network,
+)
 from nas.fit.own_images import FineTuningConfig, InheritedConfig, OwnImagesConfig, StagedConfig
 from nas.fit.training.recipe import usual_recipe, with_augmentation
 from nas.spaces.base import SearchSpace, searched_part
@@ -123,7 +131,8 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     Raises:
       UserError: if a value is out of its range, the data cannot be opened, or a source cannot answer.
     """
-    limit_ms, *further_ms = limits_ms_of(composed)
+    share = share_of_network(composed.T)
+    limit_ms, *further_ms = limits_ms_of(composed) if share is None else [0.0]  # until it is timed
     config = settings_object(composed, FitConfig)
     data = data_text(
         config.data,
@@ -142,15 +151,19 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     _require_values(config)
     config, space = _with_space(_with_start_of_task(config))
     _require_teaching(config, space)
-    config = _with_channels(config, space)
+    config = with_images_of_network(config, space)
     config = with_live_latency(config, takes_addresses=True)
     if config.precision is BoardPrecision.int8:
         config = replace(config, export=True)  # which tells the accuracy of the int8 files
     config = with_precision(config)
     images = _opened(config, space)
-    space = _rehearsed(config, space, images)
+    space = rehearsed(config, space, images)
     rule = _rule(config, space, images)
     oracle = _oracle(config, limit_ms, space, images.task)
+    if share is not None:
+        limit_ms = limit_of_share(share, config, space, oracle)
+        composed.T = f"{limit_ms:.4g}ms"  # a fit that is resumed has the same
+        (limit_ms,) = limits_ms_of(composed)
     space = searched_part(space, oracle)
     problem = SearchProblem(
         space,
@@ -166,7 +179,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
 
 
 def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpace:
-    """The sub-networks of a trained module, by the settings `side` and `multiple`.
+    """The sub-networks of a trained module, by the settings `side`, `input`, `learner` and `multiple`.
 
     Raises:
       UserError: if it is no module, or cannot be analysed.
@@ -179,71 +192,12 @@ def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpac
     if not isinstance(network, nn.Module):
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
     multiple = settings.get("multiple") or MULTIPLE
-    return elastic_space(network, side=settings.get("side"), multiple=multiple)
-
-
-def _rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> SearchSpace:
-    """The space; one of the user's network once that was trained for a step, cut and exported, with its scaling.
-
-    Raises:
-      UserError: if its network cannot be trained on the data or exported.
-    """
-    from nas.fit.starts.elastic.rehearsal import choose_scaling, rehearse  # noqa: PLC0415 - imports torch
-    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - likewise
-
-    if not isinstance(space, ElasticSpace) or not _is_of_user(config):
-        if config.mean is not None or config.std is not None:
-            raise UserError(
-                "mean= and std= are of the images of network=FILE.py:FUNCTION or model.onnx"
-            )
-        return space
-    if config.mean is not None or config.std is not None:
-        space.pretrained_normalisation = _scaling(config, space.channels)
-    rehearse(space, images)
-    scaling = choose_scaling(space, images)
-    if scaling is not None:
-        space.notes = (*space.notes, scaling)
-    return space
-
-
-def _is_of_user(config: FitConfig) -> bool:
-    """Whether the space has a network of the user: an object, a function or a file."""
-    from nas.fit.starts.elastic.loading import is_of_user  # noqa: PLC0415 - imports torch
-
-    return config.network is None or is_of_user(config.network)
-
-
-def _scaling(config: FitConfig, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation that `network=` was trained with, fractions of 255, for each channel.
-
-    Raises:
-      UserError: if one is missing, not a number for each channel, or a standard deviation is not above 0.
-    """
-    parts = []
-    for name, value in (("mean", config.mean), ("std", config.std)):
-        numbers = value if isinstance(value, list) else [value]
-        is_number = [isinstance(each, int | float) and math.isfinite(each) for each in numbers]
-        if not all(is_number) or len(numbers) not in {1, channels}:
-            raise UserError(
-                f"{name}={value} is not one number, or one for each of {channels} channels, as in "
-                f"mean=0.5 std=0.5 or mean=[0.485,0.456,0.406] std=[0.229,0.224,0.225]"
-            )
-        parts.append(tuple(float(each) for each in numbers) * (channels // len(numbers)))
-    mean, std = parts
-    if min(std) <= 0:
-        raise UserError(f"std={config.std} must be above 0; pixels of 0 to 255 need std=0.00392")
-    return mean, std
-
-
-def _with_channels(config: FitConfig, space: SearchSpace) -> FitConfig:
-    """Read images in grey for a network of one channel, where the user says nothing else."""
-    if getattr(space, "channels", 3) != 1 or is_task(config.data):
-        return config
-    options = DataOptions.of(str(config.data))
-    if options.channels != "rgb":
-        return config
-    data = DataOptions.joined(str(config.data), None, None, "grey", mirrors=options.mirrors)
-    return replace(config, data=data)
+    side, given, learner = (settings.get(name) for name in ("side", "input", "learner"))
+    shape = None if given is None else shape_of(str(given), side)
+    if given is None and side is None and learner is not None and not isinstance(learner, str):
+        task = LearnerData.checked(loaders_alone(learner) or learner).task
+        side, shape = task.image_side, task.shape or None
+    return elastic_space(network, side=side, shape=shape, multiple=multiple)
 
 
 def _require_values(config: FitConfig) -> None:
@@ -343,7 +297,7 @@ def _space_name(config: FitConfig) -> str:
     if config.network is not None:
         if config.space not in {FROM_SCRATCH, ELASTIC}:
             raise UserError(f"network= is for space={ELASTIC}, and space={config.space} was named")
-        side = "" if config.side is None else str(config.side)
+        side = size_text(config)
         multiple = "" if config.multiple is None else f",{config.multiple}"
         paths = absolute(config.network), absolute(weights or "")
         if "," in "".join(paths):
@@ -398,7 +352,7 @@ def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnIma
         possible = " or ".join(f"start={each.value}" for each in starts)
         raise UserError(f"start={start.value} is not for space={config.space}; take {possible}")
     # a network of the package has a new head, one of the user's own is tuned
-    has_new_head = config.weights is None and not _is_of_user(config)
+    has_new_head = config.weights is None and not is_of_user(config)
     from nas.fit.starts.fine_tuning.tuning import usual_fine_tuning  # noqa: PLC0415 - imports torch
 
     rule, usual = {

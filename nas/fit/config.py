@@ -42,7 +42,7 @@ class FitConfig(RunConfig):
     )
     task: str | None = setting(
         None,
-        "Of data=: classification, regression, multilabel, embedding, segmentation or detection.",
+        "Of data=: classification, regression, multilabel, embedding, segmentation, detection, or agreement with network=.",
         unset="classification",
     )
     learner: str | None = setting(
@@ -54,6 +54,11 @@ class FitConfig(RunConfig):
         "Height and width of the images.",
         unit="pixels",
         unset="32, which latencies are known for",
+    )
+    input: str | None = setting(
+        None,
+        "Shape of an input of network= that is no square image: 1x40x101, channels first.",
+        unset="that of the learner or the file",
     )
     groups: str | None = setting(
         None,
@@ -95,6 +100,11 @@ class FitConfig(RunConfig):
         None,
         "my_net.py:function, which builds a trained network to make smaller, or model.onnx; "
         "docs/how-to/make-your-network-fit.md.",
+    )
+    metric: str | None = setting(
+        None,
+        "Agreement with network=, where data= has no labels: classes, boxes (of a map of objects) or error.",
+        unset="classes where it answers them, else error",
     )
     mean: Any = setting(
         None,

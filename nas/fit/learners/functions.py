@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, final
@@ -51,8 +51,8 @@ def learner(
 class FunctionLearner:
     """A `Learner` that calls functions."""
 
-    loss: Callable[[nn.Module, Any], Tensor]
-    judge: Callable[[nn.Module, Iterable[Any]], float | Metric]
+    loss: Callable[[nn.Module, Any], Tensor] | None  # None: batches alone, without labels
+    judge: Callable[[nn.Module, Iterable[Any]], float | Metric] | None
     loaders: dict[str, Iterable[Any]]
     outputs: int
     name: str
@@ -63,6 +63,8 @@ class FunctionLearner:
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """The function's number."""
+        if self.judge is None:
+            raise UserError(f"learner={self.name} has no metric")
         value = self.judge(network, batches)
         return value if isinstance(value, Metric) else Metric(self._metric, float(value))
 
@@ -92,3 +94,11 @@ class FunctionLearner:
             counts=(train, valid, test),
             digest=sha256(content + repr((train, valid, test)).encode()).hexdigest(),
         )
+
+
+def loaders_alone(given: object) -> FunctionLearner | None:
+    """Batches without a loss: of a mapping with train, valid and perhaps test; None of anything else."""
+    if not isinstance(given, Mapping) or not {"train", "valid"} <= given.keys():
+        return None
+    loaders = {split: given.get(split, ()) for split in ("train", "valid", "test")}
+    return FunctionLearner(None, None, loaders, 1, "own")

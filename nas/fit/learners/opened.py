@@ -5,20 +5,26 @@ Both become one text, `data`, `task:data` or `learner:FILE.py:NAME`, which runs 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgenas_core.files.python_file import object_of
 from edgenas_core.types.errors import UserError, not_one_of
+from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, is_hidden
 from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import Target
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
 from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.learners.functions import loaders_alone
+
+if TYPE_CHECKING:
+    from nas.fit.learners.agreement import Scaling
 
 TASKS = {
     "segmentation": "nas.fit.learners.segmentation:Segmentation",
@@ -26,6 +32,12 @@ TASKS = {
     "embedding": "nas.fit.learners.embedding:Embedding",
 }
 """Learners of the package beside those of a number or labels an image; built by data and side."""
+
+AGREEMENT = "agreement"
+"""Task without labels: to answer as a trained network answers."""
+
+SPACE = "nas.spaces.registry:space_named"
+"""What finds the space of the parts of a trained network by its name; learners do not know spaces."""
 
 _OWN = "learner"
 _TRUSTED: set[str] = set()
@@ -38,7 +50,7 @@ def give_learner(learner: object) -> str:
     Raises:
       UserError: if it is no learner.
     """
-    data = LearnerData.checked(learner)
+    data = LearnerData.checked(loaders_alone(learner) or learner)
     names = (f"object:{data.name}{number}" for number in chain([""], map(":{}".format, count(2))))
     name = next(each for each in names if each not in _OBJECTS or _OBJECTS[each].learner is learner)
     _OBJECTS[name] = data
@@ -77,7 +89,7 @@ def data_text(
         if is_trusted:
             _TRUSTED.add(text)
         return f"{_OWN}:{text}"
-    names = [*(target.value for target in Target), *TASKS]
+    names = [*(target.value for target in Target), *TASKS, AGREEMENT]
     if task is None and data is not None and stored is not None and not is_task(data):
         task = next((name for name in names if stored.startswith(f"{name}:")), None)
     if task is not None and task not in names:
@@ -104,7 +116,7 @@ def absolute_text(text: str) -> str:
 
 def is_task(text: str | None) -> bool:
     """Whether a text names more than images to classify."""
-    names = {_OWN, *TASKS, *(target.value for target in Target)}
+    names = {_OWN, AGREEMENT, *TASKS, *(target.value for target in Target)}
     return text is not None and text.partition(":")[0] in names and ":" in text
 
 
@@ -120,6 +132,8 @@ def open_data(text: str, *, side: int | None = None, seed: int = SPLIT_SEED) -> 
     task, _, data = text.partition(":")
     if task == _OWN:
         return _own(data, side)
+    if task == AGREEMENT:
+        return _agreement(data, side)
     if task not in TASKS:
         return open_images(data, side=side, seed=seed, target=Target(task))
     return _built(task, data, side)
@@ -131,6 +145,70 @@ def _built(task: str, data: str, side: int | None) -> LearnerData:
     module, _, name = TASKS[task].partition(":")
     learner = getattr(import_module(module), name)(data, side)
     return replace(LearnerData.checked(learner), opened_by=(_built, (task, data, side)))
+
+
+def agreement_text(data: str, teacher: str, scaling: Scaling | None, metric: str | None) -> str:
+    """What is learnt without labels, as one text.
+
+    Args:
+      data: images or a learner, as `open_data` takes it.
+      teacher: name of the space of the parts of the trained network.
+      scaling: mean and standard deviation of images, of each channel; None for other inputs.
+      metric: as the user named it.
+    """
+    text = f"{AGREEMENT}:{data.removeprefix(f'{AGREEMENT}:')}?teacher={teacher}"
+    if scaling is not None:
+        text += "?scaling=" + ";".join(",".join(map(str, each)) for each in scaling)
+    return text + ("" if metric is None else f"?metric={metric}")
+
+
+def _agreement(text: str, side: int | None) -> TrainingData:
+    """Images or batches whose truth is what a trained network answers.
+
+    Raises:
+      UserError: if the text names none, or the network does not run on them.
+    """
+    import cloudpickle  # noqa: PLC0415 - takes a while
+
+    from nas.fit.learners.agreement import Agreement, agreement_on  # noqa: PLC0415 - imports torch
+
+    match = re.fullmatch(
+        r"(.*?)\?teacher=(.*?)(?:\?scaling=([^?]*))?(?:\?metric=(\w+))?", text, re.DOTALL
+    )
+    if match is None:
+        raise UserError(f"task={AGREEMENT} needs network=, whose answers are learnt")
+    data, teacher, scaling, metric = match.groups()
+    module, _, name = SPACE.partition(":")
+    network: Any = getattr(import_module(module), name)(teacher)
+    if is_task(data):
+        own = _own(data.partition(":")[2], side)
+        return LearnerData.checked(Agreement(own.learner, network.whole, metric))
+    mean, sd = (tuple(map(float, each.split(","))) for each in str(scaling).split(";"))
+    return agreement_on(
+        data,
+        side or network.structure.sides[-1],
+        (mean, sd),
+        metric,
+        cloudpickle.dumps(network.whole),
+    )
+
+
+def is_without_labels(text: str) -> bool:
+    """Whether a text names images of no classes, batches without a loss, or the task itself."""
+    task, _, learner = text.partition(":") if is_task(text) else ("", "", "")
+    if task == _OWN:
+        return getattr(_own(learner, None).learner, "loss", 0) is None
+    if task:
+        return task == AGREEMENT
+    folder = Path(DataOptions.of(text).data).expanduser()
+    if not folder.is_dir():
+        return False
+    inside = [path for path in folder.iterdir() if not is_hidden(path.name)]
+    folders = [path for path in inside if path.is_dir()]
+    is_split = all(path.name.casefold() in SPLITS for path in folders)
+    beside = [path for each in folders for path in each.iterdir()] if is_split else []
+    has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in [*inside, *beside])
+    return has_images and is_split and not any(path.is_dir() for path in beside)
 
 
 def _own(learner: str, side: int | None) -> LearnerData:
@@ -158,5 +236,6 @@ def _loaded(learner: str) -> LearnerData:
         raise UserError(f"learner={learner}: there is no file {file}")
     with blamed(f"learner={learner}"):
         made: Any = object_of(file, name)
-        made = made() if isinstance(made, type) or not hasattr(made, "batches") else made
-    return LearnerData.checked(made)
+        if loaders_alone(made) is None and (isinstance(made, type) or not hasattr(made, "batches")):
+            made = made()
+    return LearnerData.checked(loaders_alone(made) or made)

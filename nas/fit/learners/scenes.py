@@ -40,7 +40,7 @@ from nas.fit.data.groups import (
     shared_groups,
     thumbnail,
 )
-from nas.fit.data.pixels import FORMATS, MOST_PIXELS, stretched
+from nas.fit.data.pixels import FORMATS, MOST_PIXELS, in_channels, stretched
 from nas.fit.data.source import safe_name
 from nas.fit.data.splits import ImagePart, taken
 from nas.fit.learners.base import LearnerDescription, LearnerPicture
@@ -76,7 +76,7 @@ class ScenePixels:
 
     files: tuple[Path, ...]
     sizes: tuple[tuple[int, int], ...]  # width and height of each file
-    pixels: UInt8[Tensor, "n side side 3"]
+    pixels: UInt8[Tensor, "n side side c"]
     usable: tuple[int, ...]  # positions of these images among all
     limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
     report: tuple[str, ...]
@@ -95,6 +95,7 @@ class ScenePixels:
             )
         given = DataOptions.of(named).limits
         limits = given or limits_of_all(files)
+        channels = DataOptions.of(named).channels
         every = [_decoded(file, side, limits) for file in files]
         decoded = {at: each for at, each in enumerate(every) if isinstance(each, Decoded)}
         reasons = {
@@ -111,7 +112,9 @@ class ScenePixels:
         return cls(
             tuple(files[at] for at in decoded),
             tuple(each.size for each in decoded.values()),
-            torch.from_numpy(np.stack([each.pixels for each in decoded.values()])),
+            torch.from_numpy(
+                np.stack([in_channels(each.pixels, channels) for each in decoded.values()])
+            ),
             tuple(decoded),
             limits,
             (*filter(None, [left_out]), *limits_text(limits, deep, is_given=given is not None)),
@@ -185,11 +188,13 @@ class Scenes:
 
     files: tuple[Path, ...]
     sizes: tuple[tuple[int, int], ...]  # width and height of each file
-    pixels: UInt8[Tensor, "n side side 3"]
+    pixels: UInt8[Tensor, "n side side c"]
     targets: Tensor  # a row an image
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
     limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
     report: tuple[str, ...]
+    mean: tuple[float, ...] = MEAN
+    sd: tuple[float, ...] = SD
     _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
@@ -244,8 +249,8 @@ class Scenes:
             digest=digest.hexdigest(),
             report=self.report,
             classes=classes,
-            mean=MEAN,
-            sd=SD,
+            mean=self.mean,
+            sd=self.sd,
             limits=self.limits,
         )
 
@@ -276,14 +281,20 @@ class SceneBatches:
         if self.augment is not None:
             positions = positions[torch.randperm(len(positions))]
         for which in positions.split(self._size)[: len(self)]:
-            images, targets = normalised(self.scenes.pixels[which]), self.scenes.targets[which]
+            scenes = self.scenes
+            images = normalised(scenes.pixels[which], scenes.mean, scenes.sd)
+            targets = scenes.targets[which]
             yield (images, targets) if self.augment is None else self.augment(images, targets)
 
 
-def normalised(pixels: UInt8[Tensor, "b side side 3"]) -> Float[Tensor, "b 3 side side"]:
+def normalised(
+    pixels: UInt8[Tensor, "b side side c"],
+    mean: tuple[float, ...] = MEAN,
+    sd: tuple[float, ...] = SD,
+) -> Float[Tensor, "b c side side"]:
     """Images as networks take them."""
-    mean, sd = (torch.tensor(each, device=pixels.device) for each in (MEAN, SD))
-    scaled = (pixels.float() / 255 - mean) / sd
+    means, sds = (torch.tensor(each, device=pixels.device) for each in (mean, sd))
+    scaled = (pixels.float() / 255 - means) / sds
     return scaled.permute(0, 3, 1, 2).contiguous()
 
 

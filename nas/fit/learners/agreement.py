@@ -1,0 +1,342 @@
+"""To answer as a trained network answers: images without labels, or a loader of any inputs.
+
+The trained network is the teacher. No label is read; the metric is agreement with its answers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, final
+
+import cloudpickle
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from edgenas_core.types.errors import UserError, not_one_of
+from nas.fit.data.class_folders import SPLITS as FOLDERS
+from nas.fit.data.groups import DataOptions
+from nas.fit.data.splits import ImagePart
+from nas.fit.learners.base import LearnerDescription, Metric, mean_metric
+from nas.fit.learners.data import LearnerData, first_tensor
+from nas.fit.learners.outputs import tensors_of
+from nas.fit.learners.scenes import ScenePixels, Scenes, image_files, title_of, unchanged
+
+Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+
+METRICS = {
+    "classes": "top-1 agreement",
+    "boxes": "agreement of boxes",
+    "error": "agreement, 1 - relative error",
+}
+"""Names of the metrics, by the values of `metric=`."""
+
+_FLOOR = 0.05
+"""Least standard deviation of a channel of answers, as a share of that of the whole output, in the loss."""
+
+_TEMPERATURE = 2.0
+"""Of the probabilities of classes that are learnt (Hinton et al., 2015)."""
+
+_SURE, _LEAST_PIXELS = 0.3, 3
+"""Value from which a map shows an object (Liao et al., "DB", AAAI 2020), and least pixels of one."""
+
+_SAME = 0.5
+"""Intersection over union from which two boxes are the same."""
+
+
+class Inputs(Protocol):
+    """Batches of inputs; what else is in a batch is not read."""
+
+    def batches(self, split: str) -> Iterable[Any]:
+        """Batches of `train`, `valid` or `test`."""
+
+    def example_input(self) -> Tensor:
+        """One input."""
+
+    def describe(self) -> LearnerDescription:
+        """What is known of them."""
+
+
+@final
+class Frames:
+    """All images of a folder and those below, as a network takes them; folders train, val and test are splits."""
+
+    def __init__(
+        self,
+        data: str,
+        side: int,
+        mean: tuple[float, ...],
+        sd: tuple[float, ...],
+    ) -> None:
+        """Reads the images.
+
+        Raises:
+          UserError: if there are too few, or too many.
+        """
+        self._folder, self._side = Path(DataOptions.of(data).data).expanduser(), side
+        files = image_files(self._folder)
+        images = ScenePixels.of(files, side, data)
+        inside = [file.relative_to(self._folder).parts[0].casefold() for file in images.files]
+        parts = np.array([FOLDERS.get(name, ImagePart.train) for name in inside], np.int8)
+        targets = torch.zeros(len(parts), dtype=torch.uint8)
+        scenes = Scenes.of(images, targets, parts, self._folder, data)
+        self._scenes = replace(scenes, mean=mean, sd=sd)
+
+    def batches(self, split: str) -> Iterable[Any]:
+        """Images, those to train on in random order."""
+        return self._scenes.batches(split, unchanged)
+
+    def example_input(self) -> Tensor:
+        """Noise in the shape of an image."""
+        return torch.randn(1, self._scenes.pixels.shape[-1], self._side, self._side)
+
+    def describe(self) -> LearnerDescription:
+        """The images."""
+        return self._scenes.described(title_of(self._folder), (), "")
+
+
+def agreement_on(
+    data: str, side: int, scaling: Scaling, metric: str | None, teacher: bytes
+) -> LearnerData:
+    """Learn a teacher's answers for the images of a folder; other processes read them again.
+
+    Args:
+      data: the folder, with its options.
+      side: of the images, pixels.
+      scaling: mean and standard deviation of each channel that the teacher takes, fractions of 255.
+      metric: as `Agreement` takes it.
+      teacher: the pickled module, made by this program.
+
+    Raises:
+      UserError: if the images or the metric do not fit.
+    """
+    settings = (data, side, scaling, metric, teacher)
+    return replace(_opened(*settings), opened_by=(agreement_on, settings))
+
+
+@lru_cache(maxsize=1)
+def _opened(
+    data: str, side: int, scaling: Scaling, metric: str | None, teacher: bytes
+) -> LearnerData:
+    frames = Frames(data, side, *scaling)
+    return LearnerData.checked(Agreement(frames, cloudpickle.loads(teacher), metric))
+
+
+@final
+class Agreement:
+    """A learner whose truth is what the teacher answers."""
+
+    def __init__(self, inputs: Inputs, teacher: nn.Module, metric: str | None = None) -> None:
+        """Takes a copy of the teacher.
+
+        Args:
+          inputs: batches, whose first tensor is the input of the networks.
+          teacher: the trained network.
+          metric: one of `METRICS`; None: by the shape of the answers.
+
+        Raises:
+          UserError: if the teacher does not run on the inputs, or its answers have another form.
+        """
+        self._inputs, self._teacher = (
+            inputs,
+            copy.deepcopy(teacher).eval().requires_grad_(requires_grad=False),
+        )
+        with torch.no_grad():
+            answers = tensors_of(self._teacher(inputs.example_input()))
+        self.metric_kind = _metric_for(answers, metric)
+        self._outputs = answers[0].shape[1] if answers[0].ndim > 1 else 1
+        self._deviations = _deviations(self._answers_of_split("train", most=4))
+
+    def batches(self, split: str) -> Iterable[Any]:
+        """Batches of the inputs."""
+        return self._inputs.batches(split)
+
+    def loss(self, network: nn.Module, batch: Any) -> Float[Tensor, ""]:
+        """Mean over the outputs: of classes the cross-entropy of probabilities, else the error in deviations."""
+        images = first_tensor(batch)
+        taught, given = self._taught(images), tensors_of(network(images))
+        if self.metric_kind == "classes":
+            (logits,), (truth,) = given, taught
+            soft = (truth.float() / _TEMPERATURE).softmax(1)
+            return functional.cross_entropy(logits.float() / _TEMPERATURE, soft)
+        errors = [
+            functional.smooth_l1_loss(
+                (one.float() - two.float()) / sd.to(one.device), torch.zeros_like(one).float()
+            )
+            for one, two, sd in zip(given, taught, self._deviations, strict=True)
+        ]
+        return torch.stack(errors).mean()
+
+    def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
+        """Agreement with the teacher, the mean over items."""
+        pairs = [
+            (tensors_of(network(images)), self._taught(images))
+            for images in map(first_tensor, batches)
+        ]
+        name = METRICS[self.metric_kind]
+        worth = {"classes": _alike_classes, "boxes": _alike_boxes, "error": _alike_values}
+        return mean_metric(name, worth[self.metric_kind](pairs))
+
+    def example_input(self) -> Tensor:
+        """One input."""
+        return self._inputs.example_input()
+
+    def describe(self) -> LearnerDescription:
+        """The inputs, with the teacher among what the digest is of."""
+        about = self._inputs.describe()
+        digest = sha256(f"{about.digest} {self.metric_kind}".encode())
+        for name, tensor in self._teacher.state_dict().items():
+            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+        line = (
+            f"no labels: networks learn the answers of yours; metric: {METRICS[self.metric_kind]}"
+        )
+        return replace(
+            about,
+            outputs=self._outputs,
+            metric=METRICS[self.metric_kind],
+            digest=digest.hexdigest(),
+            report=(*about.report, line),
+        )
+
+    def _taught(self, images: Tensor) -> list[Tensor]:
+        """The teacher's answers."""
+        self._teacher.to(images.device)
+        with torch.no_grad():
+            return tensors_of(self._teacher(images))
+
+    def _answers_of_split(self, split: str, most: int) -> Iterator[list[Tensor]]:
+        for _, batch in zip(range(most), self.batches(split), strict=False):
+            yield self._taught(first_tensor(batch))
+
+
+def _metric_for(answers: Sequence[Tensor], metric: str | None) -> str:
+    """The metric of answers for one input: that of classes for numbers of two or more classes alone.
+
+    Raises:
+      UserError: if there is no such metric, or it is not for such answers.
+    """
+    if metric not in {None, *METRICS}:
+        raise not_one_of("metric", str(metric), METRICS)
+    shapes = [tuple(each.shape) for each in answers]
+    has_classes = len(shapes) == 1 and len(shapes[0]) > 1 and shapes[0][1] > 1
+    is_map = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] == 1
+    if (metric == "classes" and not has_classes) or (metric == "boxes" and not is_map):
+        needs = {
+            "classes": "(1, classes, ...)",
+            "boxes": "(1, 1, height, width), values from 0 to 1",
+        }
+        raise UserError(
+            f"metric={metric} is for one output {needs[str(metric)]}, and the network gives {shapes}; "
+            f"metric=error is for any"
+        )
+    if metric is None:
+        return "classes" if has_classes and len(shapes[0]) == 2 else "error"
+    return str(metric)
+
+
+def _deviations(answers: Iterable[Sequence[Tensor]]) -> list[Tensor]:
+    """Standard deviation of each channel of each output, at least a share of that of the output."""
+    deviations = []
+    for output in zip(*answers, strict=True):
+        every = torch.cat([each.float().cpu() for each in output])
+        whole = every.std().clamp(min=1e-6)
+        if every.ndim == 1:
+            deviations.append(whole)
+            continue
+        channels = every.movedim(1, 0).flatten(1).std(1)
+        channels = torch.maximum(channels, _FLOOR * whole)
+        deviations.append(channels.reshape(1, -1, *[1] * (every.ndim - 2)))
+    return deviations
+
+
+_Pairs = Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]
+
+
+def _alike_classes(pairs: _Pairs) -> Tensor:
+    """For each item, the share of its classes, one or one a pixel, that are the teacher's."""
+    return torch.cat(
+        [
+            (one[0].argmax(1) == two[0].argmax(1)).float().reshape(len(one[0]), -1).mean(1)
+            for one, two in pairs
+        ]
+    )
+
+
+def _alike_values(pairs: _Pairs) -> Tensor:
+    """For each item, 1 less its relative error, the mean over the outputs.
+
+    The error of an output is |y - t|, in root mean squares of |t - m| over the items, where m is the mean of a
+    channel: always to answer the mean is worth 0.
+    """
+    worths = []
+    for outputs in zip(*(zip(*pair, strict=True) for pair in pairs), strict=True):
+        errors = torch.cat([_squares(one.float() - two.float()) for one, two in outputs])
+        sums = torch.stack([_channel_sums(two.float()) for _, two in outputs]).sum(0)
+        count = sum(two.numel() for _, two in outputs) / len(sums)
+        mean = (sums / count).reshape(1, -1, *[1] * (outputs[0][1].ndim - 2))
+        mean = mean.reshape(-1) if outputs[0][1].ndim == 1 else mean
+        spread = torch.cat([_squares(two.float() - mean) for _, two in outputs]).mean()
+        worths.append(1 - (errors / spread.clamp(min=1e-12)).sqrt())
+    return torch.stack(worths).mean(0)
+
+
+def _squares(values: Tensor) -> Tensor:
+    return values.reshape(len(values), -1).square().sum(1)
+
+
+def _channel_sums(values: Tensor) -> Tensor:
+    return values.transpose(0, 1).flatten(1).sum(1) if values.ndim > 1 else values.sum()[None]
+
+
+def _alike_boxes(pairs: _Pairs) -> Tensor:
+    """For each item, the F1 score of the boxes around what its map shows; 1 where neither map shows anything."""
+    return torch.tensor(
+        [
+            _shared(boxes_of(mine), boxes_of(truth))
+            for one, two in pairs
+            for mine, truth in zip(
+                one[0][:, 0].cpu().numpy(), two[0][:, 0].cpu().numpy(), strict=True
+            )
+        ]
+    )
+
+
+def boxes_of(shown: Float[ndarray, "h w"]) -> list[tuple[int, int, int, int]]:
+    """Left, top, right and bottom of each connected region of a map."""
+    from scipy.ndimage import find_objects, label  # noqa: PLC0415 - slow to import
+
+    regions, _ = label(shown > _SURE)
+    sizes = np.bincount(regions.reshape(-1))
+    return [
+        (across.start, down.start, across.stop, down.stop)
+        for number, (down, across) in enumerate(find_objects(regions), 1)
+        if sizes[number] >= _LEAST_PIXELS
+    ]
+
+
+def _shared(mine: list[tuple[int, int, int, int]], truth: list[tuple[int, int, int, int]]) -> float:
+    """F1 score of boxes, each of which is matched once."""
+    left, matched = list(truth), 0
+    for box in mine:
+        best = max(left, key=lambda other: _union(box, other), default=None)
+        if best is not None and _union(box, best) >= _SAME:
+            left.remove(best)
+            matched += 1
+    return 2 * matched / (len(mine) + len(truth)) if mine or truth else 1.0
+
+
+def _union(one: tuple[int, int, int, int], two: tuple[int, int, int, int]) -> float:
+    """Intersection over union."""
+    width = min(one[2], two[2]) - max(one[0], two[0])
+    height = min(one[3], two[3]) - max(one[1], two[1])
+    inside = max(0, width) * max(0, height)
+    areas = sum((right - left) * (bottom - top) for left, top, right, bottom in (one, two))
+    return inside / (areas - inside)
