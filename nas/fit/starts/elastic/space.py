@@ -219,7 +219,9 @@ class ElasticSpace(ChoiceSpace):
         """The sub-network with its part of the weights, and a new classifier where classes differ."""
         whole = self.whole if self._has_classes_of(task) else self.whole_for(task)
         small = sub_network(whole, self.remaining(architecture))
-        return with_static_padding(small, self.image_side(architecture, task))
+        side = self.image_side(architecture, task)
+        shape = task.shape or (self.channels, side, side)
+        return with_static_padding(small, side, shape)
 
     def _has_classes_of(self, task: Task) -> bool:
         """Whether the classifier stays as it is, where there is one."""

@@ -85,8 +85,10 @@ class PaddedConvolution(nn.Module):
         )
 
 
-def with_static_padding(network: nn.Module, side: int) -> nn.Module:
-    """Write out the paddings that depend on the size of the input, for images of this side."""
+def with_static_padding(
+    network: nn.Module, side: int, shape: tuple[int, ...] | None = None
+) -> nn.Module:
+    """Write out the paddings that depend on the size of the input, for RGB images of this side, or this shape."""
     dynamic = {
         name: module
         for name, module in network.named_modules()
@@ -105,7 +107,7 @@ def with_static_padding(network: nn.Module, side: int) -> nn.Module:
     ]
     was_training = network.training
     with torch.no_grad():
-        network.eval()(torch.zeros(1, 3, side, side))
+        network.eval()(torch.zeros(1, *(shape or (3, side, side))))
     network.train(was_training)
     for hook in hooks:
         hook.remove()
