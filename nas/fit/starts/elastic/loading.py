@@ -23,6 +23,9 @@ from nas.spaces.trusted_code import MARK, require_trusted
 ONNX = ".onnx"
 """Ending of the files that networks are read from."""
 
+TFLITE = ".tflite"
+"""Ending of the files that are timed, and not cut."""
+
 
 def named_space(argument: str = "") -> ElasticSpace:
     """The space of `elastic:FILE.py:FUNCTION,WEIGHTS,SIDE,MULTIPLE`, of which the last three may be empty.
@@ -49,7 +52,7 @@ def named_space(argument: str = "") -> ElasticSpace:
 
 def is_of_user(network: str) -> bool:
     """Whether this names a network of the user, a function or a file, and none of the package."""
-    return MARK in network or network.endswith(ONNX)
+    return MARK in network or network.endswith((ONNX, TFLITE))
 
 
 def _started(start: str, weights: str, side: str, settings: dict[str, Any]) -> ElasticSpace:
@@ -98,7 +101,7 @@ def elastic_space(
     Raises:
       UserError: if the network cannot be built or analysed, or the weights are not its own.
     """
-    if isinstance(network, str) and network.endswith(ONNX):
+    if isinstance(network, str) and network.endswith((ONNX, TFLITE)):
         settings = {"shape": shape, "multiple": multiple, "name": name}
         return _space_of_file(Path(network), weights, side, **settings)
     named = network if isinstance(network, str) else type(network).__name__
@@ -141,11 +144,23 @@ def _space_of_file(
       UserError: if it cannot be read, converted or analysed.
     """
     from nas.fit.starts.onnx_file.module import network_of_file  # noqa: PLC0415 - imports ONNX Runtime
+    from nas.fit.starts.onnx_file.uncut import as_it_is  # noqa: PLC0415 - likewise
 
     if weights is not None:
         raise UserError(f"network={path} has its weights; leave out weights=")
-    module, shape, notes = network_of_file(path, shape or side)
-    space = ElasticSpace(module, shape[-1], shape=shape, **settings)
+    size = shape or side
+    if path.suffix == TFLITE:
+        raise UserError(
+            f"network={path}: a .tflite file cannot be cut; give the ONNX file or the module it was made of; "
+            f"{as_it_is(path, size)}"
+        )
+    try:
+        module, shape, notes = network_of_file(path, size)
+        space = ElasticSpace(module, shape[-1], shape=shape, **settings)
+    except UserError as error:
+        if not path.is_file() or "is no ONNX file" in str(error):
+            raise
+        raise UserError(f"{error}; {as_it_is(path, size)}") from error
     space.notes, space.origin = (*notes, *space.notes), f"the trained network {path.name}"
     return space
 

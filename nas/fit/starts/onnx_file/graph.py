@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from edgenas_core.files.safe_file import read_bytes
 from edgenas_core.types.errors import UserError
 
-_MOST_BYTES = 2**30
+MOST_BYTES = 2**30
 """Largest file that is read, and the most that one tensor of its graph may take."""
 
 BATCH = "batch"
@@ -66,7 +66,7 @@ def read_graph(path: Path, size: int | tuple[int, ...] | None) -> OnnxGraph:
 def _loaded(path: Path, refuse: Any) -> onnx.ModelProto:
     """The model of a file that holds a graph of floating-point numbers, with all of its weights."""
     try:
-        model = onnx.load_from_string(read_bytes(path, _MOST_BYTES))
+        model = onnx.load_from_string(read_bytes(path, MOST_BYTES))
     except UserError:
         raise
     except OSError as error:
@@ -213,9 +213,9 @@ def _require_small_tensors(model: onnx.ModelProto, refuse: Any) -> None:
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value in inferred.graph.value_info:
         sizes = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
-        if float(np.prod(sizes, dtype=np.float64)) * 4 > _MOST_BYTES:
+        if float(np.prod(sizes, dtype=np.float64)) * 4 > MOST_BYTES:
             raise refuse(
-                f"asks for a tensor {value.name} of {sizes}, more than {_MOST_BYTES:,} bytes"
+                f"asks for a tensor {value.name} of {sizes}, more than {MOST_BYTES:,} bytes"
             )
 
 
