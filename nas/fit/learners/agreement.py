@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import cloudpickle
 import numpy as np
@@ -27,6 +27,7 @@ from nas.fit.data.groups import DataOptions
 from nas.fit.data.splits import ImagePart
 from nas.fit.learners.base import LearnerDescription, Metric, mean_metric
 from nas.fit.learners.data import LearnerData, first_tensor
+from nas.fit.learners.functions import FunctionLearner
 from nas.fit.learners.outputs import tensors_of
 from nas.fit.learners.scenes import ScenePixels, Scenes, image_files, title_of, unchanged
 
@@ -42,27 +43,11 @@ METRICS = {
 _FLOOR = 0.05
 """Least standard deviation of a channel of answers, as a share of that of the whole output, in the loss."""
 
-_TEMPERATURE = 2.0
-"""Of the probabilities of classes that are learnt (Hinton et al., 2015)."""
-
 _SURE, _LEAST_PIXELS = 0.3, 3
 """Value from which a map shows an object (Liao et al., "DB", AAAI 2020), and least pixels of one."""
 
 _SAME = 0.5
 """Intersection over union from which two boxes are the same."""
-
-
-class Inputs(Protocol):
-    """Batches of inputs; what else is in a batch is not read."""
-
-    def batches(self, split: str) -> Iterable[Any]:
-        """Batches of `train`, `valid` or `test`."""
-
-    def example_input(self) -> Tensor:
-        """One input."""
-
-    def describe(self) -> LearnerDescription:
-        """What is known of them."""
 
 
 @final
@@ -101,6 +86,10 @@ class Frames:
     def describe(self) -> LearnerDescription:
         """The images."""
         return self._scenes.described(title_of(self._folder), (), "")
+
+
+Inputs: TypeAlias = Frames | FunctionLearner
+"""Batches of inputs; what else is in a batch is not read."""
 
 
 def agreement_on(
@@ -160,13 +149,15 @@ class Agreement:
         return self._inputs.batches(split)
 
     def loss(self, network: nn.Module, batch: Any) -> Float[Tensor, ""]:
-        """Mean over the outputs: of classes the cross-entropy of probabilities, else the error in deviations."""
+        """Mean over the outputs: of classes the cross-entropy with the teacher's probabilities, else the error in deviations.
+
+        Probabilities are learnt as by Hinton et al. (2015).
+        """
         images = first_tensor(batch)
         taught, given = self._taught(images), tensors_of(network(images))
         if self.metric_kind == "classes":
             (logits,), (truth,) = given, taught
-            soft = (truth.float() / _TEMPERATURE).softmax(1)
-            return functional.cross_entropy(logits.float() / _TEMPERATURE, soft)
+            return functional.cross_entropy(logits.float(), truth.float().softmax(1))
         errors = [
             functional.smooth_l1_loss(
                 (one.float() - two.float()) / sd.to(one.device), torch.zeros_like(one).float()

@@ -51,8 +51,8 @@ def learner(
 class FunctionLearner:
     """A `Learner` that calls functions."""
 
-    loss: Callable[[nn.Module, Any], Tensor] | None  # None: batches alone, without labels
-    judge: Callable[[nn.Module, Iterable[Any]], float | Metric] | None
+    loss: Callable[[nn.Module, Any], Tensor]
+    judge: Callable[[nn.Module, Iterable[Any]], float | Metric]
     loaders: dict[str, Iterable[Any]]
     outputs: int
     name: str
@@ -63,8 +63,6 @@ class FunctionLearner:
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """The function's number."""
-        if self.judge is None:
-            raise UserError(f"learner={self.name} has no metric")
         value = self.judge(network, batches)
         return value if isinstance(value, Metric) else Metric(self._metric, float(value))
 
@@ -96,9 +94,18 @@ class FunctionLearner:
         )
 
 
+def no_labels(_network: nn.Module, _batch: Any) -> Any:
+    """Loss and metric of batches alone.
+
+    Raises:
+      UserError: always.
+    """
+    raise UserError("batches without a loss are learnt by the answers of network=")
+
+
 def loaders_alone(given: object) -> FunctionLearner | None:
     """Batches without a loss: of a mapping with train, valid and perhaps test; None of anything else."""
     if not isinstance(given, Mapping) or not {"train", "valid"} <= given.keys():
         return None
     loaders = {split: given.get(split, ()) for split in ("train", "valid", "test")}
-    return FunctionLearner(None, None, loaders, 1, "own")
+    return FunctionLearner(no_labels, no_labels, loaders, 1, "own")

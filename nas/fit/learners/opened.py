@@ -21,7 +21,7 @@ from nas.fit.data.image_set import Target
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
 from nas.fit.learners.data import LearnerData, TrainingData
-from nas.fit.learners.functions import loaders_alone
+from nas.fit.learners.functions import FunctionLearner, loaders_alone, no_labels
 
 if TYPE_CHECKING:
     from nas.fit.learners.agreement import Scaling
@@ -182,6 +182,8 @@ def _agreement(text: str, side: int | None) -> TrainingData:
     network: Any = getattr(import_module(module), name)(teacher)
     if is_task(data):
         own = _own(data.partition(":")[2], side)
+        if not isinstance(own.learner, FunctionLearner):
+            raise UserError(f"task={AGREEMENT}: {data} is no mapping of data loaders")
         return LearnerData.checked(Agreement(own.learner, network.whole, metric))
     mean, sd = (tuple(map(float, each.split(","))) for each in str(scaling).split(";"))
     return agreement_on(
@@ -197,7 +199,7 @@ def is_without_labels(text: str) -> bool:
     """Whether a text names images of no classes, batches without a loss, or the task itself."""
     task, _, learner = text.partition(":") if is_task(text) else ("", "", "")
     if task == _OWN:
-        return getattr(_own(learner, None).learner, "loss", 0) is None
+        return getattr(_own(learner, None).learner, "loss", None) is no_labels
     if task:
         return task == AGREEMENT
     folder = Path(DataOptions.of(text).data).expanduser()

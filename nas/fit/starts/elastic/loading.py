@@ -102,8 +102,8 @@ def elastic_space(
       UserError: if the network cannot be built or analysed, or the weights are not its own.
     """
     if isinstance(network, str) and network.endswith((ONNX, TFLITE)):
-        settings = {"shape": shape, "multiple": multiple, "name": name}
-        return _space_of_file(Path(network), weights, side, **settings)
+        settings: dict[str, Any] = {"multiple": multiple, "name": name}
+        return _space_of_file(Path(network), weights, side, shape=shape, **settings)
     named = network if isinstance(network, str) else type(network).__name__
     module = (
         _built(network, has_weights=weights is not None) if isinstance(network, str) else network

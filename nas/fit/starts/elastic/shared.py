@@ -62,16 +62,17 @@ class SharedElastic(nn.Module):
         tensors = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
         return remaining_tensors(tensors, self._remaining(architecture))
 
-    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n ..."]:
-        """Outputs of the chosen architecture, of images of the task's side."""
-        images = resized(images, self._side(self._chosen))
+    def forward(self, images: Float[Tensor, "n ..."]) -> Any:
+        """Outputs of the chosen architecture, of images of the task's side, or other inputs."""
+        side = self._side(self._chosen)
+        if images.shape[-1] != side:
+            images = resized(images, side)
         network = self.network
         if (self._chosen != self._largest).any():
             part = self._part()
             part.take(self.weights(self._chosen), self._remaining(self._chosen).skipped)
             network = part.network.train(self.training)
-        logits: Tensor = network(images)
-        return logits
+        return network(images)
 
 
 @final
