@@ -52,9 +52,7 @@ def write_scripts(
     is_labelled = isinstance(images, ImageSet)
     if is_labelled:
         shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    named = forms[-1] if config.precision is not None else forms[0]
-    if subject.searched is not None and subject.searched.is_int8 and config.precision is None:
-        named = next((each for each in forms if each.precision is ExportPrecision.int8), named)
+    named = _named_form(subject, config, forms)
     about: dict[str, Any] = {
         "network": named.file,
         "input": "input_0",
@@ -92,6 +90,17 @@ def write_scripts(
         pixels = resize_images(images.test.pixels[:count], subject.side)
         np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=images.test.labels[:count])
     return count
+
+
+def _named_form(
+    subject: ExportSubject, config: ExportConfig, forms: Sequence[ExportForm]
+) -> ExportForm:
+    """The file that scripts run: of the precision that was asked for, or that was searched."""
+    if config.precision is not None:
+        return forms[-1]
+    if subject.searched is None or not subject.searched.is_int8:
+        return forms[0]
+    return next((each for each in forms if each.precision is ExportPrecision.int8), forms[0])
 
 
 def _write_answers(
