@@ -4,7 +4,7 @@
     $ python -m benchmarks.league --page    # benchmarks/results/league.md of benchmarks/results/league.json
 
 A set is a folder with `photos/` and `outside_test/`, each of class folders, or one of class folders alone, a third of which is
-kept outside by the seed. All rows see the same photos, and choose among the networks that the fit has timed within T:
+kept outside by the seed. All rows see the same photos, and choose among the same networks; those but the fit by the times of ONNX Runtime on these cores:
 
 - `fit`: the command.
 - `published baseline`: the network of the best ImageNet accuracy, all its time in one fine-tuning.
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -30,14 +31,15 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import torch
 
 import edgenas
+from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from nas.accuracy.slow import Fidelity
 from nas.export.network import with_weights
 from nas.fit.data.image_set import Images
 from nas.fit.data.unlabelled import unlabelled_images
-from nas.fit.ranking.candidates import candidates_of
 from nas.fit.run.winner import epochs_of_new, epochs_within
 from nas.fit.starts.fine_tuning.trial import (
     FROZEN,
@@ -45,6 +47,7 @@ from nas.fit.starts.fine_tuning.trial import (
     PretrainedImages,
     PretrainedNetwork,
 )
+from nas.fit.starts.fine_tuning.tuning import freeze
 from nas.fit.starts.pretrained.space import pretrained_space
 from nas.fit.training.evaluation import logits_of
 from nas.fit.training.recipe import recipe_named
@@ -82,7 +85,7 @@ class Contest:
         return float((answers == labels).mean())
 
     def fit(self) -> tuple[float, str]:
-        """The command; its networks within T are what the others choose among."""
+        """The command."""
         chosen, runs = self.chosen, self.work / "runs"
         shutil.rmtree(runs, ignore_errors=True)
         found = edgenas.fit(
@@ -101,18 +104,33 @@ class Contest:
         return self.accuracy(network, row), arch
 
     def within(self) -> np.ndarray:
-        """The networks that the fit has found within T."""
-        (journal,) = (self.work / "runs").rglob("journal*")
-        for line in journal.read_text().splitlines():
-            event = json.loads(line.rpartition("\t")[0])
-            if "candidates" in event:
-                candidates = candidates_of(event[2], self.space)
-                old = ~self.space.is_new(candidates.architectures)
-                rows = self.space.tuned_to(candidates.architectures[old], 2)
-                rows = rows[np.argsort(-candidates.prior[old], kind="stable")]
-                _, first = np.unique(rows, axis=0, return_index=True)
-                return rows[np.sort(first)]
-        raise LookupError(journal)
+        """The networks of the best published accuracies within T, and the one of the least."""
+        every = self.space.tuned_to(self.space.every_network(), 2)
+        every = every[np.argsort(-self.space.prior(every), kind="stable")]
+        limit_ms, kept = float(self.chosen.limit.removesuffix("ms")), []
+        for row in every[:-1]:
+            if len(kept) < BY_HAND and self.latency_ms(row) <= limit_ms:
+                kept.append(row)
+        return np.array([*kept, every[-1]])
+
+    def latency_ms(self, row: np.ndarray) -> float:
+        """Median of 30 runs of ONNX Runtime on these cores; timed once for all contests."""
+        file, name = self.chosen.work / "latencies.json", self.space.text(row)
+        known = json.loads(file.read_text()) if file.is_file() else {}
+        if name not in known:
+            example = torch.zeros(1, 3, self.space.side(row), self.space.side(row))
+            network = self.space.network(row, self.images(row).task).eval()
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = len(os.sched_getaffinity(0))
+            session = onnxruntime.InferenceSession(onnx_bytes(network, [example]), options)
+            inputs, times = {session.get_inputs()[0].name: example.numpy()}, []
+            for _ in range(40):
+                began_s = time.perf_counter()
+                session.run(None, inputs)
+                times.append(1000 * (time.perf_counter() - began_s))
+            known[name] = float(np.median(times[10:]))
+            file.write_text(json.dumps(known, indent=1) + "\n")
+        return float(known[name])
 
     def head(self, row: np.ndarray) -> torch.nn.Module:
         """A network with a linear layer on its frozen features."""
@@ -167,10 +185,14 @@ class Contest:
         side = self.space.side(self.rows[0])
         every = every[[self.space.side(row) == side for row in every]]
         row = every[np.argmax(self.space.prior(every))]
-        network = self.tuned(self.head(row), row, began_s + half_s).cpu()
+        weights = self.tuned(self.head(row), row, began_s + half_s).cpu().state_dict()
+        # Convolutions as timm has them, which torch-pruning knows.
+        classes = len(self.images(row).classes)
+        network, least = (self.space.pooled(each).built(classes) for each in (row, self.rows[0]))
+        network.load_state_dict(weights)
         example = torch.zeros(1, 3, side, side)
-        most, _ = torch_pruning.utils.count_ops_and_params(self.head(self.rows[0]).cpu(), example)
-        # The smallest share of channels that leaves as few multiply-accumulates.
+        count = torch_pruning.utils.count_ops_and_params
+        most, _ = count(least, example)
         pruner = torch_pruning.pruner.MagnitudePruner(
             network,
             example,
@@ -180,10 +202,10 @@ class Contest:
             round_to=8,
             ignored_layers=[network.get_classifier()],
         )
-        for parameter in network.parameters():
-            parameter.requires_grad = True
-        while torch_pruning.utils.count_ops_and_params(network, example)[0] > most:
+        # The smallest share of channels that leaves as few multiply-accumulates.
+        while count(network, example)[0] > most:
             pruner.step()
+        freeze(network, dict(network.named_parameters()), keeps_statistics=True)
         network = self.tuned(network, row, began_s + 2 * half_s)
         return self.accuracy(network, row), f"{self.space.text(row)}, pruned"
 
@@ -226,7 +248,7 @@ def run(chosen: argparse.Namespace) -> None:
             key = {"set": contest.name, "seed": seed, "method": method}
             if any(key.items() <= row.items() for row in stored):
                 continue
-            if method != "fit":
+            if method != "fit" and not len(contest.rows):
                 contest.rows = contest.within()
             began_s = time.monotonic()
             accuracy, network = asked[method]()
