@@ -131,6 +131,11 @@ class Experiment:
         return {}
 
     @property
+    def smaller_limits_ms(self) -> tuple[float, ...]:
+        """Further limits that the run hands a network over for, the largest first."""
+        return ()
+
+    @property
     def shows_front(self) -> bool:
         """Whether the answer is the front of accuracy and latency."""
         return False

@@ -36,7 +36,14 @@ def _export(config: ExportConfig) -> None:
     add_result(folder=export(config, PlainConsole()))
 
 
-def export_run(run: Path, which: str, console: Console, *, in_tflite: bool = False) -> Path:
+def export_run(
+    run: Path,
+    which: str,
+    console: Console,
+    *,
+    in_tflite: bool = False,
+    limit_ms: float | None = None,
+) -> Path:
     """Export a network of a finished run by the defaults, within a command; returns the folder.
 
     Args:
@@ -44,11 +51,15 @@ def export_run(run: Path, which: str, console: Console, *, in_tflite: bool = Fal
       which: best or optimum.
       console: prints what was made.
       in_tflite: write .tflite files, too.
+      limit_ms: instead of `which`, the network for a smaller limit, into `export-T2ms`.
 
     Raises:
       UserError: as `export` does.
     """
     config = ExportConfig(run=str(run.absolute()), which=Which[which], space=default_space())
+    if limit_ms is not None:
+        config.which, config.T = None, f"{limit_ms:g}ms"
+        config.out = str(run.absolute() / f"export-T{limit_ms:g}ms")
     if in_tflite:
         config.formats = [ExportFormat.onnx, ExportFormat.tflite]
     return export(config, console)

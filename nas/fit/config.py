@@ -161,6 +161,11 @@ class FitExperiment(Experiment):
         return self.images.digest
 
     @property
+    def smaller_limits_ms(self) -> tuple[float, ...]:
+        """Limits of `T=[...]` below the largest."""
+        return self.further_ms
+
+    @property
     def derived_settings(self) -> Mapping[str, Any]:
         """Side of the images, where neither a network nor its weights have one."""
         knows_side = self.config.network is not None or isinstance(self.problem.space, HasWeights)

@@ -91,6 +91,18 @@ class Run:
         begun.console.print()
         in_tflite = begun.experiment.problem.is_for_tflite
         export_run(begun.folder.path, answer.which, begun.console, in_tflite=in_tflite)
+        for limit_ms in begun.experiment.smaller_limits_ms:
+            begun.console.print()
+            try:
+                export_run(
+                    begun.folder.path,
+                    answer.which,
+                    begun.console,
+                    in_tflite=in_tflite,
+                    limit_ms=limit_ms,
+                )
+            except UserError as error:  # the others are there
+                begun.console.print(f"T = {limit_ms:g} ms: not exported: {error}")
 
     @contextmanager
     def _held(self) -> Iterator[None]:

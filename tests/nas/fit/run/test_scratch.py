@@ -238,7 +238,7 @@ def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, t
     data, runs = tmp_path / "data", tmp_path / "runs"
     settings = [each for each in toy_search if not each.startswith("T=")]
 
-    finished = fit_here(runs, *settings, "T=[0.7ms,1.1ms]", data=data)
+    finished = fit_here(runs, *settings, "T=[0.7ms,1.1ms]", "export=true", data=data)
 
     assert finished.returncode == 0, finished.stderr
     folder = only_run(runs)
@@ -248,6 +248,9 @@ def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, t
     assert small.searched.latency_ms <= 0.7
     assert read_training(trained_folder(folder, small.arch)).epochs >= 1
     assert "T = 0.7 ms: " in finished.stdout
+    exported = json.loads((folder / "export-T0.7ms" / "export.json").read_text())
+    assert exported["architecture"]["arch"] == small.arch
+    assert exported["trained"]
     page, steps = (folder / "report.html").read_text(), folder / "next_steps.json"
     assert "One network for each limit" in page
     assert "What to do next" in page
