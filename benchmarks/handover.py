@@ -218,7 +218,7 @@ def none(seed, cifar=None):
         caught = (sure[1] < found.none_below).mean()
         print(
             f"seed {seed}, {name}: accuracy {accuracy:.1%} of {len(test)}, temperature {found.temperature:.2f}, calibration error "
-            f"{found.calibration_error:.3f}, AUROC {auroc:.3f}, false alarms {found.false_alarms:.1%}, unknown called none {caught:.1%}",
+            f"{found.calibration_error:.3f} (95 % by chance: {found.error_by_chance:.3f}), AUROC {auroc:.3f}, false alarms {found.false_alarms:.1%}, unknown called none {caught:.1%}",
             flush=True,
         )
 

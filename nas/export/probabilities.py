@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.types.errors import UserError
@@ -20,7 +20,7 @@ FALSE_ALARMS = 0.05
 """Share of the validation images that may be called none of the classes."""
 
 MOST_OFF = 0.03
-"""Calibration error beyond which the user is warned."""
+"""Calibration error beyond which the user is warned, unless chance explains it."""
 
 _BINS = 15
 _MOST_NONE = 2000
@@ -38,6 +38,9 @@ class Probabilities:
     false_alarms: float | None  # share of the test images that are then called none
     none_found: float | None  # share of the photos of `none=` that did not choose the threshold
     from_none: bool  # whether photos of `none=` chose the threshold
+    error_by_chance: float | None = (
+        None  # calibration error that exact probabilities surpass in 1 of 20 such test sets
+    )
 
     @property
     def text(self) -> str:
@@ -80,13 +83,15 @@ def probabilities_of(
         float((judged.max(1) < below).mean()) if len(judged) else None,
         found,
         unknown is not None,
+        error_by_chance(judged) if len(judged) else None,
     )
 
 
 def uncalibrated(probabilities: Mapping[str, Probabilities]) -> Iterator[str]:
     """Cautions about files whose probabilities are further off than `MOST_OFF`."""
     for file, each in probabilities.items():
-        if each.calibration_error is not None and each.calibration_error > MOST_OFF:
+        most = max(MOST_OFF, each.error_by_chance or 0.0)
+        if each.calibration_error is not None and each.calibration_error > most:
             yield (
                 f"probabilities of {file} are off by {each.calibration_error:.3f} on the test images: their "
                 f"temperature is of few validation images, or these differ"
@@ -117,10 +122,21 @@ def calibration_error(
     probabilities: Float64[ndarray, "n classes"], labels: Int64[ndarray, "n"]
 ) -> float:
     """Expected calibration error of the likeliest class, in 15 bins of equal width (Guo et al., ICML 2017)."""
-    sure, right = probabilities.max(1), probabilities.argmax(1) == labels
+    return _gap(probabilities.max(1), probabilities.argmax(1) == labels)
+
+
+def error_by_chance(probabilities: Float64[ndarray, "n classes"]) -> float:
+    """95 % quantile of the error of answers that are right as often as their probabilities say."""
+    sure, generator = probabilities.max(1), np.random.default_rng(0)
+    return float(
+        np.quantile([_gap(sure, generator.random(len(sure)) < sure) for _ in range(200)], 0.95)
+    )
+
+
+def _gap(sure: Float64[ndarray, "n"], right: Bool[ndarray, "n"]) -> float:
     bins = np.minimum((sure * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(bins, right.astype(np.float64) - sure, _BINS)
-    return float(np.abs(gaps).sum() / len(labels))
+    return float(np.abs(gaps).sum() / len(sure))
 
 
 def best_threshold(known: Float64[ndarray, "n"], unknown: Float64[ndarray, "m"]) -> float:

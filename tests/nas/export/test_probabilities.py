@@ -8,6 +8,7 @@ from edgenas_core.types.errors import UserError
 from nas.export.probabilities import (
     best_threshold,
     calibration_error,
+    error_by_chance,
     fitted_temperature,
     probabilities_of,
     read_none,
@@ -49,6 +50,7 @@ def test_the_calibration_error_is_the_mean_gap_of_bins():
     labels = np.array([0] * 8 + [1] * 12)  # 80 % right where 90 % is said, all where 60 % is
 
     assert calibration_error(probabilities, labels) == pytest.approx(0.5 * 0.1 + 0.5 * 0.4)
+    assert 0.1 < error_by_chance(probabilities) < 0.3
 
 
 def test_one_of_twenty_validation_images_is_below_the_threshold(drawn):
