@@ -51,6 +51,8 @@ class Preparation:
         """An upright RGB photo, prepared."""
         height = form.height or self.through or 224
         width = form.width or self.through or 224
+        if form.channels == 1:
+            photo = photo.convert("L").convert("RGB")
         pixels = np.asarray(self._shaped(photo, (width, height)), np.float32)
         pixels = pixels[..., ::-1] if self.is_bgr else pixels
         mean, sd = (np.array(each, np.float32) * np.float32(255) for each in (self.mean, self.sd))
@@ -104,6 +106,7 @@ class Preparation:
         try:
             about = json.loads(read_text(path))
             mean, sd = (tuple(map(float, about[name])) for name in ("mean", "sd"))
+            mean, sd = (3 * each if len(each) == 1 else each for each in (mean, sd))  # of grey
             through, crop = int(about.get("cropped_to", 0)), str(about.get("crop", "crop"))
             is_bgr = about.get("channels", "RGB") == "BGR"
             classes = tuple(map(str, about.get("classes", ())))
