@@ -43,7 +43,7 @@ _STAGES = {b"": "scoring", b"candidates": "ranking", b"winner": "training the wi
 class _RunValues:
     """Settings of a search or a fit."""
 
-    T: str
+    T: str | tuple[str, ...]  # several of a fit
     E: str | None
     P: str | None
     seed: int
@@ -166,6 +166,8 @@ def _unfinished(root: Path, run: Path) -> list[Cell]:
         done = f"{asked:,}, {_STAGES[[b'', *_NOTED.findall(ends)][-1]]}"
         how = f"seed {values.seed}"
     limits = {name: getattr(values, name) for name in ("T", "E", "P", "RAM", "flash")}
+    if isinstance(values.T, tuple):
+        limits["T"] = " or ".join(values.T)
     return [
         ", ".join(f"{symbol} = {limit}" for symbol, limit in limits.items() if limit is not None),
         stored.sources.get("device"),
