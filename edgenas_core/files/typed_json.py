@@ -59,6 +59,8 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
         other = next(arg for arg in inner if arg is not type(None))
+        if isinstance(value, list):  # of a value or several
+            other = next((arg for arg in inner if get_origin(arg) is tuple), other)
         return None if value is None and type(None) in inner else _checked(value, other, where)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind, where)
