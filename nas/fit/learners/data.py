@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
@@ -123,7 +125,7 @@ class LearnerData:
             missing = [each for each in _METHODS if not callable(getattr(learner, each, None))]
             raise UserError(f"learner={name} is no learner: it has no {', '.join(missing)}")
         data = cls(learner)
-        with blamed(f"learner={name}"):
+        with blamed(f"learner={name}"), _handler_of_children_kept():
             about, shape = data.about, tuple(data.example.shape)
             batches = [next(iter(learner.batches(split)), None) for split in SPLITS[:2]]
         if not isinstance(about, LearnerDescription):
@@ -265,6 +267,22 @@ class LearnerData:
         import cloudpickle  # noqa: PLC0415 - trainings in other processes only
 
         return _carried, (cloudpickle.dumps(self.learner),)
+
+
+@contextmanager
+def _handler_of_children_kept() -> Iterator[None]:
+    """Take back torch's handler of SIGCHLD, once a data loader with workers has set it.
+
+    It raises wherever this process is, long after the last batch, if a worker of an iterator that nobody reads ends.
+    One that is read notices by itself that its worker ended.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGCHLD) if is_main and hasattr(signal, "SIGCHLD") else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGCHLD, before)
 
 
 _METHODS = ("batches", "loss", "metric", "example_input", "describe")

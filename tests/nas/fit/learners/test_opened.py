@@ -1,6 +1,7 @@
 """What to train for, by `data=`, `task=` and `learner=`."""
 
 import pickle
+import signal
 import textwrap
 
 import pytest
@@ -140,3 +141,18 @@ def test_settings_that_cannot_work_are_named(file, settings, named):
 
     with pytest.raises(UserError, match=named):
         opened()
+
+
+def test_workers_of_a_loader_leave_no_handler_that_raises_anywhere(file):
+    before = signal.getsignal(signal.SIGCHLD)
+    (file.parent / "loaders.py").write_text(
+        "import torch\nimport edgenas\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "images = TensorDataset(torch.randn(8, 3, 8, 8), torch.zeros(8, dtype=torch.long))\n"
+        "loader = DataLoader(images, batch_size=4, num_workers=1)\n"
+        "mine = edgenas.learner(lambda n, b: n(b[0]).sum(), lambda n, b: 0.5, loader, loader, outputs=2)\n"
+    )
+
+    data = open_data(data_text(None, None, f"{file.parent / 'loaders.py'}:mine"))
+
+    assert data.task.num_classes == 2
+    assert signal.getsignal(signal.SIGCHLD) is before
