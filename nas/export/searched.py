@@ -235,7 +235,9 @@ def _make_searched(  # noqa: PLR0917 - one call for each of the two kinds of net
     limit_ms: float,
     numbers: dict[str, Any],
 ) -> Searched:
-    if not (0 <= numbers["accuracy"] <= 1 and 0 < numbers["latency_ms"] < math.inf):
+    is_trained = numbers["accuracy_kind"] == Kind.trained.name
+    least = -math.inf if is_trained else 0  # the R2 of a regression may be negative
+    if not (least <= numbers["accuracy"] <= 1 and 0 < numbers["latency_ms"] < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
     kind, _ = Kind[numbers["accuracy_kind"]], Kind[numbers["latency_kind"]]  # or it is corrupt
     settings, rule = summary.settings, summary.baseline
