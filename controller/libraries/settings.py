@@ -44,9 +44,9 @@ class TpeConfig(ControllerConfig):
 @final
 @dataclass
 class Nsga2Config(ControllerConfig):
-    """Settings of pymoo's NSGA-II; conf/controller/nsga2.yaml holds their defaults."""
+    """Settings of pymoo's NSGA-II."""
 
-    population_size: int
+    population_size = 50
 
     def search_front(self) -> None:
         """Keep the settings: the front is all that it searches for."""
@@ -55,9 +55,8 @@ class Nsga2Config(ControllerConfig):
         """Make the controller, with one replica for each seed.
 
         Raises:
-          ValueError: if a setting lies outside its range, or pymoo is not installed.
+          ValueError: if pymoo is not installed.
         """
-        self.require_at_least(population_size=2)
         with _extra("nsga2", "pymoo"):
             from controller.libraries.pymoo_nsga2 import PymooNsga2  # noqa: PLC0415 - an extra
         search = partial(PymooNsga2, space, size=self.population_size)

@@ -33,7 +33,7 @@ CONFIGS = {
     "evolution": EvolutionConfig(batch_size=4, population_size=20),
     "local_search": LocalSearchConfig(batch_size=4),
     "exhaustive": ExhaustiveConfig(batch_size=4),
-    "nsga2": Nsga2Config(batch_size=4, population_size=20),
+    "nsga2": Nsga2Config(batch_size=4),
     "tpe": TpeConfig(batch_size=4),
 }
 every_controller = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -282,7 +282,6 @@ def test_an_entropy_bonus_keeps_the_policy_wider():
         ("rnn", {"lr": 0.0, "entropy_weight": -0.1}),
         ("reinforce", {"lr": 0.0, "horizon": 0}),
         ("evolution", {"population_size": 0}),
-        ("nsga2", {"population_size": 1}),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_its_name(name, settings):

@@ -16,7 +16,9 @@ def score(_accuracy, _ratios):
 
 
 def nsga2(population_size=20):
-    return Nsga2Config(batch_size=5, population_size=population_size)
+    config = Nsga2Config(batch_size=5)
+    config.population_size = population_size
+    return config
 
 
 def measured(architectures):

@@ -98,7 +98,7 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
     "config",
     [
         TpeConfig(batch_size=3),
-        Nsga2Config(batch_size=3, population_size=8),
+        Nsga2Config(batch_size=3),
         RnnConfig(3, lr=0.01, entropy_weight=0.0),
     ],
 )
