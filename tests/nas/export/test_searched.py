@@ -171,6 +171,13 @@ def test_a_summary_that_makes_no_sense_is_refused_with_what_is_wrong(own_run, ch
         find(own_run, None, None)
 
 
+def test_a_trained_network_may_have_a_negative_r2(own_run):
+    best = json.loads((own_run / "summary.json").read_text())["best"]
+    change(own_run, best={**best, "accuracy_searched": -41.1, "accuracy_kind": "trained"})
+
+    assert find(own_run, Which.best, None).searched.accuracy == -41.1
+
+
 def test_a_network_for_several_devices_is_exported_with_the_time_on_the_one_with_most_room(own_run):
     best = json.loads((own_run / "summary.json").read_text())["best"]
     on = {
