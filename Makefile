@@ -43,6 +43,7 @@ bench: $(TOOLS)
 
 # sdist and wheel of all projects; the same commit gives the same bytes
 dist: $(TOOLS)
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist runtime
 	$(BIN)/python -m build --outdir dist mobilenet_v3

@@ -37,10 +37,9 @@ def commands(*words):
 
 @pytest.mark.slow
 def test_digits_are_searched_trained_exported_and_used(tmp_path):
-    (search,) = commands("make search")
-    settings = shlex.split(search)[-1].removeprefix("ARGS=")
+    (fit,) = commands("nas.fit", "data=digits")
 
-    said = run(f"python -m nas.search {settings}", tmp_path, "hours=0.03")
+    said = run(fit, tmp_path, "hours=0.03")
     assert "drawn from the training images" in said
     (folder,) = tmp_path.glob("runs/*/*")
     assert PLACEHOLDER.search(TEXT)[0].split("-")[-1] == folder.name.split("-")[-1]
