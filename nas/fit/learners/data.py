@@ -139,7 +139,7 @@ class LearnerData:
             raise UserError(
                 f"learner={name}: counts={about.counts!r} are not the items of train, valid and test"
             )
-        if len(shape) < 2 or shape[0] != 1:
+        if len(shape) < 2:
             raise UserError(
                 f"learner={name}: example_input() has shape {shape}, not (1, channels, ...), one input"
             )
