@@ -175,12 +175,14 @@ def graph_of_file(tflite: bytes) -> MicroGraph:
         inputs = [int(number) for number in operator.inputs if number >= 0]
         constants = [number for number in inputs if number not in place]
         is_product = kind in PRODUCTS and bool(constants)
+        # of a product without its bias, so that its multiply-accumulates follow
+        counted = constants[:1] if is_product else constants
         window = graph.tensors[constants[0]].shape[1:3] if is_product else ()
         made = operations.add(
             kind,
             *(place[number] for number in inputs if number in place),
             elements=sum(map(size, operator.outputs)),
-            weights=0 if kind in SHARING else sum(map(size, constants)),
+            weights=0 if kind in SHARING else sum(map(size, counted)),
             channels=int(graph.tensors[operator.outputs[0]].shape[-1]) if is_product else 0,
             kernel=prod(map(int, window)) if kind != "FULLY_CONNECTED" else 1,
         )
