@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 from hydra import compose, initialize_config_module
 
+from nas.accuracy.other_tasks import taught
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
@@ -29,10 +30,11 @@ def experiment_of(*overrides):
 
 def steps_of(experiment, seeds, budget=None):
     """The steps of so many searches beside each other, or of the seeds that are listed."""
-    config = experiment.config
+    config, task = experiment.config, experiment.problem.task
+    choices = taught(SPACE, task) if config.controller.is_taught else SPACE
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     return search(
-        config.controller.build(SPACE, seeds),
+        config.controller.build(choices, seeds),
         experiment.problem,
         budget=budget or config.budget,
         batch_size=config.controller.batch_size,

@@ -23,7 +23,8 @@ class Choices(Rows, Protocol):
 
     A space may have a method `descriptions(architectures)`, which returns groups of numbers, each of shape
     (n, any), such as counts of paths and of operations: architectures that are close in one group are close in
-    accuracy or cost.
+    accuracy or cost. It may have a method `expected(architectures)`, a number each (n), larger where networks of
+    other tasks were more accurate.
     """
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
@@ -129,6 +130,7 @@ class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""
 
     batch_size: int
+    is_taught = False  # whether it uses what other tasks let expect of an architecture
 
     def require_at_least(self, **least: int) -> None:
         """Check settings against their least values.

@@ -129,7 +129,7 @@ class GuidedSearch(OneSearch):
         accuracy = np.array(self._accuracy)
         evaluated = np.flatnonzero(np.isfinite(accuracy))
         if len(self._rows) < self._config.random or len(evaluated) < 2:
-            return self._uniform(1)
+            return self._uniform(1, best=len(self._rows) < self._config.taught)
         # 1. fit the model
         rows, ratios = np.array(self._rows), np.array(self._ratios)
         best_first = self._sort_by_reward(evaluated, accuracy, ratios)
@@ -224,11 +224,14 @@ class GuidedSearch(OneSearch):
         new = [key for key in keys if key not in self._positions_of and key not in seen]
         return rows_of(new, self._positions)
 
-    def _uniform(self, count: int) -> list[Int64[ndarray, "D"]]:
-        """Uniform draws that were not asked, or any if none is found."""
+    def _uniform(self, count: int, *, best: bool = False) -> list[Int64[ndarray, "D"]]:
+        """Uniform draws that were not asked, or any if none is found; the best ones by other tasks, if these are known."""
+        expected = getattr(self._space, "expected", None)
         for _ in range(_ATTEMPTS):
             draws = self._space.sample(self._generator, _DRAWS)
             new = self._not_asked([draws])
+            if len(new) and best and expected is not None:
+                return list(new[np.argsort(-expected(new), kind="stable")[:count]])
             if len(new):
                 return list(new[:count])
         return list(draws[:count])
@@ -240,6 +243,8 @@ class GuidedConfig(ControllerConfig):
     """Settings of Bayesian optimisation; the constants were chosen by benchmarks/results/guided.md."""
 
     random = 4  # first architectures, drawn uniformly
+    taught = 2  # of these, taken as the best of many draws by other tasks, where they are known
+    is_taught = True
     polish = 5  # best known architectures, whose neighbours are candidates
     anywhere = 256  # candidates drawn uniformly
     memory = 400  # trials that the model is fitted to at most

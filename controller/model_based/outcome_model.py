@@ -5,6 +5,7 @@ Each outcome has a Gaussian process of its own. Rewards are not predicted, so pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -24,6 +25,9 @@ from controller.model_based.gaussian_process import (
 
 _ACCURACY = KernelWeights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
 _COST = KernelWeights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
+_SLOPE, _SLOPE_TRIALS = 1.0, 5.0
+"""Prior slope of the score by what other tasks let expect, and of how many trials it has the weight."""
+
 _WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8 of one
 
 
@@ -84,6 +88,7 @@ class OutcomeModel:
         """Make a model; `around_limit` clips costs around their limits instead of around their medians."""
         self._similarity = Similarity(space)
         self._around_limit = around_limit
+        self._expected: Callable[[ndarray], ndarray] | None = getattr(space, "expected", None)
 
     def fit(
         self,
@@ -110,13 +115,30 @@ class OutcomeModel:
         self.log_costs = np.clip(logs, middle - np.log(_WIDEST), middle + np.log(_WIDEST))
         self._seen = self._similarity.points(architectures)
         among = self._similarity(self._seen, self._seen)
-        self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores, ended)
+        self._taught = self._fit_taught(architectures[ended], scores)
+        self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores - self._taught, ended)
         self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in self.log_costs.T]
+
+    def _fit_taught(
+        self, architectures: Int64[ndarray, "k D"], scores: Float64[ndarray, "k"]
+    ) -> Float64[ndarray, "k"]:
+        """The part of the scores that is linear in what other tasks let expect; 0 without any.
+
+        The slope is the least-squares one, shrunk towards its prior.
+        """
+        if self._expected is None:
+            return np.zeros(len(scores))
+        expected = self._expected(architectures)
+        self._centre = float(expected.mean())
+        inputs = expected - self._centre
+        joint = inputs @ (scores - scores.mean()) + _SLOPE_TRIALS * _SLOPE
+        self._slope = float(joint / (inputs @ inputs + _SLOPE_TRIALS))
+        return np.asarray(self._slope * inputs)
 
     @property
     def smoothed(self) -> Float64[ndarray, "k"]:
         """Smoothed scores of the architectures that did not fail."""
-        return np.asarray(self._accuracy.smoothed[self._succeeded])
+        return np.asarray((self._accuracy.smoothed + self._taught)[self._succeeded])
 
     def predict(self, architectures: Int64[ndarray, "n D"]) -> Outcomes:
         """Outcomes of any architectures."""
@@ -127,4 +149,8 @@ class OutcomeModel:
             process.predict(near, process.weights.covariance(alone))
             for process in (self._accuracy, *self._costs)
         )
+        if self._expected is not None:
+            accuracy.mean = accuracy.mean + self._slope * (
+                self._expected(architectures) - self._centre
+            )
         return Outcomes(accuracy, tuple(costs), points, self._similarity)

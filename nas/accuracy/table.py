@@ -66,6 +66,15 @@ class TableAccuracyConfig(AccuracyConfig):
         if own is not None:
             assert isinstance(space, EnumerableSpace)
             return own_accuracy(space, own, task, split, epochs)
+        return self.of_benchmark(space, task, split, epochs)
+
+    @staticmethod
+    def of_benchmark(space: Keys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+        """Read the benchmark's accuracies, whatever columns the user has.
+
+        Raises:
+          UserError: as `build`.
+        """
         if not isinstance(space, HasAccuracyTable):
             raise UserError(
                 f"accuracy=table: space={space.name} has no table of accuracies; choose another "

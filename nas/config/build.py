@@ -16,6 +16,7 @@ from edgenas_core.command.settings import setting
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import milliseconds
 from nas.accuracy.base import AccuracyConfig, HasWeights, Inherits, Split
+from nas.accuracy.other_tasks import taught
 from nas.config.own_parts import config_of, values_of
 from nas.config.run_config import (
     Experiment,
@@ -207,7 +208,8 @@ def build(composed: DictConfig) -> SearchExperiment:
     oracle = oracle_of(config, limit_ms, space, task)
     space = searched_part(space, oracle)
     try:
-        controller = config.controller.build(space, [config.seed])
+        choices = taught(space, task) if config.controller.is_taught else space
+        controller = config.controller.build(choices, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
     problem = RewardedProblem(

@@ -21,6 +21,7 @@ from edgenas_core.files.atomic_file import replacing
 from edgenas_core.files.safe_file import load_arrays
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
+from nas.accuracy.other_tasks import taught
 from nas.spaces.base import SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import StudyJob
@@ -57,7 +58,8 @@ class SearchLog:
 def search_setting(job: StudyJob, seeds: Sequence[int], budget: int) -> SearchLog:
     """Search one setting with every seed."""
     space, batch_size = job.problem.space, job.controller.batch_size
-    controller = job.controller.build(space, seeds)
+    choices = taught(space, job.problem.task) if job.controller.is_taught else space
+    controller = job.controller.build(choices, seeds)
     steps, elapsed_s = [], []
     started_s = time.perf_counter()
     for trials in search(controller, job.problem, budget=budget, batch_size=batch_size):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latency.models.process import Known, uncertainty_of, unlike
+from latency.models.process import Z_90, Known, uncertainty_of, unlike
 from latency.models.regression import judge
 
 CELLS = 400
@@ -113,6 +113,19 @@ def test_a_probe_is_held_out_of_its_own_prediction(known, new_ms):
     assert wrong.predicted_ms[3] == pytest.approx(right.predicted_ms[3])
     assert not wrong.inside[3]
     assert wrong.rms > right.rms
+
+
+def test_a_device_that_its_own_networks_contradict_has_wider_intervals(known, new_ms):
+    probes = known.choose(10)
+    noisy_ms = new_ms[probes] * np.exp([0.0, 0, 0, 0, 0, 0, 0, 0, 0, 1.0])
+
+    held = known.held_out(probes, noisy_ms)
+    predicted = known.transfer(probes, noisy_ms)
+
+    assert held.half_width == pytest.approx(held.deviations.max())
+    assert held.half_width > 2 * Z_90
+    assert uncertainty_of(predicted.latency_ms, predicted.high_ms).sd > 0
+    assert known.held_out(probes, new_ms[probes]).half_width < held.half_width
 
 
 def test_many_probes_are_held_out_in_twenty_folds(known, new_ms):
