@@ -28,10 +28,13 @@ def experiment_of(*overrides):
     return build(compose("search", list(overrides)))
 
 
-def steps_of(experiment, seeds, budget=None):
-    """The steps of so many searches beside each other, or of the seeds that are listed."""
+def steps_of(experiment, seeds, budget=None, *, is_taught=False):
+    """The steps of so many searches beside each other, or of the seeds that are listed.
+
+    `is_taught`: a controller that learns from the other tasks of the space is told of them.
+    """
     config, task = experiment.config, experiment.problem.task
-    choices = taught(SPACE, task) if config.controller.is_taught else SPACE
+    choices = taught(SPACE, task) if is_taught and config.controller.is_taught else SPACE
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     return search(
         config.controller.build(choices, seeds),

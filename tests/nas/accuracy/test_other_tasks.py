@@ -49,7 +49,7 @@ def test_the_searched_task_takes_no_part_in_what_is_expected(tmp_path):
     after = taught(SPACE, TASKS["cifar100"]).expected(ROWS)
 
     assert (after == before).all()
-    assert np.corrcoef(before, accuracy_of(7))[0, 1] > 0.9
+    assert np.corrcoef(before, accuracy_of(7))[0, 1] > 0.8
     assert before.std() == pytest.approx(1)
 
 
